@@ -1,0 +1,1 @@
+"""Schema of the store: Alembic revisions. Installed as `noetl.migrations`."""

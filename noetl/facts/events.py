@@ -1,0 +1,548 @@
+"""The events of an execution: one frozen class for each type, one closed union, one envelope.
+
+A *fact* is what happened (a class of the union `Fact`); a `Draft` says where in the playbook; an
+`Event` is a draft that the store has given its place in the log. Field values are JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Literal, TypeAlias
+
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+Source = Literal["server", "worker", "client"]
+EventStatus = Literal["started", "completed", "failed", "skipped", "cancelled"]
+
+#: Version of the payload shapes below; older payloads are upcast one step at a time (`store.codec`).
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token that waits in the place of `arc` before `step`.
+
+    `id` is unique in the execution. `args` is what the arc hands over. `round` is the round of the
+    join that it counts in (0 where the step has no join), `absorbed` says that its round has fired.
+    """
+
+    id: str
+    arc: str
+    step: str
+    args: JsonMap = field(default_factory=dict)
+    round: int = 0
+    absorbed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArcDecision:
+    """What became of one arc at a boundary: its guard, the values it read, and the verdict."""
+
+    arc: str
+    step: str
+    when: str | None
+    names: JsonMap
+    value: Json
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The execution was asked for. `overrides` is `--set`, merged over `payload`, over workload."""
+
+    type: ClassVar[str] = "playbook.execution.requested"
+    path: str
+    playbook_version: int
+    digest: str
+    payload: JsonMap = field(default_factory=dict)
+    overrides: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The request was looked at. `workload` is the merged and rendered workload of this run."""
+
+    type: ClassVar[str] = "playbook.request.evaluated"
+    accepted: bool
+    workload: JsonMap = field(default_factory=dict)
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowStarted:
+    """The first token stands before the entry step."""
+
+    type: ClassVar[str] = "workflow.started"
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFinished:
+    """Nothing is enabled, in flight or timed any more. `result_step` is the step whose result counts."""
+
+    type: ClassVar[str] = "workflow.finished"
+    status: str
+    result_step: str | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """The execution ended: `completed`, `partial` or `failed`. Terminal."""
+
+    type: ClassVar[str] = "playbook.processed"
+    status: str
+    result_step: str | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequested:
+    type: ClassVar[str] = "playbook.pause.requested"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Nothing runs any more, and nothing new will start."""
+
+    type: ClassVar[str] = "playbook.paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    type: ClassVar[str] = "playbook.resumed"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """`deadline` (UTC, ISO 8601) is when running work is no longer waited for."""
+
+    type: ClassVar[str] = "playbook.cancel.requested"
+    deadline: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The execution ended because it was cancelled. Terminal."""
+
+    type: ClassVar[str] = "playbook.cancelled"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitEvaluated:
+    """Admission of `token` was decided. A denied token is tried again when ctx is later than `ctx_version`."""
+
+    type: ClassVar[str] = "policy.admit.evaluated"
+    token: str
+    allow: bool
+    on_deny: Literal["pending", "skip", "fail"]
+    when: str | None
+    names: JsonMap
+    ctx_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandIssued:
+    """An order went out: a pipeline, one lane of a loop, or one iteration that resumes.
+
+    `issue` counts the orders for the same part of a run, from 1. `ctx_version` is the version of
+    the stream that the command's context was computed at. `due_at` (UTC, ISO 8601) delays it.
+    """
+
+    type: ClassVar[str] = "command.issued"
+    command_id: str
+    purpose: Literal["pipeline", "lane", "iteration"]
+    part: str
+    queue: str
+    issue: int
+    ctx_version: int
+    generation: int = 0
+    due_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLost:
+    """A worker took the command `deliveries` times and never reported; it is not tried again."""
+
+    type: ClassVar[str] = "command.lost"
+    command_id: str
+    deliveries: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepScheduled:
+    """The step fires: `tokens` (ids) are consumed, `args` are theirs merged and the step's input."""
+
+    type: ClassVar[str] = "step.scheduled"
+    tokens: tuple[str, ...]
+    args: JsonMap = field(default_factory=dict)
+    #: The round of the join that this firing belongs to; 0 where the step has no join.
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A worker began. Recorded with its first report, hence `started_at` (UTC, ISO 8601)."""
+
+    type: ClassVar[str] = "step.started"
+    worker: str
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepSuspended:
+    """The pipeline left its worker until `due_at`. All it needs to go on is in its earlier events."""
+
+    type: ClassVar[str] = "step.suspended"
+    task: str
+    reason: str
+    due_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepResumed:
+    type: ClassVar[str] = "step.resumed"
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """The step went well. Its result is that of `task`; of its loop when there is one; else `result`."""
+
+    type: ClassVar[str] = "step.done"
+    task: str | None = None
+    result: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    type: ClassVar[str] = "step.failed"
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class StepSkipped:
+    """The tokens were dropped and the step did not run. Its arcs are not followed."""
+
+    type: ClassVar[str] = "step.skipped"
+    tokens: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepCancelled:
+    type: ClassVar[str] = "step.cancelled"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """A task was still running at a heartbeat. Short tasks are recorded by their end alone."""
+
+    type: ClassVar[str] = "task.started"
+    task: str
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    """A task's last attempt went well and its pipeline moves on (or ends)."""
+
+    type: ClassVar[str] = "task.done"
+    task: str
+    result: Json = None
+    meta: JsonMap = field(default_factory=dict)
+    extras: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """A task's last attempt failed. A policy may still let the pipeline go on."""
+
+    type: ClassVar[str] = "task.failed"
+    task: str
+    error: ErrorInfo
+    meta: JsonMap = field(default_factory=dict)
+    extras: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """An attempt failed and another one follows."""
+
+    type: ClassVar[str] = "task.attempt.failed"
+    task: str
+    error: ErrorInfo
+    meta: JsonMap = field(default_factory=dict)
+    extras: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEvaluated:
+    """Rule number `rule` (from 0) of the task's policy matched and decided `do`.
+
+    Written after the end of the task that it judges, and for a retry after success in its place.
+    `delay` is in seconds; `to` the task that a jump goes to.
+    """
+
+    type: ClassVar[str] = "policy.task.evaluated"
+    task: str
+    rule: int
+    when: str | None
+    names: JsonMap
+    do: Literal["continue", "retry", "jump", "break", "fail"]
+    to: str | None = None
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VariablesSet:
+    """`set` of a rule or a task assigned names that only this pipeline, iteration or step run sees."""
+
+    type: ClassVar[str] = "task.variables.set"
+    task: str
+    local: JsonMap = field(default_factory=dict)
+    iter: JsonMap = field(default_factory=dict)
+    step: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStarted:
+    """The collection was evaluated. `items` is the list, or the reference that stands for it."""
+
+    type: ClassVar[str] = "loop.started"
+    count: int
+    items: Json
+    mode: Literal["sequential", "parallel"]
+    max_in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDone:
+    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers folded."""
+
+    type: ClassVar[str] = "loop.done"
+    total: int
+    completed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class IterationStarted:
+    """Recorded when an iteration was open at a report; one that ends in its first report has its end alone."""
+
+    type: ClassVar[str] = "loop.iteration.started"
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSuspended:
+    type: ClassVar[str] = "loop.iteration.suspended"
+    task: str
+    reason: str
+    due_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationResumed:
+    type: ClassVar[str] = "loop.iteration.resumed"
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class IterationDone:
+    """The iteration's result is that of `task` (its last task.done); null where `task` is null.
+
+    `writes` are the ctx assignments that wait for the loop's reducers, in order: (name, value).
+    """
+
+    type: ClassVar[str] = "loop.iteration.done"
+    task: str | None = None
+    writes: tuple[tuple[str, Json], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFailed:
+    type: ClassVar[str] = "loop.iteration.failed"
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class NextEvaluated:
+    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it.
+
+    `failure` is set where the branch ends failed: the error that nobody handled.
+    """
+
+    type: ClassVar[str] = "next.evaluated"
+    boundary: str
+    arcs: tuple[ArcDecision, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    failure: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinUnsatisfied:
+    """At quiescence the join can no longer fill: its tokens are dropped and its branch fails."""
+
+    type: ClassVar[str] = "join.unsatisfied"
+    tokens: tuple[str, ...]
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class CtxPatched:
+    """ctx changed: dotted name → value. `cause` is where it was assigned."""
+
+    type: ClassVar[str] = "ctx.patched"
+    patch: JsonMap
+    cause: Literal["task", "step", "arc", "loop", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultDiscarded:
+    """A worker reported something that no longer counts. `reported` is the type of what it reported."""
+
+    type: ClassVar[str] = "result.discarded"
+    command_id: str
+    reported: str
+    reason: str
+
+
+Fact: TypeAlias = (
+    Requested
+    | Evaluated
+    | WorkflowStarted
+    | WorkflowFinished
+    | Processed
+    | PauseRequested
+    | Paused
+    | Resumed
+    | CancelRequested
+    | Cancelled
+    | AdmitEvaluated
+    | CommandIssued
+    | CommandLost
+    | StepScheduled
+    | StepStarted
+    | StepSuspended
+    | StepResumed
+    | StepDone
+    | StepFailed
+    | StepSkipped
+    | StepCancelled
+    | TaskStarted
+    | TaskDone
+    | TaskFailed
+    | AttemptFailed
+    | PolicyEvaluated
+    | VariablesSet
+    | LoopStarted
+    | LoopDone
+    | IterationStarted
+    | IterationSuspended
+    | IterationResumed
+    | IterationDone
+    | IterationFailed
+    | NextEvaluated
+    | JoinUnsatisfied
+    | CtxPatched
+    | ResultDiscarded
+)
+
+#: Facts after which nothing of an execution is folded any more.
+TERMINAL = (Processed, Cancelled)
+
+#: What an event's `status` column says, by type; types that are absent say `completed`.
+STATUS_OF: Mapping[type[Fact], EventStatus] = {
+    Requested: "started",
+    WorkflowStarted: "started",
+    PauseRequested: "started",
+    CancelRequested: "started",
+    Cancelled: "cancelled",
+    CommandIssued: "started",
+    CommandLost: "failed",
+    StepScheduled: "started",
+    StepStarted: "started",
+    StepSuspended: "started",
+    StepResumed: "started",
+    StepFailed: "failed",
+    StepSkipped: "skipped",
+    StepCancelled: "cancelled",
+    TaskStarted: "started",
+    TaskFailed: "failed",
+    AttemptFailed: "failed",
+    LoopStarted: "started",
+    IterationStarted: "started",
+    IterationSuspended: "started",
+    IterationResumed: "started",
+    IterationFailed: "failed",
+    JoinUnsatisfied: "failed",
+}
+
+#: Names that other generations of the language use for the same events; queries accept them.
+ALIASES: Mapping[str, str] = {
+    "step.enter": "step.started",
+    "step.exit": "step.done",
+    "call.done": "task.done",
+    "call.error": "task.failed",
+    "tool.started": "task.started",
+    "tool.completed": "task.done",
+    "tool.failed": "task.failed",
+    "case.evaluated": "next.evaluated",
+    "retry.scheduled": "task.attempt.failed",
+    "loop.iteration.finished": "loop.iteration.done",
+    "loop.finished": "loop.done",
+    "PlaybookExecutionRequested": "playbook.execution.requested",
+    "PlaybookProcessed": "playbook.processed",
+    "WorkflowStarted": "workflow.started",
+    "WorkflowFinished": "workflow.finished",
+    "StepScheduled": "step.scheduled",
+    "StepStarted": "step.started",
+    "StepDone": "step.done",
+    "StepFailed": "step.failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fact and its place in the playbook, on its way to the log.
+
+    `dedup_key` is unique within the execution where it is set: a second append of the same key is
+    the same fact. `attempt` counts from 1.
+    """
+
+    fact: Fact
+    source: Source = "server"
+    step: str | None = None
+    run_id: str | None = None
+    iteration: int | None = None
+    attempt: int | None = None
+    duration_ms: float | None = None
+    dedup_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact in the log. `version` counts from 1 without gaps within the execution."""
+
+    execution_id: str
+    version: int
+    recorded_at: datetime
+    draft: Draft
+
+    @property
+    def fact(self) -> Fact:
+        return self.draft.fact
+
+    @property
+    def event_id(self) -> str:
+        return f"{self.execution_id}.{self.version}"

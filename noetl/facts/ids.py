@@ -1,0 +1,34 @@
+"""Identifiers. Only an execution's id is drawn (by the caller); all others are derived from it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NewType
+
+ExecutionId = NewType("ExecutionId", str)
+RunId = NewType("RunId", str)
+CommandId = NewType("CommandId", str)
+
+#: Milliseconds from the Unix epoch to 2026-01-01T00:00:00Z: the zero of execution ids.
+EPOCH_MS = 1_767_225_600_000
+
+
+def execution_id(now_ms: int, entropy: int) -> ExecutionId:
+    """A decimal string below 2^63 that sorts by time: 41 bits of milliseconds, 22 of `entropy`."""
+    return ExecutionId(str(((now_ms - EPOCH_MS) & ((1 << 41) - 1)) << 22 | entropy & ((1 << 22) - 1)))
+
+
+def run_id(step: str, number: int) -> RunId:
+    """The id of the `number`-th firing (from 1) of `step`, unique within its execution."""
+    return RunId(f"{step}#{number}")
+
+
+def command_id(execution: str, run: str, part: str, issue: int) -> CommandId:
+    """The id of one order. `part` is `-` for a pipeline, `l<k>` for a lane, `i<n>` for one iteration."""
+    return CommandId(f"{execution}/{run}/{part}/{issue}")
+
+
+def idempotency_key(execution: str, run: str, iteration: int | None, task: str) -> str:
+    """What tools hand on so that a repeated call has one effect: the same for every try and issue."""
+    place = "-" if iteration is None else str(iteration)
+    return hashlib.sha256(f"{execution}/{run}/{place}/{task}".encode()).hexdigest()[:32]

@@ -1,0 +1,251 @@
+"""Place, Transition, Arc, Net: what the compiler yields and the engine interprets.
+
+A step is a transition. Every arc owns the place in which its tokens wait before the arc's step;
+the entry has a place of its own, `ENTRY`. Strings inside `Template` values may hold expressions;
+nothing here is evaluated. All classes are frozen and survive JSON (`noetl.net.codec`) unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from noetl.facts.json import Json, JsonMap
+
+#: JSON in which strings may be (or contain) Jinja expressions.
+Template: TypeAlias = Json
+
+#: The arc id of the token that enters the net.
+ENTRY = "entry"
+
+Scope = Literal["ctx", "iter", "step", "local"]
+Backoff = Literal["none", "fixed", "linear", "exponential"]
+FailureMode = Literal["fail_fast", "best_effort"]
+Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`set: {ctx.total: "{{ ... }}"}`: `name` is dotted, without its scope."""
+
+    scope: Scope
+    name: str
+    value: Template
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """`then` of a rule. `attempts` counts all tries; `delay` and `jitter` are seconds or templates."""
+
+    do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
+    attempts: Template = 3
+    backoff: Backoff = "none"
+    delay: Template = 1.0
+    jitter: Template = 0.0
+    #: Task that a jump goes to, already resolved from `previous`.
+    to: str | None = None
+    set: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """First match wins. `when` None means `else`; a boolean is itself."""
+
+    when: Template
+    then: Directive
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One labelled tool call of a pipeline.
+
+    `config` is the tool mapping without `kind`, `name`, `spec`, `set` and inputs; `args` its inputs
+    (`input`, `args`, `with`), to be overlaid on the step's. `rules` None means no policy was given:
+    ok continues and an error fails. `spec` is the effective spec (kind defaults → executor → step →
+    loop → task). `line` is where the task begins in its file; `lines` where the keys of `config` do
+    (for `code: |` the first line of the code itself).
+    """
+
+    name: str
+    kind: str
+    config: Mapping[str, Template] = field(default_factory=dict)
+    args: Mapping[str, Template] = field(default_factory=dict)
+    rules: tuple[Rule, ...] | None = None
+    set: tuple[Assignment, ...] = ()
+    spec: JsonMap = field(default_factory=dict)
+    line: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)
+    #: Keys of `config` that are handed over as written (`code`; SQL that comes with `params`).
+    verbatim: tuple[str, ...] = ()
+    #: The task's code names `context`: it depends on every name there is.
+    wants_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the failure of a branch, or of a loop's iteration, means for the rest.
+
+    `tolerate_count` and `tolerate_percent` bound how many iterations may fail under best_effort.
+    """
+
+    mode: FailureMode = "fail_fast"
+    tolerate_count: int | None = None
+    tolerate_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`in` is a template or a literal list. `iterator` names the element in `iter` and bare."""
+
+    collection: Template
+    iterator: str
+    mode: Literal["sequential", "parallel"] = "sequential"
+    #: None: the default of the settings. May be a template.
+    max_in_flight: Template = None
+    failure: Failure = Failure()
+    reduce: Mapping[str, Reducer] = field(default_factory=dict)
+    #: `each`: every iteration is committed by itself. None: decided by mode and the tools' effects.
+    commit: Literal["each", "batch"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitRule:
+    """`when` None means `else`."""
+
+    when: Template
+    allow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """First match wins; no match admits."""
+
+    rules: tuple[AdmitRule, ...]
+    on_deny: Literal["pending", "skip", "fail"] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """How many tokens enable the step. `count` belongs to mode `count`."""
+
+    mode: Literal["auto", "all", "any", "first", "count"] = "auto"
+    count: int = 0
+    cancel_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """An arc from `source` to `step`, and the place (of the same id) in which its tokens wait.
+
+    `when` None is an unguarded arc: for success only. `boundary` says that the guard mentions the
+    boundary (`event`, `outcome`, `output`, `error`), so that it is asked after failures too.
+    """
+
+    id: str
+    source: str
+    step: str
+    when: Template = None
+    boundary: bool = False
+    args: Mapping[str, Template] = field(default_factory=dict)
+    set: tuple[Assignment, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where tokens wait before a step: one for each arc, and the entry's."""
+
+    id: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A step. No tasks: it only routes. `result` of such a step is its args."""
+
+    name: str
+    tasks: tuple[Task, ...] = ()
+    arcs: tuple[Arc, ...] = ()
+    router: Literal["exclusive", "inclusive"] = "exclusive"
+    #: A router whose arcs all miss fails its branch. None: as the net says.
+    no_next_is_error: bool | None = None
+    loop: Loop | None = None
+    admit: Admission | None = None
+    join: Join = Join()
+    args: Mapping[str, Template] = field(default_factory=dict)
+    set: tuple[Assignment, ...] = ()
+    failure: Failure = Failure()
+    #: Worker queue of the pipeline: `spec.queue`, else that of its first task that is not a noop.
+    queue: str = "default"
+    description: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Net:
+    """A compiled playbook. `transitions` keep the order of the document.
+
+    `workload` values are templates over each other, the payload, `execution_id` and `env`.
+    `file` is how the source is named in problems and errors.
+    """
+
+    name: str
+    path: str
+    entry: str
+    transitions: tuple[Transition, ...]
+    workload: Mapping[str, Template] = field(default_factory=dict)
+    workbook: Mapping[str, Task] = field(default_factory=dict)
+    keychain: tuple[JsonMap, ...] = ()
+    final_step: str | None = None
+    failure: Failure = Failure()
+    no_next_is_error: bool = False
+    description: str = ""
+    file: str = ""
+
+    @cached_property
+    def steps(self) -> Mapping[str, Transition]:
+        """Transitions by name, in document order."""
+        return {transition.name: transition for transition in self.transitions}
+
+    @cached_property
+    def arcs(self) -> Mapping[str, Arc]:
+        """All arcs by id, in document order."""
+        return {arc.id: arc for transition in self.transitions for arc in transition.arcs}
+
+    @cached_property
+    def incoming(self) -> Mapping[str, tuple[str, ...]]:
+        """For each step the ids of the places before it; the entry's first."""
+        before: dict[str, list[str]] = {transition.name: [] for transition in self.transitions}
+        before[self.entry].append(ENTRY)
+        for arc in self.arcs.values():
+            before[arc.step].append(arc.id)
+        return {step: tuple(places) for step, places in before.items()}
+
+    @cached_property
+    def places(self) -> Mapping[str, Place]:
+        """All places by id."""
+        return {place: Place(place, step) for step, places in self.incoming.items() for place in places}
+
+
+@dataclass(frozen=True, slots=True)
+class KindInfo:
+    """What the language needs to know of a tool kind to compile and check playbooks.
+
+    `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which one
+    must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
+    says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
+    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax).
+    """
+
+    kind: str
+    queue: str
+    effects: Literal["none", "internal", "external"] = "external"
+    description: str = ""
+    schema: JsonMap = field(default_factory=dict)
+    required: tuple[tuple[str, ...], ...] = ()
+    verbatim: tuple[str, ...] = ()
+    verbatim_with_params: tuple[str, ...] = ()
+    python_keys: tuple[str, ...] = ()
+    defaults: JsonMap = field(default_factory=dict)

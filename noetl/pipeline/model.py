@@ -1,0 +1,173 @@
+"""What goes into a pipeline and what comes out of it.
+
+A pipeline is driven by its owner: `interpreter.run` is a generator whose every item must have been
+made durable before the next is asked for. It never sleeps and never commits by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from noetl.facts.events import Draft
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.reference import Load
+from noetl.net.model import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The place of a call: what events, keys and messages name."""
+
+    execution_id: str
+    run_id: str
+    step: str
+    iteration: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One attempt of one task, rendered: no template and no reference is left in it.
+
+    `context` yields the whole template context, lazily, for code that names `context`.
+    `deadline_s` is `spec.timeout` in seconds.
+    """
+
+    kind: str
+    config: Mapping[str, Json]
+    args: Mapping[str, Json]
+    spec: JsonMap
+    where: Where
+    task: str
+    attempt: int
+    idempotency_key: str
+    deadline_s: float | None = None
+    context: Callable[[], Mapping[str, Json]] | None = None
+
+
+class ToolPort(Protocol):
+    """Runs a call. Never raises for what the call did: failures are outcomes.
+
+    In errors, `line` is a line of the call's code (from 1); the interpreter maps it to the file.
+    """
+
+    def run(self, call: Call) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What templates of a pipeline can see, outermost last.
+
+    `builtins` (`execution_id`, `job`, `env`, `keychain`, `loop_index`...) win over the pipeline's own
+    names, those over `steps`, `args`, `ctx` and `workload`. `iter` is the iteration's scope: the
+    iterator, `index`, `parent`; None outside of loops.
+    """
+
+    workload: JsonMap = field(default_factory=dict)
+    ctx: JsonMap = field(default_factory=dict)
+    args: JsonMap = field(default_factory=dict)
+    steps: JsonMap = field(default_factory=dict)
+    builtins: JsonMap = field(default_factory=dict)
+    iter: JsonMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A pipeline and its place. `parallel_loop`: ctx writes are kept for the loop's reducers."""
+
+    tasks: tuple[Task, ...]
+    where: Where
+    file: str = ""
+    parallel_loop: bool = False
+    reducers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pipeline has come: a fold of the events that it recorded.
+
+    `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `visits` how often
+    each task was entered. `results` holds the last result of each task (None after an error that
+    continued). `local`, `iter`, `step` are what `set` assigned; `ctx` its own ctx patches (dotted name →
+    value); `writes` the ctx writes that wait for reducers. `wait_s` is owed before the next attempt.
+    """
+
+    pc: int = 0
+    attempt: int = 1
+    visits: Mapping[str, int] = field(default_factory=dict)
+    results: Mapping[str, Json] = field(default_factory=dict)
+    last: Outcome | None = None
+    last_task: str | None = None
+    local: JsonMap = field(default_factory=dict)
+    iter: JsonMap = field(default_factory=dict)
+    step: JsonMap = field(default_factory=dict)
+    ctx: JsonMap = field(default_factory=dict)
+    writes: tuple[tuple[str, Json], ...] = ()
+    wait_s: float = 0.0
+    ending: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The pipeline went well; its result is that of `task` (None: nothing ran, the result is null)."""
+
+    task: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: ErrorInfo
+
+
+Ending: TypeAlias = Completed | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Facts of one task's end or attempt: to be committed before the pipeline goes on."""
+
+    drafts: tuple[Draft, ...]
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait this long in the worker (at most one second), then go on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Leave the worker: `drafts` are committed, and the pipeline goes on from the log in `seconds`."""
+
+    drafts: tuple[Draft, ...]
+    progress: Progress
+    task: str
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last item: `drafts` belong into one commit with the end of the step or iteration."""
+
+    drafts: tuple[Draft, ...]
+    progress: Progress
+    ending: Ending
+
+
+Move: TypeAlias = Recorded | Sleep | Suspend | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the interpreter may reach: the tool, references, and numbers in [0, 1) for jitter."""
+
+    tool: ToolPort
+    load: Load
+    random: Callable[[], float]
+    #: Everything a template could see, for `context`; None where names were not narrowed.
+    context: Callable[[], Mapping[str, Any]] | None = None

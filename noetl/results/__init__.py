@@ -1,0 +1,4 @@
+"""Results too large for the log, by content, on fsspec.
+
+An adapter of `noetl.usecases.ports.Results`.
+"""

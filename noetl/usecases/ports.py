@@ -1,0 +1,342 @@
+"""What the use cases need of the world: a store, a dispatcher, a result store, tools, a clock.
+
+Every port has one contract suite in `tests/contract` that all its implementations pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from noetl.facts.events import Draft, Event
+from noetl.facts.json import Json, JsonMap
+
+#: Aware, UTC.
+Clock = Callable[[], datetime]
+
+#: Public words for where an execution is.
+ExecutionStatus = Literal[
+    "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
+]
+ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRow:
+    """One execution. The scheduler owes it a turn while `head_version > decided_version`.
+
+    `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at` is
+    when the scheduler wants a turn even if nothing is appended.
+    """
+
+    execution_id: str
+    path: str
+    playbook_version: int
+    digest: str
+    status: ExecutionStatus
+    head_version: int
+    decided_version: int
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    next_wake_at: datetime | None = None
+    halt: str = ""
+    error: JsonMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """An order on its way: outbox entry, pending index and lease in one row.
+
+    `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts the
+    deliveries that were claimed and is the fencing token of the lease: a report must name it.
+    `chord_id`, `chord_index`, `chord_size` place a lane in its loop's fan-in.
+    """
+
+    command_id: str
+    execution_id: str
+    run_id: str
+    step: str
+    purpose: Literal["pipeline", "lane", "iteration"]
+    part: str
+    queue: str
+    issue: int
+    context: JsonMap = field(default_factory=dict)
+    label: str = ""
+    iteration: int | None = None
+    generation: int = 0
+    priority: int = 0
+    state: Literal["open", "claimed", "closed"] = "open"
+    attempt: int = 0
+    due_at: datetime | None = None
+    sent_at: datetime | None = None
+    lease_until: datetime | None = None
+    owner: str | None = None
+    chord_id: str | None = None
+    chord_index: int | None = None
+    chord_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRow:
+    """The hand-out of a loop's indices: lanes take from `next_index` while `open`."""
+
+    execution_id: str
+    run_id: str
+    generation: int
+    next_index: int
+    count: int
+    open: bool
+    #: The collection: a list, or the reference that stands for it.
+    items: Json = None
+    #: For a later generation: the indices that are still to be run (`next_index` counts within it).
+    indices: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookRow:
+    """A version of a playbook in the catalog. `digest` names the compiled net (see `Transaction.net`)."""
+
+    path: str
+    version: int
+    content: str
+    content_sha256: str
+    digest: str
+    created_at: datetime
+    name: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRow:
+    """A credential, encrypted. `data` is the ciphertext."""
+
+    name: str
+    type: str
+    data: bytes
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The engine's state at `version`, as JSON; `schema` is that of the state."""
+
+    execution_id: str
+    version: int
+    schema: int
+    state: JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A process that serves queues, as of its last heartbeat."""
+
+    name: str
+    role: str
+    queues: tuple[str, ...]
+    started_at: datetime
+    seen_at: datetime
+
+
+class Transaction(Protocol):
+    """One atomic unit. Everything read under a lock stays true until its end."""
+
+    # --- executions -------------------------------------------------------------------------
+    def create_execution(self, row: ExecutionRow) -> None:
+        """Raises Conflict where the id exists."""
+
+    def execution(self, execution_id: str) -> ExecutionRow | None:
+        """Reads without a lock."""
+
+    def executions(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[ExecutionRow]:
+        """Newest first; `before` is an execution id to page on from (exclusive)."""
+
+    def lock(self, execution_id: str) -> ExecutionRow | None:
+        """Locks the row until the end of the transaction; waits for it."""
+
+    def lock_owing(self, now: datetime, limit: int) -> list[ExecutionRow]:
+        """Locks, in id order, executions that owe a turn (`head_version > decided_version`, or
+        `next_wake_at <= now`), skipping those that another transaction holds."""
+
+    def save_turn(
+        self,
+        execution_id: str,
+        *,
+        decided_version: int,
+        status: ExecutionStatus,
+        next_wake_at: datetime | None,
+        halt: str,
+        now: datetime,
+        ended_at: datetime | None = None,
+        error: JsonMap | None = None,
+    ) -> None:
+        """What a turn leaves in the row. Needs the lock."""
+
+    def set_halt(self, execution_id: str, halt: str) -> None:
+        """Tells workers and lanes to take nothing more (or, with an empty string, to go on)."""
+
+    def owing(self, now: datetime, limit: int) -> list[str]:
+        """Ids of executions that owe a turn, without locking."""
+
+    # --- events -----------------------------------------------------------------------------
+    def append(
+        self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
+    ) -> list[Event]:
+        """Appends behind `expected_version` and moves `head_version`.
+
+        Needs the lock. Raises VersionConflict where the head is another one, and Conflict where a
+        `dedup_key` is already recorded; the transaction is then unusable but for its rollback.
+        """
+
+    def events(
+        self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
+    ) -> list[Event]:
+        """Events with `version > after`, in order."""
+
+    def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
+        """Events of one step run and of one iteration of it (None: those of no iteration), in order."""
+
+    def recorded(self, execution_id: str, dedup_key: str) -> bool: ...
+
+    # --- commands ---------------------------------------------------------------------------
+    def add_commands(self, rows: Sequence[CommandRow]) -> None: ...
+
+    def command(self, command_id: str) -> CommandRow | None: ...
+
+    def lock_command(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
+        """The command and, locked, its execution: one round trip."""
+
+    def claim(
+        self, command_id: str, owner: str, now: datetime, lease_until: datetime, max_attempts: int
+    ) -> CommandRow | None:
+        """Takes the lease and counts the delivery (`attempt + 1`).
+
+        None where the command is unknown, closed, not due, held by an unexpired lease, used up, or
+        its execution has ended or halts. Durable or not: a lost claim only means a second delivery.
+        """
+
+    def release(self, command_id: str, attempt: int) -> None:
+        """Gives the lease back (open, unsent) and un-counts the delivery: the holder works on elsewhere."""
+
+    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
+        """Extends the lease. None where it is no longer ours, else the execution's `halt`."""
+
+    def close_commands(self, command_ids: Sequence[str]) -> None: ...
+
+    def mark_sent(self, command_ids: Sequence[str], now: datetime) -> None: ...
+
+    def open_commands(self, execution_id: str) -> list[CommandRow]:
+        """All commands of the execution that are not closed, without their contexts."""
+
+    def unsent(self, now: datetime, limit: int) -> list[CommandRow]:
+        """Open, due, never sent; without contexts."""
+
+    def unclaimed(self, sent_before: datetime, limit: int) -> list[CommandRow]:
+        """Open, sent before that instant, claimed by nobody; without contexts."""
+
+    def expired(self, now: datetime, limit: int) -> list[CommandRow]:
+        """Claimed, and the lease has run out; without contexts."""
+
+    # --- loops ------------------------------------------------------------------------------
+    def save_loop(self, row: LoopRow) -> None:
+        """Creates the row, or replaces it by a later generation."""
+
+    def loop(self, execution_id: str, run_id: str) -> LoopRow | None: ...
+
+    def take(self, execution_id: str, run_id: str, generation: int, count: int) -> tuple[int, ...]:
+        """The next indices, at most `count`; none where the loop is closed or of another generation."""
+
+    def close_loop(self, execution_id: str, run_id: str) -> None: ...
+
+    def close_loops(self, execution_id: str) -> None: ...
+
+    # --- definitions ------------------------------------------------------------------------
+    def put_net(self, digest: str, body: JsonMap) -> None:
+        """Keeps a compiled net; the same digest twice is fine."""
+
+    def net(self, digest: str) -> JsonMap | None: ...
+
+    def add_playbook(self, row: PlaybookRow) -> None: ...
+
+    def playbook(self, path: str, version: int | None = None) -> PlaybookRow | None:
+        """That version, or the newest."""
+
+    def playbooks(self) -> list[PlaybookRow]:
+        """The newest version of each path, ordered by path."""
+
+    def playbook_versions(self, path: str) -> list[PlaybookRow]: ...
+
+    # --- snapshots, idempotency, credentials, the rest ----------------------------------------
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keeps the newest only."""
+
+    def snapshot(self, execution_id: str) -> Snapshot | None: ...
+
+    def remember(
+        self, key: str, request_sha256: str, execution_id: str, now: datetime
+    ) -> tuple[str, str] | None:
+        """Claims an idempotency key. None where it was free, else (request_sha256, execution_id) of its owner."""
+
+    def save_credential(self, row: CredentialRow) -> None: ...
+
+    def credential(self, name: str) -> CredentialRow | None: ...
+
+    def credentials(self) -> list[CredentialRow]: ...
+
+    def delete_credential(self, name: str) -> bool: ...
+
+    def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None: ...
+
+    def dead_letters(self, limit: int = 50) -> list[JsonMap]: ...
+
+    def see_worker(self, row: WorkerRow) -> None: ...
+
+    def workers(self, seen_after: datetime) -> list[WorkerRow]: ...
+
+
+class Store(Protocol):
+    """Where the truth is kept."""
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """A transaction that commits on a clean exit and rolls back on an exception."""
+
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        """The same, where losing the commit in a crash is harmless (claims, heartbeats)."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """A transaction for reads only; writes in it are an error of the caller."""
+
+    def close(self) -> None: ...
+
+
+class Dispatcher(Protocol):
+    """Messages leave. The log is the truth: a message may be lost, doubled or reordered."""
+
+    def send(self, commands: Sequence[CommandRow]) -> None:
+        """Hands commands to their queues. Lanes that share a `chord_id` travel as one chord whose body
+        wakes the scheduler; lanes that are sent again carry their place in it. Raises Unavailable."""
+
+    def wake(self, execution_id: str) -> None:
+        """Asks the scheduler for a turn. Raises Unavailable."""
+
+
+class Results(Protocol):
+    """Results that are too large for the log, by content."""
+
+    def put(self, value: Json) -> JsonMap:
+        """Keeps `value` and returns its reference: `{kind: result_ref, ref, meta: {bytes, sha256, content_type},
+        preview}`. The same value twice is one object."""
+
+    def load(self, reference: Mapping[str, Json], /) -> Json:
+        """Raises NotFound where the object is gone."""
