@@ -26,7 +26,7 @@ class Token:
     """A token that waits in the place of `arc` before `step`.
 
     `id` is unique in the execution. `args` is what the arc hands over. `round` is the round of the
-    join that it counts in (0 where the step has no join), `absorbed` says that its round has fired.
+    join that it counts in (0 where the join has no rounds), `absorbed` says that its round has fired.
     """
 
     id: str
@@ -186,6 +186,8 @@ class StepScheduled:
     args: JsonMap = field(default_factory=dict)
     #: The round of the join that this firing belongs to; 0 where the step has no join.
     round: int = 0
+    #: This is the run of `final_step`, after everything else.
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +381,8 @@ class IterationFailed:
 class NextEvaluated:
     """The boundary of a run was routed: which arcs took it and the `tokens` that came of it.
 
-    `failure` is set where the branch ends failed: the error that nobody handled.
+    `failure` is set where the branch ends failed: the error that nobody handled. `stops` says that the
+    whole execution fails with it (fail_fast).
     """
 
     type: ClassVar[str] = "next.evaluated"
@@ -387,6 +390,7 @@ class NextEvaluated:
     arcs: tuple[ArcDecision, ...] = ()
     tokens: tuple[Token, ...] = ()
     failure: ErrorInfo | None = None
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +400,7 @@ class JoinUnsatisfied:
     type: ClassVar[str] = "join.unsatisfied"
     tokens: tuple[str, ...]
     error: ErrorInfo
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,52 @@
+"""What a command row carries to its worker: just the names that the step's templates use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.engine.plan import Needs, Plan
+from noetl.engine.state import Run, State
+from noetl.facts.json import Json, JsonMap
+
+
+def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
+    """`{digest, args, workload, ctx, steps, everything?}`, narrowed to what the step's tasks read.
+
+    `steps` maps a name to `{result, results?}`. `everything` is the version at which the worker may read
+    the whole context, where code names `context`.
+    """
+    needs = plan.needs(run.step)
+    context: dict[str, Json] = {
+        "digest": state.digest,
+        "args": run.args,
+        "workload": _narrowed(state.workload, "workload", needs),
+        "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
+        "steps": _steps(state, needs),
+    }
+    if needs.everything:
+        context["everything"] = state.version
+    return context
+
+
+def _narrowed(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
+    heads = (name, *aliases)
+    if any(chain in needs.chains for chain in ((head,) for head in heads)):
+        return store
+    inner = {chain[1] for chain in needs.chains if len(chain) > 1 and chain[0] in heads}
+    return {key: value for key, value in store.items() if key in inner or key in needs.heads}
+
+
+def _steps(state: State, needs: Needs) -> JsonMap:
+    return {
+        name: _step(state, name, needs)
+        for name in needs.heads
+        if name in state.steps and "done" in state.steps[name].counts
+    }
+
+
+def _step(state: State, name: str, needs: Needs) -> Mapping[str, Json]:
+    record = state.steps[name]
+    view: dict[str, Json] = {"result": record.result}
+    if any(chain[:2] == (name, "results") for chain in needs.chains):
+        view["results"] = record.results
+    return view

@@ -1,0 +1,30 @@
+"""What a decision needs besides the net and the state: the outside world, as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
+    them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
+    is too large for the log into one (both by content, hence the same at every call). `env` is the
+    allow-listed environment.
+    """
+
+    now: datetime
+    commands: Mapping[str, bool] = field(default_factory=dict)
+    load: Load | None = None
+    hold: Callable[[Json], Json] = lambda value: value
+    env: JsonMap = field(default_factory=dict)
+    max_in_flight: int = 16
+    max_items: int = 100_000
+    max_generations: int = 5
+    #: Which kinds have effects outside of NoETL: their iterations are committed one by one.
+    external_kinds: frozenset[str] = frozenset()

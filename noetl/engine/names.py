@@ -1,0 +1,110 @@
+"""What templates see that the engine evaluates: guards, arc args, step sets, collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl.engine.inputs import Inputs
+from noetl.engine.state import Run, State, StepRecord
+from noetl.expressions.scope import layered
+from noetl.expressions.values import StepResult
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome, failed, succeeded
+
+#: The names under which guards know the end of a run, most specific first.
+DONE = ("step.done", "call.done", "step.exit")
+LOOP_DONE = ("loop.done", "loop.finished", *DONE)
+FAILED = ("step.failed", "call.error", "step.exit")
+SKIPPED = ("step.skipped", "step.exit")
+
+
+class BoundaryName(str):
+    """The name of a boundary that equals each of its other names: `event.name == 'call.done'`."""
+
+    __slots__ = ("_names",)
+
+    _names: frozenset[str]
+
+    def __new__(cls, names: tuple[str, ...]) -> BoundaryName:
+        self = super().__new__(cls, names[0])
+        self._names = frozenset(names)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return other in self._names
+
+    def __ne__(self, other: object) -> bool:
+        return other not in self._names
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+class StepNames(Mapping[str, Any]):
+    """Step name → its last result, for steps that have one."""
+
+    def __init__(self, records: Mapping[str, StepRecord]) -> None:
+        self._records = records
+
+    def __getitem__(self, name: str) -> Any:
+        record = self._records[name]
+        if "done" not in record.counts:
+            raise KeyError(name)
+        return StepResult(record.result, record.results)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, record in self._records.items() if "done" in record.counts)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def step_names(
+    state: State, inputs: Inputs, args: JsonMap, extra: JsonMap | None = None
+) -> Mapping[str, Any]:
+    """Names before a step runs: built-ins, steps, args, ctx, workload, in that order of precedence."""
+    builtins: dict[str, Any] = {
+        "workload": state.workload,
+        "ctx": state.ctx,
+        "vars": state.ctx,
+        "args": args,
+        "input": args,
+        "execution_id": state.execution_id,
+        "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
+        "env": inputs.env,
+    }
+    if extra:
+        builtins.update(extra)
+    return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload)
+
+
+def boundary(run: Run) -> BoundaryName:
+    """The event whose guards are asked when `run` ended."""
+    if run.status == "failed":
+        return BoundaryName(FAILED)
+    return BoundaryName(LOOP_DONE if run.loop is not None else DONE)
+
+
+def outcome_of(run: Run) -> Outcome:
+    """The envelope of the whole step."""
+    if run.error is not None:
+        return failed(run.error)
+    return succeeded(run.result)
+
+
+def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:
+    """Names at the boundary of `run`: those of the step, its outcome, and the event."""
+    outcome = outcome_of(run)
+    envelope = outcome.as_json()
+    extra: dict[str, Json] = {
+        "outcome": envelope,
+        "output": envelope,
+        "step": run.variables,
+        "event": {"name": boundary(run), "step": run.step},
+    }
+    if outcome.ok:
+        extra["result"] = extra["response"] = StepResult(run.result, run.results)
+    if run.error is not None:
+        extra["error"] = run.error.as_json()
+    return step_names(state, inputs, run.args, extra)

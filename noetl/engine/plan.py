@@ -1,0 +1,127 @@
+"""A net with what the engine derives from it once: reachability of joins, names that steps depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from noetl.expressions import names_used
+from noetl.facts.json import Json
+from noetl.net.model import Assignment, Net, Task, Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """From where a join can still be reached: `runs` are steps whose active run can send a token on its
+    way, `tokens` steps whose waiting token can."""
+
+    runs: frozenset[str]
+    tokens: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The names that the templates of a step's pipeline use; `everything` where code names `context`."""
+
+    chains: frozenset[tuple[str, ...]]
+    everything: bool
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        return frozenset(chain[0] for chain in self.chains)
+
+
+class Plan:
+    """What `decide` works with. Build it once for each net and keep it."""
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self._needs: dict[str, Needs] = {}
+
+    def step(self, name: str) -> Transition:
+        return self.net.steps[name]
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """Position of each step in the document."""
+        return {step.name: position for position, step in enumerate(self.net.transitions)}
+
+    @cached_property
+    def reach(self) -> Mapping[str, Reach]:
+        """For each join that has to know whether another token can still come."""
+        return {step.name: self._reach(step.name) for step in self.net.transitions if self._watches(step)}
+
+    def needs(self, step: str) -> Needs:
+        """Names used by the templates of the step's tasks."""
+        if step not in self._needs:
+            tasks = self.net.steps[step].tasks
+            chains = frozenset(chain for task in tasks for chain in _chains(task))
+            self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
+        return self._needs[step]
+
+    def is_or_join(self, step: Transition) -> bool:
+        return step.join.mode == "auto" and len(self.net.incoming[step.name]) > 1
+
+    def _watches(self, step: Transition) -> bool:
+        return self.is_or_join(step) or step.join.mode in ("first", "count")
+
+    def _waits(self, name: str) -> bool:
+        """Whether a token may have to wait before the step for tokens of other arcs."""
+        return len(self.net.incoming[name]) > 1 and self.net.steps[name].join.mode in ("auto", "all", "count")
+
+    def _reach(self, join: str) -> Reach:
+        """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait for
+        itself) nor another join that waits for this one (of the two, neither could ever fire first)."""
+        after = _walk(join, self._successors, frozenset())
+        mutual = frozenset(name for name in after if name != join and self._waits(name))
+        before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
+        return Reach(before, before - mutual)
+
+    @cached_property
+    def _successors(self) -> Mapping[str, set[str]]:
+        return {step.name: {arc.step for arc in step.arcs} for step in self.net.transitions}
+
+    @cached_property
+    def _predecessors(self) -> Mapping[str, set[str]]:
+        edges: dict[str, set[str]] = {step.name: set() for step in self.net.transitions}
+        for arc in self.net.arcs.values():
+            edges[arc.step].add(arc.source)
+        return edges
+
+
+def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> set[str]:
+    """All that can be reached from `start`; what is in `closed` is entered but not left."""
+    seen: set[str] = set()
+    todo = list(edges[start])
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name not in closed:
+            todo.extend(edges[name])
+    return seen
+
+
+def _chains(task: Task) -> Iterator[tuple[str, ...]]:
+    rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
+    for template in (rendered, task.args, task.spec.get("timeout")):
+        yield from names_used(template)
+    yield from _assigned(task.set)
+    for rule in task.rules or ():
+        yield from _guard(rule.when)
+        then = rule.then
+        for template in (then.attempts, then.delay, then.jitter):
+            yield from names_used(template)
+        yield from _assigned(then.set)
+
+
+def _guard(when: Json) -> Iterator[tuple[str, ...]]:
+    if isinstance(when, str):
+        yield from names_used(when, guard=True)
+
+
+def _assigned(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
+    for assignment in assignments:
+        yield from names_used(assignment.value)

@@ -1,0 +1,128 @@
+"""The boundary of a step: its `set`, the guards of its arcs, and the tokens that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.engine.evolve import patched
+from noetl.engine.inputs import Inputs
+from noetl.engine.joins import place_token
+from noetl.engine.names import boundary, boundary_names
+from noetl.engine.plan import Plan
+from noetl.engine.state import Run, State
+from noetl.errors import TemplateError
+from noetl.expressions import evaluate, truth, values_read
+from noetl.expressions.scope import layered
+from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.net.model import Arc, Assignment, Transition
+
+
+@dataclass(slots=True)
+class _Boundary:
+    """What is known while one run is routed. ctx changes as assignments are made."""
+
+    plan: Plan
+    state: State
+    inputs: Inputs
+    run: Run
+    names: Mapping[str, Any]
+    patches: list[Draft] = field(default_factory=list)
+    decisions: list[ArcDecision] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
+
+    @property
+    def step(self) -> Transition:
+        return self.plan.step(self.run.step)
+
+    def evaluate(self, template: Json) -> Json:
+        return evaluate(template, self.names, load=self.inputs.load)
+
+    def assign(self, assignments: tuple[Assignment, ...], cause: str) -> None:
+        patch = {one.name: self.inputs.hold(self.evaluate(one.value)) for one in assignments}
+        if not patch:
+            return
+        fact = CtxPatched(patch, "step" if cause == "step" else "arc")
+        self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
+        ctx = patched(self.names["ctx"], patch)
+        self.names = layered({"ctx": ctx, "vars": ctx}, self.names, ctx)
+
+
+def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
+    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and `next.evaluated`."""
+    here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run))
+    try:
+        if run.status == "done":
+            here.assign(here.step.set, "step")
+        _follow(here)
+        failure = _unhandled(here)
+    except TemplateError as error:
+        here.tokens.clear()
+        failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
+    return [*here.patches, _evaluated(here, failure)]
+
+
+def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
+    fact = NextEvaluated(
+        boundary=str(boundary(here.run)),
+        arcs=tuple(here.decisions),
+        tokens=tuple(here.tokens),
+        failure=failure,
+        stops=failure is not None and stops(here.plan, here.step),
+    )
+    return Draft(fact, step=here.run.step, run_id=here.run.id, dedup_key=f"next:{here.run.id}")
+
+
+def stops(plan: Plan, step: Transition) -> bool:
+    """Whether a failed branch at `step` fails the whole execution at once."""
+    return "best_effort" not in (step.failure.mode, plan.net.failure.mode)
+
+
+def _follow(here: _Boundary) -> None:
+    if here.run.final:
+        return
+    for number, arc in enumerate(here.step.arcs):
+        if here.run.status == "failed" and not arc.boundary:
+            continue
+        chosen = _asked(here, arc)
+        if not chosen:
+            continue
+        here.assign(arc.set, "arc")
+        args = {key: here.inputs.hold(here.evaluate(value)) for key, value in arc.args.items()}
+        token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
+        here.tokens.append(place_token(here.plan, here.state, token))
+        if here.step.router == "exclusive":
+            return
+
+
+def _asked(here: _Boundary, arc: Arc) -> bool:
+    if arc.when is None:
+        here.decisions.append(ArcDecision(arc.id, arc.step, None, {}, True, True))
+        return True
+    load = here.inputs.load
+    chosen = truth(arc.when, here.names, load=load)
+    read = values_read(arc.when, here.names, guard=True) if isinstance(arc.when, str) else {}
+    here.decisions.append(ArcDecision(arc.id, arc.step, str(arc.when), read, chosen, chosen))
+    return chosen
+
+
+def _unhandled(here: _Boundary) -> ErrorInfo | None:
+    if here.tokens:
+        return None
+    if here.run.status == "failed":
+        return here.run.error
+    step = here.step
+    strict = here.plan.net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
+    if step.arcs and strict and not here.run.final:
+        message = f"No arc of step {step.name!r} took its outcome; add an arc without `when`."
+        return ErrorInfo("router", message, step=step.name, line=step.line or None)
+    return None
+
+
+def scheduled(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
+    """The fact that `step` fires."""
+    fact = StepScheduled(tokens, args, **more)
+    return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")

@@ -1,0 +1,167 @@
+"""The instance side: what is true of one execution at one version. Frozen, comparable, JSON-able."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from noetl.engine.slots import Slots
+from noetl.facts.events import Token
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+#: Bump when the shape of `State` changes: snapshots of another schema are not used.
+STATE_SCHEMA = 1
+
+Phase = Literal["pending", "running", "ended"]
+RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A token in its place. `denied_at` is the version of ctx that admission was denied at."""
+
+    token: Token
+    denied_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """How far a loop has come. `ended`, `failed` and `begun` are bit sets over the indices.
+
+    `partial` holds the task results of iterations that are still open, by index and task;
+    `suspended` the due instants of those that left their worker.
+    """
+
+    count: int
+    items: Json
+    mode: Literal["sequential", "parallel"]
+    max_in_flight: int
+    results: Slots
+    writes: Slots
+    ended: int = 0
+    failed: int = 0
+    errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
+    partial: Mapping[int, JsonMap] = field(default_factory=dict)
+    suspended: Mapping[int, str | None] = field(default_factory=dict)
+    generation: int = 1
+    closed: bool = False
+
+    @property
+    def completed_count(self) -> int:
+        return (self.ended & ~self.failed).bit_count()
+
+    @property
+    def failed_count(self) -> int:
+        return self.failed.bit_count()
+
+    @property
+    def complete(self) -> bool:
+        return self.ended.bit_count() == self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One firing of a step that has not been routed yet.
+
+    `results` are those of its tasks, by name; `issues` counts the commands of each part; `commands`
+    are the ids of the newest ones, by part.
+    """
+
+    id: str
+    step: str
+    args: JsonMap
+    version: int
+    status: RunStatus = "running"
+    final: bool = False
+    result: Json = None
+    results: JsonMap = field(default_factory=dict)
+    variables: JsonMap = field(default_factory=dict)
+    error: ErrorInfo | None = None
+    loop: LoopState | None = None
+    issues: Mapping[str, int] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+    #: Set while a suspended pipeline has no command: when it is due (UTC, ISO 8601; empty: at once).
+    resume_at: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status not in ("running", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The last round in which a `first` or `count` join fired.
+
+    `outstanding` are the tokens and runs that lived when it fired, followed through their moves: as
+    long as one of them can reach the join, the round is not over.
+    """
+
+    number: int
+    arrived: frozenset[str]
+    outstanding: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What is remembered of a step after its runs: templates see `result` under the step's name."""
+
+    runs: int = 0
+    status: RunStatus = "running"
+    result: Json = None
+    results: JsonMap = field(default_factory=dict)
+    error: ErrorInfo | None = None
+    #: How many of its runs ended in each status.
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The fold of an execution's events up to `version`.
+
+    `tokens` (by id) and `runs` (by id) keep the order in which they came to be: decisions follow it.
+    """
+
+    execution_id: str
+    version: int = 0
+    phase: Phase = "pending"
+    status: str = "pending"
+    path: str = ""
+    playbook_version: int = 0
+    digest: str = ""
+    payload: JsonMap = field(default_factory=dict)
+    overrides: JsonMap = field(default_factory=dict)
+    workload: JsonMap = field(default_factory=dict)
+    ctx: JsonMap = field(default_factory=dict)
+    ctx_version: int = 0
+    accepted: bool | None = None
+    started: bool = False
+    tokens: Mapping[str, Waiting] = field(default_factory=dict)
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    steps: Mapping[str, StepRecord] = field(default_factory=dict)
+    rounds: Mapping[str, Round] = field(default_factory=dict)
+    failures: tuple[ErrorInfo, ...] = ()
+    stopping: bool = False
+    pause_requested: bool = False
+    paused: bool = False
+    cancel_deadline: str | None = None
+    cancel_reason: str = ""
+    final_ran: bool = False
+    finished: bool = False
+    last_step: str | None = None
+    result_step: str | None = None
+    error: ErrorInfo | None = None
+
+    @property
+    def cancelling(self) -> bool:
+        return self.cancel_deadline is not None
+
+    @property
+    def ended(self) -> bool:
+        return self.phase == "ended"
+
+
+def initial_state(execution_id: str) -> State:
+    """The state before the first event."""
+    return State(execution_id)
