@@ -100,7 +100,7 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     if loop is None or loop.closed:
         return []
     step = plan.step(run.step)
-    stop = _stop_reason(step, loop)
+    stop = stop_reason(step, loop)
     busy = any(inputs.commands.get(command) is not None for command in run.commands.values())
     if loop.complete or (stop is not None and not busy):
         return _close(step, state, run, loop, stop)
@@ -112,7 +112,7 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     return _again(state, inputs, step, run, loop)
 
 
-def _stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
+def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     """The error that fails the loop: the first failure that its policy does not tolerate."""
     if not loop.errors or step.loop is None:
         return None

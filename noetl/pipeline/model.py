@@ -55,6 +55,9 @@ class ToolPort(Protocol):
 
     def run(self, call: Call) -> Outcome: ...
 
+    def interrupt(self, call: Call) -> None:
+        """Ends `call` (the very object) if it runs here: it returns soon, failed as `cancelled`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:

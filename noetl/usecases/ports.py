@@ -229,12 +229,16 @@ class Transaction(Protocol):
     def release(self, command_id: str, attempt: int) -> None:
         """Gives the lease back (open, unsent) and un-counts the delivery: the holder works on elsewhere."""
 
+    def reopen(self, command_id: str, attempt: int) -> None:
+        """Ends a lease that ran out: open and unsent again; the delivery stays counted."""
+
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         """Extends the lease. None where it is no longer ours, else the execution's `halt`."""
 
     def close_commands(self, command_ids: Sequence[str]) -> None: ...
 
-    def mark_sent(self, command_ids: Sequence[str], now: datetime) -> None: ...
+    def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
+        """None: they did not leave after all."""
 
     def open_commands(self, execution_id: str) -> list[CommandRow]:
         """All commands of the execution that are not closed, without their contexts."""

@@ -1,0 +1,96 @@
+"""cancel, pause, resume, patch: T7, one event from outside each."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound
+from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
+from noetl.facts.json import JsonMap
+from noetl.usecases.held import hold_draft
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.work import wake
+
+
+def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
+    """Asks for the end. Nothing new starts; running work is told, and waited for during the grace.
+
+    Asking twice is fine. Raises NotFound, and Conflict after the end.
+    """
+    grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
+    deadline = rt.clock() + timedelta(seconds=grace)
+    with rt.store.begin() as tx:
+        row = _running(tx, execution_id)
+        if not tx.recorded(execution_id, "cancel"):
+            fact = CancelRequested(deadline.isoformat(), reason)
+            _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
+            tx.set_halt(execution_id, "cancel")
+            tx.close_loops(execution_id)
+    wake(rt, execution_id)
+
+
+def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
+    """Nothing new starts until `resume`; running work ends. Pausing twice is fine."""
+    with rt.store.begin() as tx:
+        row = _running(tx, execution_id)
+        if not row.halt:
+            _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
+            tx.set_halt(execution_id, "pause")
+    wake(rt, execution_id)
+
+
+def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
+    """Goes on after `pause`. Raises Conflict where the execution was not paused."""
+    with rt.store.begin() as tx:
+        row = _running(tx, execution_id)
+        if row.halt != "pause":
+            raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
+        _append(rt, tx, row, Draft(Resumed(reason), source="client"))
+        tx.set_halt(execution_id, "")
+        waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
+        tx.mark_sent([one.command_id for one in waiting], None)
+    wake(rt, execution_id)
+
+
+def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: int | None = None) -> int:
+    """Assigns ctx names (dotted) from outside. Returns the version of the stream after it.
+
+    Raises VersionConflict where `expected_version` is given and is not the head.
+    """
+    _check(rt, patch)
+    with rt.store.begin() as tx:
+        row = _running(tx, execution_id)
+        expected = row.head_version if expected_version is None else expected_version
+        draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"))
+        events = tx.append(execution_id, expected, [draft], rt.clock())
+    wake(rt, execution_id)
+    return events[-1].version
+
+
+def _check(rt: Runtime, patch: JsonMap) -> None:
+    if not patch:
+        raise BadRequest("The patch assigns nothing; give at least one name.")
+    for name in patch:
+        if not name or not all(part for part in name.split(".")):
+            raise BadRequest(f"{name!r} is not a name that ctx can hold; write it as `a` or `a.b`.")
+    try:
+        size = len(json.dumps(patch, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadRequest(f"The patch is not JSON: {error}.") from error
+    if size > rt.limits.max_payload_bytes:
+        raise LimitExceeded(f"The patch has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed.")
+
+
+def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
+    row = tx.lock(execution_id)
+    if row is None:
+        raise NotFound(f"There is no execution {execution_id}.")
+    if row.status in ENDED:
+        raise Conflict(f"Execution {execution_id} has ended ({row.status}).")
+    return row
+
+
+def _append(rt: Runtime, tx: Transaction, row: ExecutionRow, draft: Draft) -> None:
+    tx.append(row.execution_id, row.head_version, [draft], rt.clock())

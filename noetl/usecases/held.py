@@ -1,0 +1,28 @@
+"""Values that are too large for the log leave it before they enter it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl.facts.events import CtxPatched, Draft, TaskDone, VariablesSet
+from noetl.facts.json import JsonMap
+from noetl.usecases.runtime import Runtime
+
+
+def hold_draft(rt: Runtime, draft: Draft) -> Draft:
+    """The draft with every value above the inline limit replaced by its reference."""
+    match draft.fact:
+        case TaskDone(result=result) as fact:
+            held = rt.hold(result)
+            return draft if held is result else replace(draft, fact=replace(fact, result=held))
+        case CtxPatched(patch=patch) as fact:
+            return replace(draft, fact=replace(fact, patch=_each(rt, patch)))
+        case VariablesSet() as fact:
+            local, iteration, step = (_each(rt, part) for part in (fact.local, fact.iter, fact.step))
+            return replace(draft, fact=replace(fact, local=local, iter=iteration, step=step))
+        case _:
+            return draft
+
+
+def _each(rt: Runtime, values: JsonMap) -> JsonMap:
+    return {key: rt.hold(value) for key, value in values.items()}

@@ -1,0 +1,146 @@
+"""Questions about executions. One status everywhere: that of the execution's row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from noetl.engine.evolve import replay
+from noetl.engine.state import State, initial_state
+from noetl.errors import BadRequest, NotFound
+from noetl.facts.events import ALIASES, Event
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import is_reference
+from noetl.net.model import Net
+from noetl.usecases.advance import stored_state
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+
+def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
+    """Raises NotFound."""
+    with rt.store.read() as tx:
+        return _row(tx, execution_id)
+
+
+def executions(
+    rt: Runtime,
+    *,
+    status: str | None = None,
+    path: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+) -> list[ExecutionRow]:
+    """Newest first; `before` is the id to page on from."""
+    if before is not None and not _is_id(before):
+        raise BadRequest(f"{before!r} is not an execution id.")
+    with rt.store.read() as tx:
+        return tx.executions(status=status, path=path, before=before, limit=limit)
+
+
+def events(
+    rt: Runtime, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
+) -> list[Event]:
+    """Events behind version `after`. Other generations' names for event types are understood."""
+    wanted = tuple(ALIASES.get(name, name) for name in types)
+    with rt.store.read() as tx:
+        _row(tx, execution_id)
+        return tx.events(execution_id, after=after, limit=limit, types=wanted)
+
+
+def state_at(rt: Runtime, execution_id: str, version: int | None = None) -> State:
+    """The state as of `version`, or now. Raises NotFound, and BadRequest beyond the head."""
+    with rt.store.read() as tx:
+        row = _row(tx, execution_id)
+        if version is not None and not 0 <= version <= row.head_version:
+            raise BadRequest(f"Execution {execution_id} has versions 0 to {row.head_version}, not {version}.")
+        start = stored_state(tx, execution_id)
+        if version is not None and start.version > version:
+            start = initial_state(execution_id)
+        tail = tx.events(execution_id, after=start.version)
+    last = row.head_version if version is None else version
+    return replay(start, (event for event in tail if event.version <= last))
+
+
+def net_of(rt: Runtime, execution_id: str) -> Net:
+    """The net that the execution runs, whatever the catalog says today."""
+    with rt.store.read() as tx:
+        return rt.plan(tx, _row(tx, execution_id).digest).net
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}."""
+
+    row: ExecutionRow
+    result: Json
+    ctx: JsonMap
+    steps: JsonMap
+    error: JsonMap | None
+    events: int
+
+    @property
+    def duration_ms(self) -> float:
+        end = self.row.ended_at or self.row.updated_at
+        return round((end - self.row.created_at).total_seconds() * 1000, 3)
+
+    def as_json(self) -> dict[str, Json]:
+        """The shape of `noetl run --json`."""
+        return {
+            "execution_id": self.row.execution_id,
+            "path": self.row.path,
+            "version": self.row.playbook_version,
+            "status": self.row.status,
+            "result": self.result,
+            "ctx": self.ctx,
+            "steps": self.steps,
+            "error": self.error,
+            "events": self.events,
+            "duration_ms": self.duration_ms,
+        }
+
+
+def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
+    """The whole story in short. With `resolve`, references are replaced by what they stand for."""
+    row = execution(rt, execution_id)
+    state = state_at(rt, execution_id, row.head_version)
+    steps = {
+        name: {
+            "status": record.status,
+            "runs": record.runs,
+            "result": _seen(rt, record.result, resolve),
+            **({"error": record.error.as_json()} if record.error else {}),
+        }
+        for name, record in state.steps.items()
+    }
+    ctx = {key: _seen(rt, value, resolve) for key, value in state.ctx.items()}
+    return Report(row, _seen(rt, result_of(state), resolve), ctx, steps, row.error, row.head_version)
+
+
+def result(rt: Runtime, execution_id: str) -> Json:
+    """The execution's result, resolved; null while it runs."""
+    row = execution(rt, execution_id)
+    if row.status not in ENDED:
+        return None
+    return _seen(rt, result_of(state_at(rt, execution_id, row.head_version)), resolve=True)
+
+
+def result_of(state: State) -> Json:
+    """That of `final_step`, else of `end`, else of the step that finished last."""
+    record = state.steps.get(state.result_step or "")
+    return record.result if record else None
+
+
+def _seen(rt: Runtime, value: Json, resolve: bool) -> Json:
+    return rt.results.load(value) if resolve and is_reference(value) else value
+
+
+def _row(tx: Transaction, execution_id: str) -> ExecutionRow:
+    row = tx.execution(execution_id) if _is_id(execution_id) else None
+    if row is None:
+        raise NotFound(f"There is no execution {execution_id!r}.")
+    return row
+
+
+def _is_id(execution_id: str) -> bool:
+    return execution_id.isascii() and execution_id.isdigit() and len(execution_id) <= 19

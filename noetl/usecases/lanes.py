@@ -1,0 +1,342 @@
+"""run_lane and run_iteration: the work of a loop.
+
+A lane takes indices in the transaction that reports its previous ones, runs each iteration's pipeline,
+and yields its worker after a slice. One lane runs one iteration at a time, and there are never more
+lanes than `max_in_flight`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+from typing import assert_never
+
+from noetl.engine.evolve import patched
+from noetl.engine.plan import Plan
+from noetl.facts.events import (
+    CtxPatched,
+    Draft,
+    IterationDone,
+    IterationFailed,
+    IterationResumed,
+    IterationStarted,
+    IterationSuspended,
+)
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import is_reference
+from noetl.net.model import Loop, Task
+from noetl.pipeline.fold import replay as replay_pipeline
+from noetl.pipeline.interpreter import run
+from noetl.pipeline.model import (
+    Completed,
+    Ending,
+    Failed,
+    Finished,
+    Progress,
+    Recorded,
+    Sleep,
+    Suspend,
+)
+from noetl.usecases.held import hold_draft
+from noetl.usecases.ports import CommandRow, LoopRow, Transaction
+from noetl.usecases.reports import LeaseLost, Standing, append, standing
+from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake
+
+
+class LaneEnd(Enum):
+    """How a delivery of a lane ended."""
+
+    #: Nothing is left to take: the lane has arrived at its chord.
+    DONE = "done"
+    #: Its slice is over; it wants to be delivered again, in the same place of its chord.
+    AGAIN = "again"
+    #: The delivery does not count: refused, lost, or the execution halts.
+    REFUSED = "refused"
+
+
+def run_lane(worker: Worker, command_id: str) -> LaneEnd:
+    """One slice of a lane."""
+    rt = worker.rt
+    with rt.store.begin_async_commit() as tx:
+        command = claim(rt, tx, worker.name, command_id, rt.clock())
+        if command is None:
+            return LaneEnd.REFUSED
+        plan = rt.plan(tx, command.context["digest"])
+        row = tx.loop(command.execution_id, command.run_id)
+        if row is None:
+            return LaneEnd.REFUSED
+        taken = tx.take(command.execution_id, command.run_id, command.generation, 1)
+        recorded = _recorded(tx, command, taken)
+        patches = _own_patches(tx, command, plan)
+    watched = Watched(rt.tools)
+    lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
+    with worker.leases.hold(command, watched.end):
+        try:
+            return lane.slice(taken)
+        except LeaseLost:
+            if watched.cancelled:
+                give_up(rt, command)
+            return LaneEnd.REFUSED
+
+
+def run_iteration(worker: Worker, command_id: str) -> bool:
+    """Goes on with one suspended iteration. False where the delivery does not count."""
+    rt = worker.rt
+    with rt.store.begin_async_commit() as tx:
+        command = claim(rt, tx, worker.name, command_id, rt.clock())
+        if command is None or command.iteration is None:
+            return False
+        plan = rt.plan(tx, command.context["digest"])
+        row = tx.loop(command.execution_id, command.run_id)
+        recorded = _recorded(tx, command, (command.iteration,))
+        patches = _own_patches(tx, command, plan)
+    if row is None:
+        return False
+    watched = Watched(rt.tools)
+    lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches, resumed=True)
+    with worker.leases.hold(command, watched.end):
+        try:
+            lane.iterate(command.iteration)
+            lane.commit(close=True)
+        except LeaseLost:
+            if watched.cancelled:
+                give_up(rt, command)
+            return False
+    return True
+
+
+def _recorded(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:
+    """What earlier deliveries recorded of iterations; the first generation has nothing to read."""
+    if command.generation <= 1 and command.purpose == "lane":
+        return {}
+    events = {index: tx.run_events(command.execution_id, command.run_id, index) for index in indices}
+    return {index: [event.draft for event in found] for index, found in events.items()}
+
+
+def _own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
+    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across deliveries."""
+    step = plan.step(command.step)
+    if step.loop is None or step.loop.mode != "sequential" or not writes_ctx(step.tasks):
+        return {}
+    patches: dict[str, Json] = {}
+    for event in tx.events(command.execution_id, types=(CtxPatched.type,)):
+        if event.draft.run_id == command.run_id and isinstance(event.fact, CtxPatched):
+            patches.update(event.fact.patch)
+    return patches
+
+
+def writes_ctx(tasks: Iterable[Task]) -> bool:
+    """Whether a `set` of these tasks, or of their rules, assigns to ctx."""
+    assigned = (
+        one
+        for task in tasks
+        for group in (task.set, *(rule.then.set for rule in task.rules or ()))
+        for one in group
+    )
+    return any(one.scope == "ctx" for one in assigned)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One delivery of a lane, or of one iteration that resumes."""
+
+    worker: Worker
+    command: CommandRow
+    plan: Plan
+    row: LoopRow
+    watched: Watched
+    recorded: dict[int, list[Draft]] = field(default_factory=dict)
+    resumed: bool = False
+    pending: list[Draft] = field(default_factory=list)
+    ended: int = 0
+    failed: bool = False
+    woken: bool = False
+    patches: JsonMap = field(default_factory=dict)
+    items: list[Json] | None = None
+    #: Seconds that an iteration took lately; decides how many are taken at once.
+    pace: float = 1.0
+
+    @property
+    def loop(self) -> Loop:
+        loop = self.plan.step(self.command.step).loop
+        if loop is None:
+            raise ValueError(f"step {self.command.step} has no loop")
+        return loop
+
+    def slice(self, taken: tuple[int, ...]) -> LaneEnd:
+        """Runs iterations until none are left or the slice is over."""
+        limits = self.worker.rt.limits
+        begun = committed = time.monotonic()
+        while taken:
+            for index in taken:
+                started = time.monotonic()
+                self.iterate(index)
+                now = time.monotonic()
+                self.pace = (self.pace + now - started) / 2 if self.pace < 1 else now - started
+                if self._stopped():
+                    return self.commit(close=True)[1]
+                if self._each() or now - committed >= limits.commit_s:
+                    self.commit()
+                    committed = now
+            if time.monotonic() - begun >= limits.slice_s:
+                return self.commit(release=True)[1]
+            taken, end = self.commit(take=self._share())
+            committed = time.monotonic()
+            if not taken:
+                return end
+        return self.commit(close=True)[1]
+
+    def _stopped(self) -> bool:
+        return self.failed and self.loop.failure.mode == "fail_fast"
+
+    def _each(self) -> bool:
+        loop = self.loop
+        if loop.commit is not None:
+            return loop.commit == "each"
+        if loop.mode == "sequential":
+            return True
+        kinds = self.worker.rt.kinds
+        tasks = self.plan.step(self.command.step).tasks
+        return any(kinds[task.kind].effects == "external" for task in tasks if task.kind in kinds)
+
+    def _share(self) -> int:
+        """How many iterations to take: what one commit interval holds, and never more than a fair part."""
+        limits = self.worker.rt.limits
+        if self._each():
+            return 1
+        fair = max(1, self.row.count // (4 * (self.command.chord_size or 1)))
+        return max(1, min(limits.commit_iterations, fair, int(limits.commit_s / max(self.pace, 1e-4))))
+
+    # --- one iteration -----------------------------------------------------------------------------
+
+    def iterate(self, index: int) -> None:
+        """Runs the pipeline of one iteration; what it recorded last waits in `pending`."""
+        rt, command = self.worker.rt, self.command
+        prog = program(self.plan, command, index)
+        progress = replay_pipeline(prog, self.recorded.get(index, ()))
+        started = rt.clock()
+        begun = bool(self.recorded.get(index))
+        scope = names(rt, command, self._scope(index))
+        scope = replace(scope, ctx=patched(scope.ctx, self.patches))
+        for move in run(prog, scope, progress, hands(rt, command, self.watched)):
+            match move:
+                case Recorded():
+                    if not begun:
+                        self._add(IterationStarted(started.isoformat()), index, "started")
+                        begun = True
+                    self._extend(move.drafts)
+                    self.commit()
+                case Sleep():
+                    self.commit()
+                    time.sleep(move.seconds)
+                case Suspend():
+                    self._extend(move.drafts)
+                    self._suspend(index, move)
+                case Finished():
+                    self._extend(move.drafts)
+                    self._end(index, move.ending, move.progress, started.timestamp())
+                case _:
+                    assert_never(move)
+
+    def _scope(self, index: int) -> JsonMap:
+        if self.items is None:
+            items = self.row.items
+            self.items = self.worker.rt.results.load(items) if is_reference(items) else items
+        item = self.items[index] if self.items else None
+        return {self.loop.iterator: item, "index": index, "parent": None}
+
+    def _extend(self, drafts: tuple[Draft, ...]) -> None:
+        for draft in drafts:
+            if isinstance(draft.fact, CtxPatched):
+                self.patches = {**self.patches, **draft.fact.patch}
+            self.pending.append(hold_draft(self.worker.rt, draft))
+
+    def _add(
+        self,
+        fact: IterationStarted | IterationDone | IterationFailed | IterationSuspended | IterationResumed,
+        index: int,
+        key: str,
+        duration_ms: float | None = None,
+    ) -> None:
+        draft = Draft(
+            fact,
+            source="worker",
+            step=self.command.step,
+            run_id=self.command.run_id,
+            iteration=index,
+            duration_ms=duration_ms,
+            dedup_key=f"{key}:{self.command.run_id}/{index}",
+        )
+        self.pending.append(draft)
+
+    def _suspend(self, index: int, move: Suspend) -> None:
+        due = self.worker.rt.clock() + timedelta(seconds=move.seconds)
+        fact = IterationSuspended(move.task, move.reason, due.isoformat())
+        self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
+        self.woken = True
+
+    def _end(self, index: int, ending: Ending, progress: Progress, started: float) -> None:
+        spent = round((self.worker.rt.clock().timestamp() - started) * 1000, 3)
+        self.ended += 1
+        match ending:
+            case Completed():
+                self._add(IterationDone(ending.task, progress.writes), index, "iteration", spent)
+            case Failed():
+                self._add(IterationFailed(ending.error), index, "iteration", spent)
+                self.failed = self.woken = True
+            case _:
+                assert_never(ending)
+
+    # --- reporting --------------------------------------------------------------------------------
+
+    def commit(
+        self, *, close: bool = False, take: int = 0, release: bool = False
+    ) -> tuple[tuple[int, ...], LaneEnd]:
+        """T4: appends what is pending. In the same transaction it takes the next indices, or gives the
+        lease back after a slice, or closes the lane: when told so, and when nothing is left to take."""
+        rt, command = self.worker.rt, self.command
+        self.watched.check()
+        if self.resumed:
+            self._add(IterationResumed(self.worker.name), command.iteration or 0, f"resumed/{command.issue}")
+            self.pending.insert(0, self.pending.pop())
+        with rt.store.begin() as tx:
+            at = standing(tx, command)
+            append(rt, tx, at, self.pending)
+            if self._stopped():
+                tx.close_loop(command.execution_id, command.run_id)
+            taken, end = self._next(tx, at, close=close, take=take, release=release)
+            closes = close or (take > 0 and not taken and end is LaneEnd.DONE)
+            if closes:
+                tx.close_commands([command.command_id])
+            final = closes and self._is_last(tx)
+        self.pending.clear()
+        self.resumed = False
+        if final or self.woken:
+            self.woken = False
+            wake(rt, command.execution_id)
+        return taken, end
+
+    def _next(
+        self, tx: Transaction, at: Standing, *, close: bool, take: int, release: bool
+    ) -> tuple[tuple[int, ...], LaneEnd]:
+        command = self.command
+        if close or not (take or release):
+            return (), LaneEnd.DONE
+        if at.execution.halt:
+            # The lane keeps its place: it is delivered again when the execution goes on.
+            tx.release(command.command_id, command.attempt)
+            self.woken = True
+            return (), LaneEnd.REFUSED
+        if release:
+            tx.release(command.command_id, command.attempt)
+            return (), LaneEnd.AGAIN
+        taken = tx.take(command.execution_id, command.run_id, command.generation, take)
+        self.recorded = _recorded(tx, command, taken)
+        return taken, LaneEnd.DONE
+
+    def _is_last(self, tx: Transaction) -> bool:
+        rows = tx.open_commands(self.command.execution_id)
+        return not any(row.run_id == self.command.run_id for row in rows)

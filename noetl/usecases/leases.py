@@ -1,0 +1,80 @@
+"""Leases: one thread of a worker process keeps the claims of all its running commands alive."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from noetl.errors import NoetlError
+from noetl.usecases.ports import CommandRow
+from noetl.usecases.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A command that this process works on. `lost` is called once when the work no longer counts, with
+    True where that is because the execution is being cancelled."""
+
+    command: CommandRow
+    lost: Callable[[bool], None]
+
+
+class Leases:
+    """Heartbeats (T5) for everything held. Starts its thread with the first command."""
+
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._held: dict[str, Held] = {}
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def hold(self, command: CommandRow, lost: Callable[[bool], None]) -> Iterator[None]:
+        """Keeps the lease of `command` for as long as the block runs."""
+        with self._lock:
+            self._held[command.command_id] = Held(command, lost)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.pop(command.command_id, None)
+
+    def _beat(self) -> None:
+        while not self._wanted.wait(self._rt.limits.heartbeat_s):
+            try:
+                self.beat()
+            except NoetlError as error:
+                # The store is away. Leases may run out meanwhile; fencing keeps that harmless.
+                log.warning("No heartbeat this time: %s", error)
+
+    def beat(self) -> None:
+        """One heartbeat for everything held."""
+        with self._lock:
+            held = list(self._held.values())
+        if not held:
+            return
+        until = self._rt.clock() + timedelta(seconds=self._rt.limits.lease_s)
+        with self._rt.store.begin_async_commit() as tx:
+            answers = [tx.heartbeat(one.command.command_id, one.command.attempt, until) for one in held]
+        for one, halt in zip(held, answers, strict=True):
+            if halt is None or halt == "cancel":
+                self._drop(one, cancelled=halt == "cancel")
+
+    def _drop(self, one: Held, *, cancelled: bool) -> None:
+        with self._lock:
+            present = self._held.pop(one.command.command_id, None)
+        if present is not None:
+            one.lost(cancelled)
+
+    def stop(self) -> None:
+        self._wanted.set()

@@ -1,0 +1,123 @@
+"""What every use case is handed: the ports, the limits, and two caches of this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from noetl.engine.plan import Plan
+from noetl.engine.state import State
+from noetl.errors import NotFound
+from noetl.facts.json import Json, JsonMap
+from noetl.net.codec import from_json
+from noetl.net.model import KindInfo
+from noetl.pipeline.model import ToolPort
+from noetl.usecases.ports import Clock, Dispatcher, Results, Store, Transaction
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """A bounded map of what was used last. Thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self._items[key] = value
+            self._items.move_to_end(key)
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+
+    def drop(self, key: K) -> None:
+        with self._lock:
+            self._items.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes and times. Seconds and bytes unless the name says otherwise."""
+
+    #: Executions that one scheduler transaction serves, and events read of each.
+    turn_executions: int = 64
+    turn_events: int = 500
+    #: Events after which the state is kept as a snapshot.
+    snapshot_events: int = 500
+    #: A claim is good for this long without a heartbeat.
+    lease_s: float = 30.0
+    heartbeat_s: float = 5.0
+    #: Deliveries of one command before it is given up.
+    max_deliveries: int = 5
+    #: A command that nobody claimed for so long is sent again.
+    resend_s: float = 60.0
+    #: How long a cancelled execution waits for running work.
+    cancel_grace_s: float = 10.0
+    #: A lane commits what has ended at least this often, and yields its worker after a slice.
+    commit_s: float = 0.05
+    commit_iterations: int = 64
+    slice_s: float = 0.05
+    #: Results and other values above this size are kept by reference.
+    inline_bytes: int = 64 * 1024
+    max_in_flight: int = 16
+    max_items: int = 100_000
+    max_generations: int = 5
+    #: Nesting of values that are kept at all.
+    max_payload_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The composition that `noetl.bootstrap` makes; use cases take it as their first argument.
+
+    `entropy` draws 22 random bits for a new execution id; `random` a number in [0, 1) for jitter.
+    `env` is the allow-listed environment that templates see.
+    """
+
+    store: Store
+    dispatcher: Dispatcher
+    results: Results
+    tools: ToolPort
+    kinds: Mapping[str, KindInfo]
+    clock: Clock
+    entropy: Callable[[], int]
+    random: Callable[[], float]
+    limits: Limits = Limits()
+    env: JsonMap = field(default_factory=dict)
+    plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))
+    states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
+    #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
+    compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
+
+    def plan(self, tx: Transaction, digest: str) -> Plan:
+        """The plan of a stored net. Raises NotFound."""
+        plan = self.plans.get(digest)
+        if plan is None:
+            body = tx.net(digest)
+            if body is None:
+                raise NotFound(f"The net {digest} is not in the store.")
+            plan = Plan(from_json(body))
+            self.plans.put(digest, plan)
+        return plan
+
+    def hold(self, value: Json) -> Json:
+        """`value`, or its reference where it is too large for the log."""
+        if isinstance(value, bool | int | float | None) or (
+            isinstance(value, str) and len(value) * 4 <= self.limits.inline_bytes
+        ):
+            return value
+        size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        return value if size <= self.limits.inline_bytes else self.results.put(value)

@@ -1,0 +1,127 @@
+"""sweep: what messages lost, found again from the tables alone.
+
+A healthy run never needs it. Any number of sweepers may run; the same code serves every transport.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from noetl.errors import Unavailable
+from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
+from noetl.facts.outcome import ErrorInfo
+from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+#: Rows looked at in one sweep of each kind.
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep did. `resent` counts commands that had been sent before."""
+
+    sent: int = 0
+    resent: int = 0
+    expired: int = 0
+    woken: int = 0
+
+
+def sweep(rt: Runtime) -> Swept:
+    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, and wakes
+    executions that owe a turn."""
+    now = rt.clock()
+    expired = _end_expired(rt, now)
+    with rt.store.read() as tx:
+        due = tx.unsent(now, BATCH)
+        silent = tx.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
+        owing = tx.owing(now, BATCH)
+    if silent:
+        log.warning("%d commands were never claimed and are sent again", len(silent))
+    sent = _send(rt, [*due, *silent], now)
+    woken = _wake(rt, owing)
+    return Swept(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
+
+
+def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:
+    if not rows:
+        return False
+    with rt.store.begin() as tx:
+        tx.mark_sent([row.command_id for row in rows], now)
+    try:
+        rt.dispatcher.send(rows)
+    except Unavailable as error:
+        log.warning("The broker does not answer: %s", error)
+        with rt.store.begin() as tx:
+            tx.mark_sent([row.command_id for row in rows], None)
+        return False
+    return True
+
+
+def _wake(rt: Runtime, owing: list[str]) -> int:
+    """One wake serves all that owe a turn (see `advance`)."""
+    if not owing:
+        return 0
+    try:
+        rt.dispatcher.wake(owing[0])
+    except Unavailable as error:
+        log.warning("The broker does not answer: %s", error)
+        return 0
+    return len(owing)
+
+
+# --- T6: leases that ran out -------------------------------------------------------------------------
+
+
+def _end_expired(rt: Runtime, now: datetime) -> int:
+    with rt.store.read() as tx:
+        expired = tx.expired(now, BATCH)
+    for row in expired:
+        _end_lease(rt, row, now)
+    return len(expired)
+
+
+def _end_lease(rt: Runtime, seen: CommandRow, now: datetime) -> None:
+    """Gives the command back for another delivery, or gives it up."""
+    with rt.store.begin() as tx:
+        rows = tx.lock_command(seen.command_id)
+        if rows is None:
+            return
+        execution, command = rows
+        lease = command.lease_until
+        if command.state != "claimed" or command.attempt != seen.attempt or lease is None or lease > now:
+            return
+        log.warning("Worker %s lost command %s", command.owner, command.command_id)
+        if command.attempt < rt.limits.max_deliveries and not execution.halt:
+            tx.reopen(command.command_id, command.attempt)
+            return
+        tx.close_commands([command.command_id])
+        _give_up(rt, tx, execution, command, now)
+
+
+def _give_up(
+    rt: Runtime, tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime
+) -> None:
+    """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
+    if execution.halt:
+        return
+    reason = f"{command.attempt} workers took it and none reported"
+    lost = CommandLost(command.command_id, command.attempt, reason)
+    drafts = [_draft(command, lost, f"lost:{command.command_id}")]
+    message = f"Step {command.step!r} was given up: {reason}."
+    error = ErrorInfo("internal", message, type="WorkerLost", step=command.step, iteration=command.iteration)
+    if command.purpose == "pipeline":
+        drafts.append(_draft(command, StepFailed(error), f"end:{command.run_id}"))
+    elif command.purpose == "iteration":
+        drafts.append(
+            _draft(command, IterationFailed(error), f"iteration:{command.run_id}/{command.iteration}")
+        )
+    tx.append(execution.execution_id, execution.head_version, drafts, now)
+
+
+def _draft(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
+    return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

@@ -1,0 +1,293 @@
+"""run_step: claim a pipeline's command, run it, report (T3, T4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from noetl.engine.evolve import replay
+from noetl.engine.names import StepNames
+from noetl.engine.plan import Plan
+from noetl.engine.state import State
+from noetl.errors import Unavailable
+from noetl.expressions.scope import layered
+from noetl.expressions.values import StepResult
+from noetl.facts.events import (
+    CtxPatched,
+    Draft,
+    StepDone,
+    StepFailed,
+    StepResumed,
+    StepStarted,
+    StepSuspended,
+)
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome
+from noetl.net.model import Transition
+from noetl.pipeline.fold import replay as replay_pipeline
+from noetl.pipeline.interpreter import run
+from noetl.pipeline.model import (
+    Call,
+    Completed,
+    Ending,
+    Failed,
+    Finished,
+    Hands,
+    Names,
+    Program,
+    Recorded,
+    Sleep,
+    Suspend,
+    ToolPort,
+    Where,
+)
+from noetl.usecases.advance import stored_state
+from noetl.usecases.held import hold_draft
+from noetl.usecases.leases import Leases
+from noetl.usecases.ports import CommandRow, Transaction
+from noetl.usecases.reports import LeaseLost, report, standing
+from noetl.usecases.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that executes commands: its name in leases, and what keeps them alive."""
+
+    rt: Runtime
+    name: str
+    leases: Leases
+
+
+def run_step(worker: Worker, command_id: str) -> bool:
+    """Runs the pipeline of one command to its end or its suspension.
+
+    False where the claim was refused or the lease was lost: nothing of this delivery counts.
+    """
+    rt = worker.rt
+    now = rt.clock()
+    with rt.store.begin_async_commit() as tx:
+        command = claim(rt, tx, worker.name, command_id, now)
+        if command is None:
+            return False
+        plan = rt.plan(tx, command.context["digest"])
+        first = command.attempt == 1 and command.issue == 1
+        recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
+    watched = Watched(rt.tools)
+    with worker.leases.hold(command, watched.end):
+        try:
+            _Job(worker, command, plan, now, watched).run([event.draft for event in recorded])
+        except LeaseLost:
+            if watched.cancelled:
+                give_up(rt, command)
+            return False
+    return True
+
+
+def give_up(rt: Runtime, command: CommandRow) -> None:
+    """A cancelled command ends without a report; the scheduler withdraws its step."""
+    with rt.store.begin() as tx:
+        try:
+            standing(tx, command)
+        except LeaseLost:
+            return
+        tx.close_commands([command.command_id])
+    wake(rt, command.execution_id)
+
+
+class Watched(ToolPort):
+    """The tools, for one command: once its lease is gone no call starts and the running one is ended."""
+
+    def __init__(self, tools: ToolPort) -> None:
+        self._tools = tools
+        self._call: Call | None = None
+        self._over = False
+        self.cancelled = False
+
+    def run(self, call: Call) -> Outcome:
+        self._call = call
+        self.check()
+        outcome = self._tools.run(call)
+        self._call = None
+        self.check()
+        return outcome
+
+    def check(self) -> None:
+        """Raises LeaseLost where the command is no longer ours."""
+        if self._over:
+            raise LeaseLost
+
+    def interrupt(self, call: Call) -> None:
+        self._tools.interrupt(call)
+
+    def end(self, cancelled: bool) -> None:
+        """Called from the heartbeat's thread."""
+        self.cancelled = cancelled
+        self._over = True
+        call = self._call
+        if call is not None:
+            self._tools.interrupt(call)
+
+
+def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: datetime) -> CommandRow | None:
+    """T3."""
+    until = now + timedelta(seconds=rt.limits.lease_s)
+    return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
+
+
+def wake(rt: Runtime, execution_id: str) -> None:
+    """Asks for a turn; where the broker is away the sweeper will."""
+    try:
+        rt.dispatcher.wake(execution_id)
+    except Unavailable:
+        return
+
+
+def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
+    """The pipeline of the command's step, placed."""
+    step = plan.step(command.step)
+    where = Where(command.execution_id, command.run_id, command.step, iteration)
+    parallel = step.loop is not None and step.loop.mode == "parallel"
+    reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
+    return Program(step.tasks, where, plan.net.file, parallel_loop=parallel, reducers=reducers)
+
+
+def names(rt: Runtime, command: CommandRow, iteration: JsonMap | None = None) -> Names:
+    """What the command's templates see, from the context in its row."""
+    context = command.context
+    steps = {
+        name: StepResult(view.get("result"), view.get("results") or {})
+        for name, view in context["steps"].items()
+    }
+    return Names(
+        workload=context["workload"],
+        ctx=context["ctx"],
+        args=context["args"],
+        steps=steps,
+        builtins={
+            "execution_id": command.execution_id,
+            "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
+            "env": rt.env,
+        },
+        iter=iteration,
+    )
+
+
+def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
+    """The tool, references, jitter, and the whole context for code that asks for it."""
+
+    def everything() -> Mapping[str, Any]:
+        return whole_context(rt, command)
+
+    context = everything if "everything" in command.context else None
+    return Hands(tool=tools, load=rt.results.load, random=rt.random, context=context)
+
+
+def whole_context(rt: Runtime, command: CommandRow) -> Mapping[str, Json]:
+    """All that a template could see, as of the version that the command was issued at."""
+    with rt.store.read() as tx:
+        state = _state_at(tx, command.execution_id, int(command.context["everything"]))
+    steps = {name: result.value for name, result in StepNames(state.steps).items()}
+    view = layered(
+        {"workload": state.workload, "ctx": state.ctx, "vars": state.ctx, "args": command.context["args"]},
+        {"execution_id": state.execution_id, "steps": steps},
+        steps,
+        command.context["args"],
+        state.ctx,
+        state.workload,
+    )
+    return dict(view)
+
+
+def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
+    state = stored_state(tx, execution_id)
+    if state.version > version:
+        state = State(execution_id)
+    events = tx.events(execution_id, after=state.version)
+    return replay(state, (event for event in events if event.version <= version))
+
+
+@dataclass(slots=True)
+class _Job:
+    """One delivery of one pipeline."""
+
+    worker: Worker
+    command: CommandRow
+    plan: Plan
+    started: datetime
+    watched: Watched
+    begun: bool = False
+
+    @property
+    def rt(self) -> Runtime:
+        return self.worker.rt
+
+    @property
+    def step(self) -> Transition:
+        return self.plan.step(self.command.step)
+
+    def run(self, recorded: list[Draft]) -> None:
+        rt, command = self.rt, self.command
+        prog = program(self.plan, command, None)
+        progress = replay_pipeline(prog, recorded)
+        known = {draft.fact.type for draft in recorded}
+        self.begun = StepStarted.type in known and command.issue == 1
+        for move in run(prog, names(rt, command), progress, hands(rt, command, self.watched)):
+            match move:
+                case Recorded():
+                    self._report(move.drafts, close=False)
+                case Sleep():
+                    time.sleep(move.seconds)
+                case Suspend():
+                    self._report([*move.drafts, self._suspended(move)], close=True)
+                case Finished():
+                    self._report([*move.drafts, self._ended(move.ending)], close=True)
+                case _:
+                    assert_never(move)
+
+    def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
+        batch = [hold_draft(self.rt, draft) for draft in drafts]
+        if not self.begun:
+            batch.insert(0, self._begin())
+            self.begun = True
+        report(self.rt, self.command, batch, close=close)
+        if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
+            wake(self.rt, self.command.execution_id)
+
+    def _draft(
+        self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
+    ) -> Draft:
+        spent = (self.rt.clock() - self.started).total_seconds() * 1000
+        ends = isinstance(fact, StepDone | StepFailed)
+        return Draft(
+            fact,
+            source="worker",
+            step=self.command.step,
+            run_id=self.command.run_id,
+            duration_ms=round(spent, 3) if ends else None,
+            dedup_key=key,
+        )
+
+    def _begin(self) -> Draft:
+        run_id, issue = self.command.run_id, self.command.issue
+        if issue > 1:
+            return self._draft(StepResumed(self.worker.name), f"resumed:{run_id}/{issue}")
+        fact = StepStarted(self.worker.name, self.started.isoformat())
+        return self._draft(fact, f"started:{run_id}")
+
+    def _suspended(self, move: Suspend) -> Draft:
+        due = self.rt.clock() + timedelta(seconds=move.seconds)
+        fact = StepSuspended(move.task, move.reason, due.isoformat())
+        return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
+
+    def _ended(self, ending: Ending) -> Draft:
+        key = f"end:{self.command.run_id}"
+        match ending:
+            case Completed():
+                return self._draft(StepDone(ending.task), key)
+            case Failed():
+                return self._draft(StepFailed(ending.error), key)
+            case _:
+                assert_never(ending)
