@@ -1,1 +1,114 @@
-"""Reserved."""
+"""The composition root: which adapter serves which port, in one place."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from noetl.config import Settings
+from noetl.dispatch.local import LocalDispatcher
+from noetl.facts.json import Json
+from noetl.results import open_results
+from noetl.store import open_store
+from noetl.store.migrate import upgrade
+from noetl.tools.base import Services
+from noetl.tools.registry import Registry
+from noetl.tools.vault import Vault, load_or_create_key
+from noetl.usecases.credentials import reveal
+from noetl.usecases.ports import Dispatcher, Store
+from noetl.usecases.runtime import Limits, Runtime
+
+
+def now() -> datetime:
+    """The clock of all processes: UTC."""
+    return datetime.now(UTC)
+
+
+def limits(settings: Settings) -> Limits:
+    return Limits(
+        lease_s=settings.lease_s,
+        heartbeat_s=settings.heartbeat_s,
+        resend_s=settings.resend_s,
+        max_deliveries=settings.max_deliveries,
+        cancel_grace_s=settings.cancel_grace_s,
+        inline_bytes=settings.inline_bytes,
+        max_in_flight=settings.loop_max_in_flight,
+        max_items=settings.loop_max_items,
+    )
+
+
+def vault(settings: Settings) -> Vault:
+    """The keys that credentials are encrypted with: from the settings, else a file in the home."""
+    return Vault(settings.secret_key or load_or_create_key(settings.key_file))
+
+
+def runtime(
+    settings: Settings,
+    dispatcher: Dispatcher,
+    *,
+    store: Store | None = None,
+    base_dir: Path | None = None,
+) -> Runtime:
+    """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
+    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    opened = store or open_store(settings.database)
+
+    def credential(name: str) -> Mapping[str, Json]:
+        return reveal(opened, vault(settings).decrypt, name)
+
+    services = Services(
+        credential=credential,
+        allow_private_networks=settings.allow_private_networks,
+        scratch=settings.home_dir / "scratch",
+        base_dir=base_dir,
+        memory_mb=settings.python_memory_mb,
+        default_deadline_s=settings.task_timeout_s,
+    )
+    tools = Registry(services)
+    return Runtime(
+        store=opened,
+        dispatcher=dispatcher,
+        results=open_results(settings.results),
+        tools=tools,
+        kinds=tools.kinds(),
+        clock=now,
+        entropy=lambda: secrets.randbits(22),
+        random=random.random,
+        limits=limits(settings),
+        env=settings.environment(),
+    )
+
+
+@contextmanager
+def local(settings: Settings, base_dir: Path | None = None, threads: int = 8) -> Iterator[Runtime]:
+    """An engine inside this process: threads instead of a broker, for as long as the block runs.
+
+    Its executions are its own: no other process that shares the database takes their turns.
+    """
+    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    upgrade(settings.database)
+    store = open_store(settings.database, shard=f"local-{uuid.uuid4().hex[:12]}")
+    dispatcher = LocalDispatcher(threads)
+    rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
+    # Messages inside of a process are not lost: nothing needs to be sent twice.
+    rt = replace(rt, limits=replace(rt.limits, resend_s=86_400.0))
+    dispatcher.start(rt)
+    try:
+        yield rt
+    finally:
+        dispatcher.stop()
+        close(rt)
+
+
+def close(rt: Runtime) -> None:
+    """Ends the tools' children and the store's connections."""
+    tools = rt.tools
+    if isinstance(tools, Registry):
+        tools.close()
+    rt.store.close()

@@ -1,1 +1,123 @@
-"""Reserved."""
+"""Settings: the only reader of the environment.
+
+Every setting is `NOETL_<NAME>`; `docs/operations.md` lists them all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from noetl.errors import ConfigError
+
+PREFIX = "NOETL_"
+
+
+def _bool(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in ("1", "true", "yes", "on"):
+        return True
+    if lowered in ("0", "false", "no", "off", ""):
+        return False
+    raise ValueError("expected true or false")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
+    return field(default=default, metadata={"read": read, "about": about})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process of NoETL is told from outside. Read it with `Settings.from_env`."""
+
+    home: Path = _setting(Path("~/.noetl"), Path, "directory for the database, results and keys")
+    database_url: str = _setting("", str, "SQLAlchemy URL of the log; default: SQLite in the home")
+    broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
+    result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
+    results_url: str = _setting("", str, "fsspec URL for large results; default: a folder in the home")
+    secret_key: str = _setting("", str, "Fernet keys for credentials, comma-separated, newest first")
+    env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
+    host: str = _setting("127.0.0.1", str, "address the API listens on")
+    port: int = _setting(8642, int, "port the API listens on")
+    flower_port: int = _setting(5555, int, "port that Flower listens on")
+    cors_origins: tuple[str, ...] = _setting((), _names, "origins that browsers may call the API from")
+    allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
+    python_memory_mb: int = _setting(2048, int, "memory limit of one python or shell task")
+    task_timeout_s: float = _setting(3600.0, float, "deadline of a task that sets no timeout")
+    inline_bytes: int = _setting(65536, int, "results above this size are kept outside of the log")
+    loop_max_in_flight: int = _setting(16, int, "iterations of a parallel loop at once, by default")
+    loop_max_items: int = _setting(100_000, int, "items that a loop may have")
+    lease_s: float = _setting(30.0, float, "a claim without a heartbeat is good for this long")
+    heartbeat_s: float = _setting(3.0, float, "interval of the workers' heartbeats")
+    resend_s: float = _setting(60.0, float, "a command that nobody claimed is sent again after this long")
+    max_deliveries: int = _setting(5, int, "deliveries of one command before it is given up")
+    sweep_s: float = _setting(1.0, float, "interval of the sweeper; 0 turns it off")
+    report_wake: bool = _setting(True, _bool, "whether workers wake the scheduler (off only in tests)")
+    cancel_grace_s: float = _setting(10.0, float, "how long a cancelled execution waits for running work")
+    log_level: str = _setting("WARNING", str.upper, "level of the log on standard error")
+    log_json: bool = _setting(False, _bool, "log as JSON lines")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Raises ConfigError that names the variable and what it should hold."""
+        source = os.environ if environ is None else environ
+        given: dict[str, Any] = {}
+        for one in fields(cls):
+            name = PREFIX + one.name.upper()
+            if name not in source:
+                continue
+            try:
+                given[one.name] = one.metadata["read"](source[name])
+            except ValueError as error:
+                raise ConfigError(
+                    f"{name}={source[name]!r} cannot be used ({error}): {one.metadata['about']}."
+                ) from error
+        return cls(**given)
+
+    @property
+    def home_dir(self) -> Path:
+        return self.home.expanduser().absolute()
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.home_dir / 'noetl.db'}"
+
+    @property
+    def results(self) -> str:
+        return self.results_url or f"file://{self.home_dir / 'results'}"
+
+    @property
+    def key_file(self) -> Path:
+        return self.home_dir / "secret.key"
+
+    @property
+    def backend(self) -> str | None:
+        """The Celery result backend: only Redis counts chords natively."""
+        if self.result_backend:
+            return self.result_backend
+        return self.broker_url if urlsplit(self.broker_url).scheme.startswith("redis") else None
+
+    def environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The allow-listed variables, for templates."""
+        source = os.environ if environ is None else environ
+        return {name: source[name] for name in self.env_allow if name in source}
+
+    def as_environ(self) -> dict[str, str]:
+        """The variables that make another process read the same settings."""
+        default = Settings()
+        changed: dict[str, str] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value == getattr(default, one.name):
+                continue
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            changed[PREFIX + one.name.upper()] = text
+        return changed

@@ -1,0 +1,58 @@
+"""Credentials: encrypted before they reach the store, opened only for a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.usecases.nearest import did_you_mean
+from noetl.usecases.ports import CredentialRow, Store
+from noetl.usecases.runtime import Runtime
+
+#: Known types; `generic` is any mapping.
+TYPES = ("postgres", "http", "generic")
+
+
+def save(
+    rt: Runtime, encrypt: Callable[[JsonMap], bytes], name: str, type: str, data: JsonMap
+) -> CredentialRow:
+    """Creates or replaces. Raises BadRequest for a bad name, type or data."""
+    if not name or len(name) > 128 or not all(c.isalnum() or c in "-_./" for c in name):
+        raise BadRequest(f"{name!r} is not a credential name: use letters, digits, `-`, `_`, `.` and `/`.")
+    if type not in TYPES:
+        raise BadRequest(
+            f"{type!r} is not a credential type ({', '.join(TYPES)}).{did_you_mean(type, TYPES)}"
+        )
+    if not isinstance(data, Mapping) or not data:
+        raise BadRequest("The data of a credential is a JSON object with at least one field.")
+    now = rt.clock()
+    with rt.store.begin() as tx:
+        before = tx.credential(name)
+        row = CredentialRow(name, type, encrypt(data), before.created_at if before else now, now)
+        tx.save_credential(row)
+    return row
+
+
+def credentials(rt: Runtime) -> list[CredentialRow]:
+    """All, by name; their data stays encrypted."""
+    with rt.store.read() as tx:
+        return tx.credentials()
+
+
+def delete(rt: Runtime, name: str) -> None:
+    """Raises NotFound with the nearest name."""
+    with rt.store.begin() as tx:
+        if not tx.delete_credential(name):
+            hint = did_you_mean(name, (row.name for row in tx.credentials()))
+            raise NotFound(f"There is no credential {name!r}.{hint}")
+
+
+def reveal(store: Store, decrypt: Callable[[bytes], Mapping[str, Json]], name: str) -> Mapping[str, Json]:
+    """The data of a credential, for a tool. Raises ToolError of kind `auth`."""
+    with store.read() as tx:
+        row = tx.credential(name)
+        if row is None:
+            hint = did_you_mean(name, (one.name for one in tx.credentials()))
+            raise ToolError("auth", f"There is no credential {name!r}.{hint}", type="UnknownCredential")
+    return decrypt(row.data)
