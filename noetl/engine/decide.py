@@ -158,7 +158,7 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
     errors = [error.as_json() for error in state.failures]
     args: JsonMap = {"status": _verdict(state), "steps": total, "errors": errors}
-    return _start_run(plan, state, inputs, plan.step(name), (), args, final=True)
+    return _start_run(state, inputs, plan.step(name), (), args, final=True)
 
 
 # --- halting -----------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _admitted_run(
 ) -> Iterable[Draft]:
     if step.join.cancel_rest:
         yield from _withdraw_rest(plan, state, step, one)
-    yield from _start_run(plan, state, inputs, step, one.ids, one.args, round=one.round)
+    yield from _start_run(state, inputs, step, one.ids, one.args, round=one.round)
 
 
 def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> Iterable[Draft]:
@@ -302,7 +302,6 @@ def _scheduled(state: State, step: Transition, tokens: tuple[str, ...], args: Js
 
 
 def _start_run(
-    plan: Plan,
     state: State,
     inputs: Inputs,
     step: Transition,

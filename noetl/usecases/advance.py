@@ -43,21 +43,33 @@ class Turn:
     caught_up: bool
 
 
-def advance(rt: Runtime) -> int:
-    """Serves executions that owe a turn, in one transaction. Returns how many it served.
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """How many executions were served, and whether some are known to owe another turn."""
 
-    Commands leave after the commit. Where the broker does not answer they stay marked as unsent and
-    the sweeper sends them.
+    served: int
+    more: bool
+
+
+def advance(rt: Runtime, execution_id: str | None = None) -> Advanced:
+    """Serves executions that owe a turn, in one transaction.
+
+    `execution_id` is one that must not be passed over because a worker is just reporting to it: its
+    lock is waited for, before any other is held. Commands leave after the commit. Where the broker does
+    not answer they stay marked as unsent and the sweeper sends them.
     """
     now = rt.clock()
+    limit = rt.limits.turn_executions
     with rt.store.begin() as tx:
-        rows = tx.lock_owing(now, rt.limits.turn_executions)
+        if execution_id is not None:
+            tx.lock(execution_id)
+        rows = tx.lock_owing(now, limit)
         turns = [_turn(rt, tx, row, now) for row in rows]
         commands = [command for turn in turns for command in _write(rt, tx, turn, now)]
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     _send(rt, commands, now)
-    return len(rows)
+    return Advanced(len(rows), len(rows) == limit or not all(turn.caught_up for turn in turns))
 
 
 def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
@@ -143,7 +155,7 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> list[Comm
     row, after = turn.row, turn.after
     if turn.drafts:
         tx.append(row.execution_id, turn.before.version, turn.drafts, now)
-    commands = _orders(rt, tx, turn, now) if turn.drafts else []
+    commands = _orders(tx, turn, now) if turn.drafts else []
     if commands:
         tx.add_commands(commands)
     _withdraw(tx, turn)
@@ -190,7 +202,7 @@ def _withdraw(tx: Transaction, turn: Turn) -> None:
             tx.close_loop(turn.row.execution_id, run.id)
 
 
-def _orders(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> list[CommandRow]:
+def _orders(tx: Transaction, turn: Turn, now: datetime) -> list[CommandRow]:
     """Command rows for the `command.issued` facts among the drafts, and loop rows for their lanes."""
     rows: list[CommandRow] = []
     state = turn.before

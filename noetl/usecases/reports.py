@@ -10,7 +10,7 @@ from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 
-class LeaseLost(Exception):  # noqa: N818 - not an error: somebody else has the command now
+class LeaseLost(Exception):
     """The command is closed or another delivery holds it: what this worker did does not count."""
 
 

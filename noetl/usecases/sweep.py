@@ -100,12 +100,10 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime) -> None:
             tx.reopen(command.command_id, command.attempt)
             return
         tx.close_commands([command.command_id])
-        _give_up(rt, tx, execution, command, now)
+        _give_up(tx, execution, command, now)
 
 
-def _give_up(
-    rt: Runtime, tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime
-) -> None:
+def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:
     """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
     if execution.halt:
         return

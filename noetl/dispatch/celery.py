@@ -1,0 +1,108 @@
+"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from urllib.parse import urlsplit
+
+from celery import Celery, chord, group
+from celery.canvas import Signature
+from kombu.exceptions import KombuError, OperationalError
+from redis.exceptions import RedisError
+
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id
+from noetl.errors import Unavailable
+from noetl.usecases.ports import CommandRow
+
+#: The module that Celery's settings are read from.
+CELERY_CONFIG = "celeryconfig"
+
+#: The body of a loop's chord wakes the scheduler before anything else does.
+BODY_PRIORITY = 0
+
+
+class CeleryDispatcher:
+    """Hands commands to queues and wakes the scheduler, over one pool of producers."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel alone.
+        self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
+
+    def send(self, commands: Sequence[CommandRow]) -> None:
+        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
+        with _translated():
+            for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
+                rows = list(members)
+                if chord_id is None or not self._chords:
+                    self._send_plain(rows)
+                elif len(rows) == rows[0].chord_size:
+                    self._send_chord(chord_id, rows)
+                else:
+                    self._send_again(chord_id, rows)
+
+    def wake(self, execution_id: str) -> None:
+        """Raises Unavailable."""
+        with _translated():
+            self._turn(execution_id).apply_async()
+
+    def _turn(self, execution_id: str) -> Signature:
+        return self._app.signature(
+            TURN,
+            args=(execution_id,),
+            queue=SCHEDULER_QUEUE,
+            priority=BODY_PRIORITY,
+            ignore_result=True,
+            immutable=True,
+        )
+
+    def _command(self, row: CommandRow) -> Signature:
+        return self._app.signature(
+            TASK_OF[row.purpose],
+            args=(row.command_id,),
+            queue=row.queue,
+            priority=row.priority,
+            task_id=celery_task_id(row.command_id),
+            shadow=row.label,
+            ignore_result=row.purpose != "lane" or not self._chords,
+        )
+
+    def _send_plain(self, rows: Sequence[CommandRow]) -> None:
+        with self._app.producer_or_acquire() as producer:
+            for row in rows:
+                self._command(row).apply_async(producer=producer)
+
+    def _send_chord(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
+        header = group([self._command(row) for row in rows], app=self._app)
+        header.options["task_id"] = chord_id
+        chord(header, self._turn(rows[0].execution_id), app=self._app).apply_async()
+
+    def _send_again(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
+        """Lanes without their place in the chord would never complete it."""
+        body = self._turn(rows[0].execution_id)
+        self._app.backend.set_chord_size(chord_id, rows[0].chord_size)
+        with self._app.producer_or_acquire() as producer:
+            for row in rows:
+                self._command(row).apply_async(
+                    producer=producer, group_id=chord_id, group_index=row.chord_index, chord=body
+                )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, KombuError, RedisError, OSError) as error:
+        raise Unavailable(f"The broker does not answer: {error}.") from error
+
+
+def make_app(broker_url: str, backend: str | None) -> Celery:
+    """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
+    app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
+    app.config_from_object(CELERY_CONFIG)
+    app.conf.broker_url = broker_url
+    app.conf.result_backend = backend
+    app.set_default()
+    return app

@@ -1,0 +1,114 @@
+"""Messages inside one process: threads take the place of broker and workers.
+
+The use cases are the same; only the way of a command id from `send` to a worker is shorter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+
+from noetl.errors import NoetlError
+from noetl.usecases.advance import advance
+from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.leases import Leases
+from noetl.usecases.ports import CommandRow
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.sweep import sweep
+from noetl.usecases.work import Worker, run_step
+
+log = logging.getLogger(__name__)
+
+#: Interval of the sweeper, which sends what becomes due (retry delays).
+SWEEP_S = 0.25
+
+
+class LocalDispatcher:
+    """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first use."""
+
+    def __init__(self, threads: int) -> None:
+        self._count = threads
+        self._orders: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
+        self._numbers = itertools.count()
+        self._wakes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._leases: Leases | None = None
+
+    def send(self, commands: Sequence[CommandRow]) -> None:
+        for row in commands:
+            self._order(row.priority, row.command_id, row.purpose)
+
+    def wake(self, execution_id: str) -> None:
+        self._wakes.put(execution_id)
+
+    def start(self, rt: Runtime) -> None:
+        """Starts the threads. They end with `stop`."""
+        self._leases = Leases(rt)
+        worker = Worker(rt, "local", self._leases)
+        self._spawn("scheduler", self._schedule, rt)
+        self._spawn("sweeper", self._sweep, rt)
+        for number in range(self._count):
+            self._spawn(f"worker-{number}", self._work, worker)
+
+    def stop(self) -> None:
+        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind."""
+        self._stopping.set()
+        self._wakes.put(None)
+        for _ in range(self._count):
+            self._order(-1, "", "")
+        for thread in self._threads:
+            thread.join(timeout=0.5)
+        if self._leases is not None:
+            self._leases.stop()
+
+    def _spawn(self, name: str, target: object, argument: object) -> None:
+        thread = threading.Thread(target=target, args=(argument,), name=f"noetl-{name}", daemon=True)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _order(self, priority: int, command_id: str, purpose: str) -> None:
+        self._orders.put((priority, next(self._numbers), command_id, purpose))
+
+    def _schedule(self, rt: Runtime) -> None:
+        while True:
+            execution_id = self._wakes.get()
+            if execution_id is None or self._stopping.is_set():
+                return
+            try:
+                while advance(rt, execution_id).more:
+                    pass
+            except NoetlError:
+                log.exception("A turn failed; the sweeper asks for it again")
+
+    def _sweep(self, rt: Runtime) -> None:
+        while not self._stopping.wait(SWEEP_S):
+            try:
+                sweep(rt)
+            except NoetlError:
+                log.exception("A sweep failed; the next one goes on")
+
+    def _work(self, worker: Worker) -> None:
+        while not self._stopping.is_set():
+            priority, _, command_id, purpose = self._orders.get()
+            if self._stopping.is_set():
+                return
+            try:
+                self._run(worker, priority, command_id, purpose)
+            except Exception:
+                # A defect in one command must not end the thread that serves the others: its lease runs
+                # out and the sweeper decides.
+                log.exception("Command %s failed", command_id)
+
+    def _run(self, worker: Worker, priority: int, command_id: str, purpose: str) -> None:
+        match purpose:
+            case "pipeline":
+                run_step(worker, command_id)
+            case "iteration":
+                run_iteration(worker, command_id)
+            case "lane":
+                if run_lane(worker, command_id) is LaneEnd.AGAIN:
+                    self._order(priority, command_id, purpose)

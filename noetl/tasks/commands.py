@@ -1,0 +1,65 @@
+"""The four Celery tasks of NoETL. Messages carry ids; everything else is in the log and the tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from celery import Celery, Task
+from celery.exceptions import Ignore, Reject
+
+from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
+from noetl.errors import NoetlError
+from noetl.usecases.advance import advance
+from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.work import Worker, run_step
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def register(app: Celery, worker: Callable[[], Worker]) -> None:
+    """Adds the tasks to `app`. `worker` yields this process's worker, made on first use."""
+
+    @app.task(name=STEP)
+    def step(command_id: str) -> None:
+        _guarded(command_id, lambda: run_step(worker(), command_id))
+
+    @app.task(name=ITERATION)
+    def iteration(command_id: str) -> None:
+        _guarded(command_id, lambda: run_iteration(worker(), command_id))
+
+    @app.task(name=LANE, bind=True, ignore_result=False)
+    def lane(self: Task, command_id: str) -> None:
+        end = _guarded(command_id, lambda: run_lane(worker(), command_id))
+        if end is LaneEnd.AGAIN:
+            options = {"queue": _queue(self), "priority": _priority(self), "shadow": self.request.shadow}
+            raise self.replace(self.si(command_id).set(**options))
+        if end is LaneEnd.REFUSED:
+            # Returning would count as an arrival and let the chord's body run early.
+            raise Ignore
+
+    @app.task(name=TURN)
+    def turn(execution_id: str, *_: object) -> None:
+        rt = worker().rt
+        while advance(rt, execution_id).more:
+            pass
+
+
+def _guarded(command_id: str, work: Callable[[], T]) -> T:
+    """Runs `work`. Where the store is away the message is dropped: the command's lease, or the lack of
+    a claim, brings it back."""
+    try:
+        return work()
+    except NoetlError as error:
+        log.exception("Command %s could not be worked on", command_id)
+        raise Reject(str(error), requeue=False) from error
+
+
+def _queue(task: Task) -> str:
+    return str((task.request.delivery_info or {}).get("routing_key") or "default")
+
+
+def _priority(task: Task) -> int:
+    return int((task.request.delivery_info or {}).get("priority") or 0)
