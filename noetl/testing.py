@@ -1,1 +1,256 @@
-"""Reserved."""
+"""Test playbooks and decisions without servers, processes or waiting.
+
+    given(plan, *facts).when(*facts).then(*facts)      one decision of the engine
+    Simulation(yaml, tools={...}).run()                a whole execution, every message in your hands
+
+A simulation runs the same use cases as production, over the store in memory, a clock that stands still
+until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from noetl.engine.decide import decide
+from noetl.engine.evolve import evolve
+from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Plan
+from noetl.engine.state import State, initial_state
+from noetl.errors import ToolError, Unavailable
+from noetl.facts.events import Draft, Event, Fact
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.net.model import KindInfo
+from noetl.pipeline.model import Call, ToolPort
+from noetl.results.memory import MemoryResults
+from noetl.store.memory import MemoryStore
+from noetl.usecases import catalog, inspect
+from noetl.usecases.advance import advance
+from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.leases import Leases
+from noetl.usecases.ports import CommandRow, Store
+from noetl.usecases.runtime import Limits, Runtime
+from noetl.usecases.start import StartRequest, start
+from noetl.usecases.sweep import sweep
+from noetl.usecases.work import Worker, run_step
+
+#: When simulations begin.
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+# --- one decision ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A state to decide on. Facts may come as drafts, where they belong to a step or an iteration."""
+
+    plan: Plan
+    state: State
+    inputs: Inputs
+
+    def when(self, *facts: Fact | Draft) -> When:
+        """Folds `facts`, then decides."""
+        state = _folded(self.state, facts)
+        return When(*decide(self.plan, state, self.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """What was decided, and the state after it."""
+
+    drafts: list[Draft]
+    state: State
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [draft.fact for draft in self.drafts]
+
+    @property
+    def types(self) -> list[str]:
+        return [draft.fact.type for draft in self.drafts]
+
+    def then(self, *expected: Fact) -> State:
+        """Asserts that exactly these facts were decided, in order; returns the state after them."""
+        assert self.facts == list(expected), f"decided {self.facts}"
+        return self.state
+
+
+def given(plan: Plan, *facts: Fact | Draft, inputs: Inputs | None = None) -> Given:
+    """An execution of `plan` to which `facts` have happened."""
+    state = _folded(initial_state("1"), facts)
+    return Given(plan, state, inputs or Inputs(now=START))
+
+
+def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
+    for fact in facts:
+        state = evolve(state, fact if isinstance(fact, Draft) else Draft(fact))
+    return state
+
+
+# --- whole executions ------------------------------------------------------------------------------------
+
+
+class ScriptedTools(ToolPort):
+    """Tools from functions: `{"python": lambda call: {"n": 1}}`. What a function raises fails the call."""
+
+    def __init__(self, functions: Mapping[str, Callable[[Call], Json]]) -> None:
+        self._functions = functions
+        self.calls: list[Call] = []
+
+    def run(self, call: Call) -> Outcome:
+        self.calls.append(call)
+        try:
+            result = self._functions[call.kind](call)
+        except ToolError as error:
+            info = ErrorInfo(error.kind, error.message, type=error.type, retryable=error.retryable)
+            return failed(info)
+        return result if isinstance(result, Outcome) else succeeded(result)
+
+    def interrupt(self, call: Call) -> None:
+        """Scripted calls end at once; there is nothing to interrupt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that was sent and not yet delivered: a command, or a wake (`command` None)."""
+
+    execution_id: str
+    command: CommandRow | None = None
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """A dispatcher that keeps messages until the test delivers them."""
+
+    messages: list[Message] = field(default_factory=list)
+    away: bool = False
+
+    def send(self, commands: Sequence[CommandRow]) -> None:
+        self._here()
+        self.messages += [Message(row.execution_id, row) for row in commands]
+
+    def wake(self, execution_id: str) -> None:
+        self._here()
+        message = Message(execution_id)
+        if message not in self.messages:
+            self.messages.append(message)
+
+    def _here(self) -> None:
+        if self.away:
+            raise Unavailable("The mailbox is away.")
+
+
+#: Kinds that simulations know unless told otherwise.
+KINDS = {
+    kind: KindInfo(kind, queue=kind, effects="none", verbatim=("code",) if kind == "python" else ())
+    for kind in ("python", "http", "noop", "shell", "postgres", "duckdb")
+}
+
+
+def default_tools() -> dict[str, Callable[[Call], Json]]:
+    """`noop` yields its input, `python` evaluates `code` with the inputs as names."""
+
+    def python(call: Call) -> Json:
+        scope: dict[str, Any] = {**call.args, "args": dict(call.args), "input_data": dict(call.args)}
+        try:
+            exec(str(call.config.get("code", "")), scope)  # noqa: S102 - the test's own code
+        except Exception as error:
+            raise ToolError("python", str(error), type=type(error).__name__) from error
+        return scope.get("result")
+
+    return {"python": python, "noop": lambda call: dict(call.args)}
+
+
+class Simulation:
+    """One playbook and its executions, with time and every message in the hands of the test."""
+
+    def __init__(
+        self,
+        playbook: str,
+        tools: Mapping[str, Callable[[Call], Json]] | None = None,
+        *,
+        store: Store | None = None,
+        limits: Limits | None = None,
+        wrap: Callable[[Store], Store] | None = None,
+    ) -> None:
+        self.now = START
+        self.mailbox = Mailbox()
+        self.tools = ScriptedTools({**default_tools(), **(tools or {})})
+        opened = store or MemoryStore()
+        self._entropy = 0
+        self.rt = Runtime(
+            store=wrap(opened) if wrap else opened,
+            dispatcher=self.mailbox,
+            results=MemoryResults(),
+            tools=self.tools,
+            kinds=KINDS,
+            clock=lambda: self.now,
+            entropy=self._draw,
+            random=lambda: 0.5,
+            limits=limits or Limits(slice_s=3600.0),
+        )
+        self.worker = Worker(self.rt, "simulated", Leases(replace(self.rt, limits=Limits(heartbeat_s=3600))))
+        self.path = catalog.register(self.rt, playbook, "test.yaml").path
+
+    def _draw(self) -> int:
+        self._entropy += 1
+        return self._entropy
+
+    def start(self, payload: JsonMap | None = None, **overrides: Json) -> str:
+        """Requests an execution and returns its id; nothing has run yet."""
+        return start(self.rt, StartRequest(self.path, payload=payload or {}, overrides=overrides))
+
+    def deliver(self, index: int = 0) -> None:
+        """Hands one message to whom it is for."""
+        message = self.mailbox.messages.pop(index)
+        if message.command is None:
+            while advance(self.rt, message.execution_id).more:
+                pass
+            return
+        row = message.command
+        match row.purpose:
+            case "pipeline":
+                run_step(self.worker, row.command_id)
+            case "iteration":
+                run_iteration(self.worker, row.command_id)
+            case "lane":
+                if run_lane(self.worker, row.command_id) is LaneEnd.AGAIN:
+                    self.mailbox.messages.append(message)
+
+    def pass_time(self, seconds: float) -> None:
+        """Moves the clock and sweeps once, as the sweeper would."""
+        self.now += timedelta(seconds=seconds)
+        sweep(self.rt)
+
+    def settle(self, limit: int = 10_000) -> None:
+        """Delivers messages in order until none are left."""
+        for _ in range(limit):
+            if not self.mailbox.messages:
+                return
+            self.deliver()
+        raise AssertionError(f"messages are still moving after {limit} deliveries")
+
+    def run(self, payload: JsonMap | None = None, **overrides: Json) -> inspect.Report:
+        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at once."""
+        execution_id = self.start(payload, **overrides)
+        self.settle()
+        for _ in range(100):
+            report = self.report(execution_id)
+            if report.row.status != "running":
+                return report
+            self.pass_time(3600)
+            self.settle()
+        return self.report(execution_id)
+
+    def report(self, execution_id: str) -> inspect.Report:
+        return inspect.report(self.rt, execution_id)
+
+    def events(self, execution_id: str) -> list[Event]:
+        return inspect.events(self.rt, execution_id)
+
+    def types(self, execution_id: str) -> list[str]:
+        return [event.fact.type for event in self.events(execution_id)]

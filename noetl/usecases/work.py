@@ -14,7 +14,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.expressions.scope import layered
-from noetl.expressions.values import StepResult
+from noetl.expressions.results import StepResult
 from noetl.facts.events import (
     CtxPatched,
     Draft,

@@ -1,0 +1,145 @@
+"""`noetl run`: one playbook, in this process or on a server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from noetl import bootstrap
+from noetl.cli.inputs import overrides_of, payload_of, read_text
+from noetl.cli.progress import Progress, progress_for
+from noetl.config import Settings
+from noetl.errors import NoetlError
+from noetl.facts.json import Json, JsonMap
+from noetl.usecases import catalog, control, inspect
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+
+#: Exit code by status; anything else is 1.
+EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
+
+POLL_S = 0.02
+
+
+@click.command(epilog="Example: noetl run examples/hello.yaml --set name=Ada")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value (typed as YAML)."
+)
+@click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
+@click.option("--server", metavar="URL", help="Submit to a running server instead.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    file: Path,
+    overrides: tuple[str, ...],
+    payload: str | None,
+    as_json: bool,
+    wait: bool,
+    server: str | None,
+    quiet: bool,
+) -> None:
+    """Run the playbook FILE here: no server, no broker, the log in NOETL_HOME.
+
+    Exit code 0: completed; 1: failed, partial or cancelled; 2: the input was wrong; 3: waiting.
+    """
+    text = read_text(file)
+    given, over = payload_of(payload), overrides_of(overrides)
+    progress = progress_for(sys.stderr, file.name, quiet=quiet or as_json)
+    if server is not None:
+        from noetl.cli.remote import run_remote  # the HTTP client is needed only here
+
+        report = run_remote(server, text, given, over, progress, wait=wait)
+    else:
+        report = _run_here(file, text, given, over, progress, wait=wait)
+    show(report, as_json=as_json)
+    ctx.exit(EXIT.get(str(report["status"]), 1))
+
+
+def _run_here(
+    file: Path, text: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
+) -> JsonMap:
+    settings = Settings.from_env()
+    logging.basicConfig(level=settings.log_level)
+    with bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
+        row = catalog.register(rt, text, str(file))
+        execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
+        with progress:
+            _follow(rt, execution_id, progress, wait=wait)
+        return inspect.report(rt, execution_id).as_json()
+
+
+def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
+    """Tells `progress` every event until the execution ends. Ctrl-C cancels it; a second one leaves."""
+    seen = 0
+    interrupted = False
+    while True:
+        try:
+            row = inspect.execution(rt, execution_id)
+            for event in inspect.events(rt, execution_id, after=seen, limit=1000):
+                progress.on(event)
+                seen = event.version
+            settled = row.status in ENDED or (row.status in ("waiting", "paused") and not wait)
+            if settled and seen >= row.head_version:
+                return
+            progress.tick()
+            time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _interrupt(rt, execution_id)
+
+
+def _interrupt(rt: Runtime, execution_id: str) -> None:
+    click.echo("Cancelling; press Ctrl-C again to leave at once.", err=True)
+    try:
+        control.cancel(rt, execution_id, "interrupted from the keyboard", grace_s=3.0)
+    except NoetlError as error:
+        # It ended in this very moment: the loop sees that next.
+        click.echo(error.message, err=True)
+
+
+def show(report: JsonMap, *, as_json: bool) -> None:
+    """The result on standard output; status and error on standard error."""
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+        return
+    status = str(report["status"])
+    colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
+    seconds = float(report["duration_ms"]) / 1000
+    click.echo(
+        f"{click.style(status, fg=colour, bold=True)} {report['execution_id']} "
+        f"({seconds:.2f} s, {report['events']} events)",
+        err=True,
+    )
+    if report["error"]:
+        click.echo(explain(report["error"]), err=True)
+    if report["result"] is not None:
+        click.echo(as_text(report["result"]))
+
+
+def explain(error: JsonMap) -> str:
+    """One sentence: where, what, why."""
+    place = ", ".join(
+        f"{name} {error[name]}"
+        for name in ("step", "task", "iteration", "attempt", "line")
+        if error.get(name) is not None
+    )
+    kind = error.get("type") or error.get("kind")
+    return f"{click.style('error', fg='red', bold=True)}: {kind}: {error['message']}" + (
+        f" ({place})" if place else ""
+    )
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
