@@ -1,4 +1,15 @@
 """Sandboxed, deterministic Jinja: evaluate, names_used, limits.
 
-Imports nothing of NoETL but `facts` and `errors`.
+Imports nothing of NoETL but `facts` and `errors`. Jinja's lexer and parser read the templates; what
+they mean is ours (`compiler`, `statements`), so that every step, character and attribute is counted
+and checked, and nothing is executed that was not written here.
 """
+
+from __future__ import annotations
+
+from noetl.expressions.audit import values_read
+from noetl.expressions.check import Fault, check
+from noetl.expressions.evaluate import Warn, evaluate, truth
+from noetl.expressions.scopes import names_used
+
+__all__ = ["Fault", "Warn", "check", "evaluate", "names_used", "truth", "values_read"]

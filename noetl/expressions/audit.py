@@ -1,0 +1,94 @@
+"""The values that a template reads, for the record of a decision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.expressions.refusals import Refusal
+from noetl.expressions.run import Callee, find, reach
+from noetl.expressions.scopes import names_used
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import plain
+from noetl.facts.json import Json
+from noetl.facts.reference import Load, is_reference
+
+
+def values_read(
+    template: Json,
+    names: Mapping[str, Any],
+    *,
+    guard: bool = False,
+    load: Load | None = None,  # noqa: ARG001  # callers pass what they pass to `truth`; nothing is loaded here
+    limit: int = 256,
+) -> dict[str, Json]:
+    """Each chain of `names_used`, dotted, with its value now; null where it is undefined.
+
+    A value whose JSON has more than `limit` characters is described (`<list of 1200>`), and so are
+    references, which are never loaded, and functions, which are never called. Raises nothing.
+    """
+    chains = sorted(names_used(template, guard=guard))
+    return {".".join(chain): _value(chain, names, limit) for chain in chains}
+
+
+def _value(chain: tuple[str, ...], names: Mapping[str, Any], limit: int) -> Json:
+    try:
+        value = find(names, chain[0])
+        for part in chain[1:]:
+            if is_reference(value):
+                break
+            value = _step(value, part)
+        return _brief(value, limit)
+    except Exception as error:  # noqa: BLE001  # a record must not fail what it records
+        return f"<unreadable: {type(error).__name__}>"
+
+
+def _step(value: Any, part: str) -> Any:
+    is_list = isinstance(value, list | tuple)
+    try:
+        return reach(value, int(part) if is_list else part)
+    except (Refusal, ValueError):
+        return Undefined(part)
+
+
+def _brief(value: Any, limit: int) -> Json:
+    if isinstance(value, Undefined):
+        return None
+    if is_reference(value):
+        return f"<reference {str(value['ref'])[:limit]}>"
+    if isinstance(value, Callee) or callable(value):
+        return "<function>"
+    if not _is_small(value, limit):
+        return _description(value)
+    result = plain(value)
+    return result if len(json.dumps(result, ensure_ascii=False)) <= limit else _description(value)
+
+
+def _is_small(value: Any, limit: int) -> bool:
+    """Whether `value` may fit; looks at no more than `limit` parts, however large it is."""
+    size = 0
+    stack = [value]
+    while stack and size <= limit:
+        item = stack.pop()
+        if isinstance(item, str):
+            size += len(item) + 2
+        elif isinstance(item, Mapping | list | tuple):
+            size += len(item) + 2
+            if size <= limit:
+                stack.extend(item.values() if isinstance(item, Mapping) else item)
+        else:
+            size += 1
+    return size <= limit
+
+
+def _description(value: Any) -> str:
+    match value:
+        case str():
+            return f"<text of {len(value)} characters>"
+        case Mapping():
+            return f"<mapping of {len(value)}>"
+        case list() | tuple():
+            return f"<list of {len(value)}>"
+        case _:
+            return f"<{type(value).__name__}>"

@@ -1,0 +1,289 @@
+"""From syntax tree to closures: what each expression means.
+
+A compiled expression is a function of a `Scope`. Nothing is generated or executed as Python source;
+constants are not folded, so that every operation happens on somebody's budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from jinja2 import nodes
+
+from noetl.expressions import operators
+from noetl.expressions.grammar import constant_key, describe, is_global
+from noetl.expressions.refusals import Broken, Refusal
+from noetl.expressions.run import GLOBALS, Run, Verb
+from noetl.expressions.strings import join
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.vocabulary import FILTERS, TESTS, nearest
+
+_MISSING: Final = object()
+
+
+class Scope:
+    """The names that a template has bound, innermost first, and the rendering that they belong to."""
+
+    __slots__ = ("_parent", "run", "variables")
+
+    def __init__(self, run: Run, parent: Scope | None = None) -> None:
+        self.run = run
+        self.variables: dict[str, Any] = {}
+        self._parent = parent
+
+    def inner(self) -> Scope:
+        """A scope within this one."""
+        return Scope(self.run, self)
+
+    def lookup(self, name: str) -> Any:
+        """What the template bound to `name`, else what it was given."""
+        scope: Scope | None = self
+        while scope is not None:
+            value = scope.variables.get(name, _MISSING)
+            if value is not _MISSING:
+                return value
+            scope = scope._parent
+        return self.run.name(name)
+
+
+Eval: TypeAlias = Callable[[Scope], Any]
+Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Any], Mapping[str, Any]]]
+Node: TypeAlias = nodes.Node
+
+_BINARY: Mapping[type[nodes.Expr], operators.Binary] = {
+    nodes.Add: operators.add,
+    nodes.Sub: operators.subtract,
+    nodes.Mul: operators.multiply,
+    nodes.Div: operators.divide,
+    nodes.FloorDiv: operators.floor_divide,
+    nodes.Mod: operators.modulo,
+    nodes.Pow: operators.power,
+}
+
+
+class Expressions:
+    """Compiles expressions. `bound` are the names that the template binds anywhere.
+
+    What is wrong with the template itself is handed to `report`, which may raise it or collect it.
+    """
+
+    def __init__(self, bound: frozenset[str], report: Callable[[Refusal], None]) -> None:
+        self.bound = bound
+        self.report = report
+
+    def expression(self, node: Node) -> Eval:
+        """The meaning of any expression."""
+        match node:
+            case nodes.Name():
+                return self._name(node)
+            case nodes.Getattr():
+                return self._getattr(node)
+            case nodes.Getitem():
+                return self._getitem(node)
+            case nodes.Const():
+                return _constant(node.value)
+            case nodes.TemplateData():
+                return _constant(node.data)
+            case nodes.Filter():
+                return self.filter(node, self.expression(node.node) if node.node is not None else None)
+            case nodes.Test():
+                return self._test(node)
+            case nodes.Call():
+                return self._call(node)
+            case _:
+                return self._operation(node)
+
+    def _operation(self, node: Node) -> Eval:
+        match node:
+            case nodes.And() | nodes.Or():
+                return self._logic(node)
+            case nodes.Compare():
+                return self._compare(node)
+            case nodes.Not():
+                inner = self.expression(node.node)
+                return lambda scope: not inner(scope)
+            case nodes.Neg():
+                return self._unary(node, operators.negate)
+            case nodes.Pos():
+                return self._unary(node, operators.posit)
+            case nodes.BinExpr():
+                return self._binary(node)
+            case nodes.CondExpr():
+                return self._condition(node)
+            case _:
+                return self._literal(node)
+
+    def _literal(self, node: Node) -> Eval:
+        match node:
+            case nodes.Concat():
+                return self._concat(node)
+            case nodes.List():
+                items = self._all(node.items)
+                return lambda scope: [_present(item(scope)) for item in items]
+            case nodes.Tuple():
+                items = self._all(node.items)
+                return lambda scope: tuple([_present(item(scope)) for item in items])
+            case nodes.Dict():
+                return self._dict(node)
+            case nodes.Slice():
+                return self._slice(node)
+            case _:
+                self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
+                return _constant(None)
+
+    def _all(self, items: Sequence[Node]) -> tuple[Eval, ...]:
+        return tuple(self.expression(item) for item in items)
+
+    def _name(self, node: nodes.Name) -> Eval:
+        name = node.name
+        if name in self.bound:
+            return lambda scope: scope.lookup(name)
+        return lambda scope: scope.run.name(name)
+
+    def _getattr(self, node: nodes.Getattr) -> Eval:
+        inner, name, path = self.expression(node.node), node.attr, describe(node)
+
+        def get(scope: Scope) -> Any:
+            value = scope.run.attribute(inner(scope), name)
+            return Undefined(path) if type(value) is Undefined else value
+
+        return get
+
+    def _getitem(self, node: nodes.Getitem) -> Eval:
+        inner, path = self.expression(node.node), describe(node)
+        fixed = constant_key(node.arg)
+        key = self.expression(node.arg) if fixed is None else _constant(fixed)
+
+        def get(scope: Scope) -> Any:
+            value = scope.run.item(inner(scope), key(scope))
+            return Undefined(path) if type(value) is Undefined else value
+
+        return get
+
+    def _slice(self, node: nodes.Slice) -> Eval:
+        start, stop, step = (
+            _constant(None) if part is None else self.expression(part)
+            for part in (node.start, node.stop, node.step)
+        )
+        return lambda scope: slice(_present(start(scope)), _present(stop(scope)), _present(step(scope)))
+
+    def _dict(self, node: nodes.Dict) -> Eval:
+        pairs = tuple((self.expression(pair.key), self.expression(pair.value)) for pair in node.items)
+        return lambda scope: {_present(key(scope)): _present(value(scope)) for key, value in pairs}
+
+    def _concat(self, node: nodes.Concat) -> Eval:
+        parts = self._all(node.nodes)
+        return lambda scope: join(scope.run, "", [part(scope) for part in parts])
+
+    def _logic(self, node: nodes.And | nodes.Or) -> Eval:
+        left, right = self.expression(node.left), self.expression(node.right)
+        if isinstance(node, nodes.And):
+            return lambda scope: left(scope) and right(scope)
+        return lambda scope: left(scope) or right(scope)
+
+    def _unary(self, node: nodes.UnaryExpr, function: Callable[[Any], Any]) -> Eval:
+        inner = self.expression(node.node)
+        return lambda scope: function(inner(scope))
+
+    def _binary(self, node: nodes.BinExpr) -> Eval:
+        left, right = self.expression(node.left), self.expression(node.right)
+        function = _BINARY[type(node)]
+        return lambda scope: function(scope.run, left(scope), right(scope))
+
+    def _condition(self, node: nodes.CondExpr) -> Eval:
+        test, then = self.expression(node.test), self.expression(node.expr1)
+        other = _constant(Undefined("if … else")) if node.expr2 is None else self.expression(node.expr2)
+        return lambda scope: then(scope) if test(scope) else other(scope)
+
+    def _compare(self, node: nodes.Compare) -> Eval:
+        first = self.expression(node.expr)
+        rest = tuple((operators.COMPARISONS[part.op], self.expression(part.expr)) for part in node.ops)
+        if len(rest) == 1:
+            ((function, second),) = rest
+            return lambda scope: function(scope.run, first(scope), second(scope))
+
+        def compare(scope: Scope) -> bool:
+            left = first(scope)
+            for function, operand in rest:
+                right = operand(scope)
+                if not function(scope.run, left, right):
+                    return False
+                left = right
+            return True
+
+        return compare
+
+    def arguments(self, node: nodes.Call | nodes.Filter | nodes.Test) -> Arguments:
+        """The arguments of a call, filter or test."""
+        args = self._all(node.args)
+        kwargs = tuple((str(pair.key), self.expression(pair.value)) for pair in node.kwargs)
+        if node.dyn_args is None and node.dyn_kwargs is None:
+            return lambda scope: (
+                [value(scope) for value in args],
+                {key: value(scope) for key, value in kwargs},
+            )
+        more = _constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
+        named = _constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
+
+        def collect(scope: Scope) -> tuple[Sequence[Any], Mapping[str, Any]]:
+            spread = scope.run.elements(more(scope))
+            scope.run.items(len(spread))
+            known = {key: value(scope) for key, value in kwargs}
+            return [*(value(scope) for value in args), *spread], {**known, **named(scope)}
+
+        return collect
+
+    def filter(self, node: nodes.Filter, value: Eval | None) -> Eval:
+        """A filter over `value`."""
+        verb = self._verb("filter", node, FILTERS)
+        source = value or _constant("")
+        return self._applied(verb, source, node)
+
+    def _test(self, node: nodes.Test) -> Eval:
+        return self._applied(self._verb("test", node, TESTS), self.expression(node.node), node)
+
+    def _applied(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
+        if not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs):
+            return lambda scope: verb(scope.run, source(scope))
+        arguments = self.arguments(node)
+
+        def apply(scope: Scope) -> Any:
+            args, kwargs = arguments(scope)
+            return verb(scope.run, source(scope), *args, **kwargs)
+
+        return apply
+
+    def _verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
+        verb = known.get(node.name)
+        if verb is None:
+            hint = nearest(node.name, known)
+            self.report(Broken(f"names the {what} '{node.name}', which does not exist", node.lineno, hint))
+            return lambda *_: None
+        return verb
+
+    def _call(self, node: nodes.Call) -> Eval:
+        arguments = self.arguments(node)
+        if is_global(node, self.bound) and isinstance(node.node, nodes.Name):
+            function = GLOBALS[node.node.name]
+
+            def call_global(scope: Scope) -> Any:
+                args, kwargs = arguments(scope)
+                return function(scope.run, *args, **kwargs)
+
+            return call_global
+        callee = self.expression(node.node)
+
+        def call(scope: Scope) -> Any:
+            args, kwargs = arguments(scope)
+            return scope.run.call(callee(scope), args, kwargs)
+
+        return call
+
+
+def _constant(value: Any) -> Eval:
+    return lambda _: value
+
+
+def _present(value: Any) -> Any:
+    return None if type(value) is Undefined else value

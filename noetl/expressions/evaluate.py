@@ -1,0 +1,88 @@
+"""Templates to values, and guards to yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from noetl.expressions.grammar import is_template
+from noetl.expressions.program import Program, program, shorten
+from noetl.expressions.undefined import Undefined
+from noetl.facts.json import Json
+from noetl.facts.reference import Load
+
+#: Told of a whole expression that came out undefined, in one sentence.
+Warn: TypeAlias = Callable[[str], None]
+
+#: Words of mixed text that mean no in a guard, in any case.
+_NO = frozenset({"false", "no", "off", "0", "", "none", "null"})
+
+
+def evaluate(
+    template: Json, names: Mapping[str, Any], *, load: Load | None = None, warn: Warn | None = None
+) -> Json:
+    """Render every string in `template`, and nothing that comes out of one.
+
+    A string that is one `{{ expression }}` yields a value of its own type (undefined: null, with a
+    warning), other templates yield text, strings without a template themselves. `names` is asked for
+    the names that are used, when they are used. References (`facts.reference`) are loaded when
+    something looks into them; a plain chain that ends at one yields the reference itself.
+
+    Raises `TemplateError`, `TemplateLimit` or `TemplateSecurity`; what `load` and `names` raise of
+    `NoetlError` passes through.
+    """
+    if isinstance(template, str):
+        if not is_template(template):
+            return template
+        return _settle(program(template), names, load, warn)
+    if isinstance(template, Mapping):
+        return {
+            _key(key, names, load, warn): evaluate(value, names, load=load, warn=warn)
+            for key, value in template.items()
+        }
+    if isinstance(template, list | tuple):
+        return [evaluate(item, names, load=load, warn=warn) for item in template]
+    return template
+
+
+def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> str:
+    rendered = evaluate(key, names, load=load, warn=warn)
+    return rendered if isinstance(rendered, str) else _as_key(rendered)
+
+
+def _as_key(value: Json) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return str(value)
+
+
+def _settle(code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> Json:
+    value = code.value(names, load)
+    if type(value) is not Undefined:
+        return value
+    if warn is not None:
+        warn(f"The template `{shorten(code.source)}` is undefined and became null.")
+    return None
+
+
+def truth(
+    template: Json, names: Mapping[str, Any], *, load: Load | None = None, warn: Warn | None = None
+) -> bool:
+    """Whether a guard holds. A string without `{{` and `{%` is itself an expression.
+
+    Values are true as in Python; mixed text is false when it reads `false`, `no`, `off`, `0`, `none`,
+    `null` or nothing. Raises as `evaluate` does.
+    """
+    if not isinstance(template, str):
+        return bool(evaluate(template, names, load=load, warn=warn))
+    if not template.strip():
+        return False
+    code = program(template, bare=not is_template(template))
+    value = _settle(code, names, load, warn)
+    if code.body is not None:
+        return str(value).strip().lower() not in _NO
+    return bool(value)

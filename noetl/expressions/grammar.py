@@ -1,0 +1,171 @@
+"""From the text of a template to Jinja's syntax tree, and what can be read off the tree at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.parser import Parser
+
+from noetl.expressions.limits import MAX_SOURCE
+from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.run import GLOBALS, SANDBOX
+
+#: Names that loops and macros bind without saying so.
+_IMPLICIT = frozenset({"loop", "caller", "varargs", "kwargs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """`whole` is the expression where the template is exactly one; else `body` is the text's statements."""
+
+    body: tuple[nodes.Node, ...]
+    whole: nodes.Expr | None
+
+
+def is_template(source: str) -> bool:
+    """Whether anything in `source` is to be rendered."""
+    return "{{" in source or "{%" in source or "{#" in source
+
+
+def parse(source: str, bare: bool = False) -> Parsed:
+    """The tree of a template; with `bare`, of a lone expression. Raises `Refusal`."""
+    if len(source) > MAX_SOURCE:
+        raise OverLimit(f"has more than {MAX_SOURCE} characters")
+    try:
+        return _parse_expression(source) if bare else _parse_text(source)
+    except TemplateSyntaxError as error:
+        raise Broken(f"has a syntax error: {_sentence(error.message)}", error.lineno) from error
+    except RecursionError as error:
+        raise Broken("is nested too deeply") from error
+    except (ValueError, UnicodeError, OverflowError) as error:
+        # A literal that Python refuses, such as a number of 5,000 digits.
+        raise Broken(f"has a literal that cannot be read: {error}") from error
+
+
+def _sentence(message: str | None) -> str:
+    return (message or "it cannot be read").rstrip(".")
+
+
+def _parse_expression(source: str) -> Parsed:
+    parser = Parser(SANDBOX, source, state="variable")
+    expression = parser.parse_expression()
+    if not parser.stream.eos:
+        token = parser.stream.current
+        raise Broken(f"has a syntax error: '{token.value}' after the end of the expression", token.lineno)
+    return Parsed((), expression)
+
+
+def _parse_text(source: str) -> Parsed:
+    body = tuple(Parser(SANDBOX, source).parse().body)
+    return Parsed(body, _only_expression(body))
+
+
+def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
+    parts: list[nodes.Expr] = []
+    for statement in body:
+        if not isinstance(statement, nodes.Output):
+            return None
+        parts += [part for part in statement.nodes if not _is_blank(part)]
+    if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData):
+        return parts[0]
+    return None
+
+
+def _is_blank(node: nodes.Expr) -> bool:
+    return isinstance(node, nodes.TemplateData) and not node.data.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`head.part.part`: a name, then attributes and constant items."""
+
+    head: str
+    parts: tuple[str | int, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.head, *map(str, self.parts))
+
+
+def chain_of(node: nodes.Node) -> Chain | None:
+    """The chain that `node` is, or None where it is anything else."""
+    parts: list[str | int] = []
+    while isinstance(node, nodes.Getattr | nodes.Getitem):
+        part = node.attr if isinstance(node, nodes.Getattr) else constant_key(node.arg)
+        if part is None:
+            return None
+        parts.append(part)
+        node = node.node
+    return Chain(node.name, tuple(reversed(parts))) if isinstance(node, nodes.Name) else None
+
+
+def constant_key(node: nodes.Node) -> str | int | None:
+    """The key of an item access where it is written out: a text, or a number with or without a minus."""
+    match node:
+        case nodes.Const(value=str() | int()) if not isinstance(node.value, bool):
+            return node.value  # type: ignore[no-any-return]  # matched
+        case nodes.Neg(node=nodes.Const(value=int() as number)):
+            return -number
+        case _:
+            return None
+
+
+def describe(node: nodes.Node) -> str:
+    """`node` as a person would write it, for messages; "it" where that would be long."""
+    chain = chain_of(node)
+    if chain is not None:
+        return ".".join(chain.words)
+    match node:
+        case nodes.Getattr():
+            return f"{describe(node.node)}.{node.attr}"
+        case nodes.Getitem():
+            return f"{describe(node.node)}[{describe(node.arg)}]"
+        case nodes.Call():
+            return f"{describe(node.node)}()"
+        case nodes.Filter(node=nodes.Node() as inner):
+            return f"{describe(inner)} | {node.name}"
+        case nodes.Const():
+            return repr(node.value)[:20]
+        case _:
+            return "…"
+
+
+def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
+    """Whether a call is of `range` or `dict`; those names mean something only there."""
+    return isinstance(node.node, nodes.Name) and node.node.name in GLOBALS and node.node.name not in bound
+
+
+def bound_names(roots: tuple[nodes.Node, ...]) -> frozenset[str]:
+    """Every name that the template itself binds anywhere."""
+    return frozenset(_bindings(roots))
+
+
+def _bindings(roots: tuple[nodes.Node, ...]) -> Iterator[str]:
+    for node in descendants(roots):
+        match node:
+            case nodes.Name(ctx="store" | "param"):
+                yield node.name
+            case nodes.Macro():
+                yield node.name
+                yield from _IMPLICIT
+            case nodes.For() | nodes.CallBlock():
+                yield from _IMPLICIT
+
+
+def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:
+    """All nodes, without recursion."""
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.iter_child_nodes())
+
+
+@lru_cache(maxsize=1024)
+def parsed(source: str, bare: bool) -> Parsed:
+    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it."""
+    return parse(source, bare)

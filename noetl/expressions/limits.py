@@ -1,0 +1,81 @@
+"""What one rendering may cost. Figures are generous for playbooks and refuse every bomb within a second."""
+
+from __future__ import annotations
+
+from noetl.expressions.refusals import OverLimit
+
+#: Characters of one template.
+MAX_SOURCE = 262_144
+#: Units of work, of about a microsecond: a turn of a loop costs two and more, see `Meter.work`.
+MAX_WORK = 400_000
+#: Characters of one text that a template makes, and of all texts of one rendering.
+MAX_TEXT = 10_000_000
+MAX_TEXTS = 30_000_000
+#: Bits of an integer: below the 4,300 digits that Python prints.
+MAX_BITS = 14_000
+#: Calls of macros and recursive loops within one another.
+MAX_DEPTH = 24
+#: Lists and mappings within one another in a result.
+MAX_NESTING = 200
+#: Width and precision in format specifications.
+MAX_WIDTH = 10_000
+#: Digits to round to.
+MAX_DIGITS = 300
+#: Characters that one unit of work covers.
+_CHARS_PER_UNIT = 512
+#: Elements copied or looked at in C that one unit of work covers.
+_ITEMS_PER_UNIT = 4
+
+
+class Meter:
+    """The budgets of one rendering; never shared between renderings."""
+
+    __slots__ = ("_chars", "_units", "depth", "line")
+
+    def __init__(self) -> None:
+        self._units = MAX_WORK
+        self._chars = MAX_TEXTS
+        self.depth = 0
+        self.line = 1
+
+    def work(self, units: int) -> None:
+        """Pay for `units` steps."""
+        self._units -= units
+        if self._units < 0:
+            raise OverLimit(f"takes more than {MAX_WORK} steps")
+
+    def items(self, count: int) -> None:
+        """Pay for copying or comparing `count` elements."""
+        self.work(1 + count // _ITEMS_PER_UNIT)
+
+    def read(self, chars: int) -> None:
+        """Pay for looking through a text of `chars` characters."""
+        if chars > _CHARS_PER_UNIT:
+            self.work(chars // _CHARS_PER_UNIT)
+
+    def text(self, chars: int) -> None:
+        """Pay for a text of `chars` characters, before it is made."""
+        if chars > MAX_TEXT:
+            raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
+        self.read(chars)
+        self._chars -= chars
+        if self._chars < 0:
+            raise OverLimit(f"makes more than {MAX_TEXTS} characters of text")
+
+    def enter(self) -> None:
+        """Go one call deeper; the caller decrements `depth` on its way out."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise OverLimit(f"calls macros or loops more than {MAX_DEPTH} deep")
+
+
+def check_bits(bits: int) -> None:
+    """Refuse integers of more than `MAX_BITS` bits."""
+    if bits > MAX_BITS:
+        raise OverLimit(f"makes a number of more than {MAX_BITS} bits")
+
+
+def check_width(width: int) -> None:
+    """Refuse absurd widths and precisions."""
+    if abs(width) > MAX_WIDTH:
+        raise OverLimit(f"asks for a width of {width}; {MAX_WIDTH} is the most")

@@ -1,0 +1,312 @@
+"""Filters over lists, mappings and numbers. All lists are made at once: nothing lazy leaves a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from jinja2 import filters as jinja
+
+from noetl.expressions.limits import MAX_DIGITS, check_bits
+from noetl.expressions.operators import add
+from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.run import Run, Verb, items
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS, kind_of, measure, to_json
+
+
+class Group(NamedTuple):
+    """One group of `groupby`: unpacks to its two parts, and knows them by name."""
+
+    grouper: Any
+    list: list[Any]
+
+
+def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Callable[[Any], Any]:
+    """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
+    if attribute is None:
+        return lambda element: element
+    parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in str(attribute).split(".")]
+
+    def get(element: Any) -> Any:
+        for part in parts:
+            element = run.item(element, part)
+        return default if default is not None and isinstance(element, Undefined) else element
+
+    return get
+
+
+def _key(
+    run: Run, attribute: str | int | None, case_sensitive: bool, several: bool = False
+) -> Callable[[Any], Any]:
+    """What elements are ordered by. Paid for by size, since comparing walks it."""
+    getters = [
+        _getter(run, part) for part in (str(attribute).split(",") if several and attribute else [attribute])
+    ]
+
+    def fold(value: Any) -> Any:
+        if type(value) not in ATOMS:
+            measure(value, run)
+        if isinstance(value, str):
+            run.read(len(value))
+            return value if case_sensitive else value.lower()
+        return value
+
+    def get(element: Any) -> Any:
+        run.work(1)
+        keys = [fold(getter(element)) for getter in getters]
+        return keys if several else keys[0]
+
+    return get
+
+
+def _attr(run: Run, value: Any, name: str) -> Any:
+    return run.attribute(value, str(name))
+
+
+def _batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> list[list[Any]]:
+    elements = run.elements(value)
+    if linecount < 1:
+        raise Broken(f"cannot batch by {linecount}")
+    run.items(len(elements) + (linecount if fill_with is not None else 0))
+    return list(jinja.do_batch(elements, linecount, fill_with))
+
+
+def _slice(run: Run, value: Any, slices: int, fill_with: Any = None) -> list[list[Any]]:
+    run.work(slices)
+    elements = run.elements(value)
+    run.items(len(elements))
+    return list(jinja.sync_do_slice(elements, slices, fill_with))
+
+
+def _default(_: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    absent = isinstance(value, Undefined) or (boolean and not value)
+    return default_value if absent else value
+
+
+def _dictsort(
+    run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
+) -> list[tuple[Any, Any]]:
+    if isinstance(value, Undefined):
+        return []
+    if not isinstance(value, Mapping):
+        raise Broken(f"cannot sort the keys of {kind_of(value)}")
+    measure(value, run)
+    return jinja.do_dictsort(value, case_sensitive, by, reverse)  # type: ignore[arg-type]  # checked there
+
+
+def _first(run: Run, value: Any) -> Any:
+    elements = run.elements(value)
+    return run.resolve(elements[0]) if elements else Undefined("first")
+
+
+def _last(run: Run, value: Any) -> Any:
+    elements = run.elements(value)
+    return run.resolve(elements[-1]) if elements else Undefined("last")
+
+
+def _groupby(
+    run: Run, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
+) -> list[Group]:
+    get = _getter(run, attribute, default)
+    key = _key(run, None, case_sensitive)
+    ordered = sorted(run.elements(value), key=lambda element: key(get(element)))
+    grouped = groupby(ordered, key=lambda element: key(get(element)))
+    groups = [list(members) for _, members in grouped]
+    return [Group(get(members[0]), members) for members in groups]
+
+
+def _items(run: Run, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, Undefined):
+        return []
+    if not isinstance(value, Mapping):
+        raise Broken(f"cannot list the items of {kind_of(value)}")
+    return items(run, value)
+
+
+def _length(run: Run, value: Any) -> int:
+    return len(run.elements(value) if not isinstance(value, Mapping) else value)
+
+
+def _list(run: Run, value: Any) -> list[Any]:
+    elements = run.elements(value)
+    run.items(len(elements))
+    return list(elements)
+
+
+def _filter(run: Run, name: Any) -> Verb:
+    if name not in run.filters:
+        raise Broken(f"names the filter '{name}', which does not exist")
+    return run.filters[name]
+
+
+def _test(run: Run, name: Any) -> Verb:
+    if name not in run.tests:
+        raise Broken(f"names the test '{name}', which does not exist")
+    return run.tests[name]
+
+
+def _map(run: Run, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    if not args and "attribute" in kwargs:
+        get = _getter(run, kwargs["attribute"], kwargs.get("default"))
+        return [_paid(run, get, element) for element in run.elements(value)]
+    if not args:
+        raise Broken("cannot map: 'map' needs the name of a filter, or attribute=")
+    verb = _filter(run, args[0])
+    rest = args[1:]
+    return [
+        _paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
+        for element in run.elements(value)
+    ]
+
+
+def _paid(run: Run, function: Callable[[Any], Any], element: Any) -> Any:
+    run.work(2)
+    return function(element)
+
+
+def _chosen(run: Run, value: Any, args: Sequence[Any], by_attribute: bool, wanted: bool) -> list[Any]:
+    get: Callable[[Any], Any] = run.resolve
+    if by_attribute:
+        if not args:
+            raise Broken("cannot select: the name of an attribute is missing")
+        get, args = _getter(run, args[0]), args[1:]
+    verb = _test(run, args[0]) if args else _truthy
+    rest = args[1:]
+    return [
+        element
+        for element in run.elements(value)
+        if _paid(run, lambda item: bool(verb(run, get(item), *rest)) is wanted, element)
+    ]
+
+
+def _truthy(_: Run, value: Any) -> bool:
+    return bool(value)
+
+
+def _choosing(by_attribute: bool, wanted: bool) -> Verb:
+    def choose(run: Run, value: Any, *args: Any) -> list[Any]:
+        return _chosen(run, value, args, by_attribute, wanted)
+
+    return choose
+
+
+def _extreme(function: Callable[..., Any]) -> Verb:
+    def extreme(
+        run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
+    ) -> Any:
+        elements = run.elements(value)
+        if not elements:
+            return Undefined(function.__name__)
+        return run.resolve(function(elements, key=_key(run, attribute, case_sensitive)))
+
+    return extreme
+
+
+def _reverse(run: Run, value: Any) -> Any:
+    if isinstance(value, str):
+        run.text(len(value))
+        return value[::-1]
+    return _list(run, value)[::-1]
+
+
+def _sort(
+    run: Run,
+    value: Any,
+    reverse: bool = False,
+    case_sensitive: bool = False,
+    attribute: str | int | None = None,
+) -> list[Any]:
+    several = isinstance(attribute, str) and "," in attribute
+    return sorted(run.elements(value), key=_key(run, attribute, case_sensitive, several), reverse=reverse)
+
+
+def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
+    get = _getter(run, attribute)
+
+    def plus(total: Any, element: Any) -> Any:
+        run.work(1)
+        return add(run, total, get(run.resolve(element)))
+
+    return reduce(plus, run.elements(value), start)
+
+
+def _unique(
+    run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
+) -> list[Any]:
+    key = _key(run, attribute, case_sensitive)
+    found: dict[Any, Any] = {}
+    for element in run.elements(value):
+        found.setdefault(_hashable(run, key(element)), element)
+    return list(found.values())
+
+
+def _hashable(run: Run, value: Any) -> Any:
+    if isinstance(value, list | tuple | Mapping):
+        return ("json", to_json(value, run))
+    return value
+
+
+def _abs(_: Run, value: Any) -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
+    return abs(value)
+
+
+def _int(run: Run, value: Any, default: Any = 0, base: int = 10) -> Any:
+    if isinstance(value, str):
+        run.text(len(value))
+    if isinstance(value, Undefined):
+        return default
+    number = jinja.do_int(value, default, base)
+    if isinstance(number, int):
+        check_bits(number.bit_length())
+    return number
+
+
+def _float(run: Run, value: Any, default: Any = 0.0) -> Any:
+    if isinstance(value, str):
+        run.text(len(value))
+    return default if isinstance(value, Undefined) else jinja.do_float(value, default)
+
+
+def _round(_: Run, value: Any, precision: int = 0, method: str = "common") -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
+    if abs(precision) > MAX_DIGITS:
+        raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
+    return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
+
+
+LIST_FILTERS: Mapping[str, Verb] = {
+    "abs": _abs,
+    "attr": _attr,
+    "batch": _batch,
+    "count": _length,
+    "d": _default,
+    "default": _default,
+    "dictsort": _dictsort,
+    "first": _first,
+    "float": _float,
+    "groupby": _groupby,
+    "int": _int,
+    "items": _items,
+    "last": _last,
+    "length": _length,
+    "list": _list,
+    "map": _map,
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "reject": _choosing(by_attribute=False, wanted=False),
+    "rejectattr": _choosing(by_attribute=True, wanted=False),
+    "reverse": _reverse,
+    "round": _round,
+    "select": _choosing(by_attribute=False, wanted=True),
+    "selectattr": _choosing(by_attribute=True, wanted=True),
+    "slice": _slice,
+    "sort": _sort,
+    "sum": _sum,
+    "unique": _unique,
+}

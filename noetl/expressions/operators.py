@@ -1,0 +1,149 @@
+"""Arithmetic, comparison and membership, paid for before they are done."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from noetl.expressions.limits import Meter, check_bits
+from noetl.expressions.refusals import Broken
+from noetl.expressions.strings import percent
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS, kind_of, measure
+
+Binary: TypeAlias = Callable[[Meter, Any, Any], Any]
+
+
+def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
+    for side in (left, right):
+        if isinstance(side, Undefined):
+            raise Broken(f"cannot be computed: '{side.path}' is undefined")
+    try:
+        return function(left, right)
+    except TypeError as error:
+        raise Broken(
+            f"cannot be computed: '{sign}' does not work between {kind_of(left)} and {kind_of(right)}"
+        ) from error
+
+
+def add(meter: Meter, left: Any, right: Any) -> Any:
+    """`left + right`: numbers, texts, lists."""
+    if isinstance(left, str) and isinstance(right, str):
+        meter.text(len(left) + len(right))
+    elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        meter.items(len(left) + len(right))
+    return _checked("+", left, right, operator.add)
+
+
+def subtract(_: Meter, left: Any, right: Any) -> Any:
+    """`left - right`."""
+    return _checked("-", left, right, operator.sub)
+
+
+def multiply(meter: Meter, left: Any, right: Any) -> Any:
+    """`left * right`: numbers, or a text or list that many times."""
+    if isinstance(left, int) and isinstance(right, int):
+        check_bits(left.bit_length() + right.bit_length())
+    elif isinstance(left, int):
+        _pay_repetition(meter, right, left)
+    elif isinstance(right, int):
+        _pay_repetition(meter, left, right)
+    return _checked("*", left, right, operator.mul)
+
+
+def _pay_repetition(meter: Meter, value: Any, times: int) -> None:
+    if isinstance(value, str):
+        meter.text(len(value) * max(times, 0))
+    elif isinstance(value, list | tuple):
+        meter.items(len(value) * max(times, 0))
+
+
+def power(_: Meter, left: Any, right: Any) -> Any:
+    """`left ** right`."""
+    if isinstance(left, int) and isinstance(right, int) and abs(left) > 1:
+        check_bits(left.bit_length() * abs(right))
+    return _checked("**", left, right, operator.pow)
+
+
+def modulo(meter: Meter, left: Any, right: Any) -> Any:
+    """`left % right`: the remainder, or a text with its placeholders filled."""
+    if isinstance(left, str):
+        return percent(meter, left, right)
+    return _checked("%", left, right, operator.mod)
+
+
+def divide(_: Meter, left: Any, right: Any) -> Any:
+    """`left / right`."""
+    return _checked("/", left, right, operator.truediv)
+
+
+def floor_divide(_: Meter, left: Any, right: Any) -> Any:
+    """`left // right`."""
+    return _checked("//", left, right, operator.floordiv)
+
+
+def negate(value: Any) -> Any:
+    """`-value`."""
+    return _checked("-", 0, value, lambda _, number: -number)
+
+
+def posit(value: Any) -> Any:
+    """`+value`."""
+    return _checked("+", 0, value, lambda _, number: +number)
+
+
+def pay_comparison(meter: Meter, left: Any, right: Any) -> None:
+    """Pay for comparing: long texts by length, structures by walking them."""
+    for side in (left, right):
+        kind = type(side)
+        if kind is str:
+            meter.read(len(side))
+        elif kind not in ATOMS and kind is not float:
+            measure(side, meter)
+
+
+def _comparison(sign: str, function: Callable[[Any, Any], Any]) -> Binary:
+    def compare(meter: Meter, left: Any, right: Any) -> bool:
+        pay_comparison(meter, left, right)
+        try:
+            return bool(function(left, right))
+        except TypeError as error:
+            raise Broken(
+                f"cannot be computed: '{sign}' does not work between {kind_of(left)} and {kind_of(right)}"
+            ) from error
+
+    return compare
+
+
+def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
+    """`needle in haystack`; nothing is in what is undefined."""
+    if isinstance(haystack, Undefined):
+        return False
+    if isinstance(haystack, Mapping):
+        return isinstance(needle, str | int | float | bool | None) and needle in haystack
+    if isinstance(haystack, str) and isinstance(needle, Undefined | None):
+        return False
+    if not isinstance(haystack, str | list | tuple | range):
+        raise Broken(f"cannot be computed: 'in' does not work on {kind_of(haystack)}")
+    if isinstance(haystack, range):
+        return isinstance(needle, int) and needle in haystack
+    pay_comparison(meter, needle, haystack)
+    return needle in haystack
+
+
+def _lacks(meter: Meter, needle: Any, haystack: Any) -> bool:
+    return not contains(meter, needle, haystack)
+
+
+#: By the names that Jinja's parser gives them.
+COMPARISONS: Mapping[str, Binary] = {
+    "eq": _comparison("==", operator.eq),
+    "ne": _comparison("!=", operator.ne),
+    "lt": _comparison("<", operator.lt),
+    "lteq": _comparison("<=", operator.le),
+    "gt": _comparison(">", operator.gt),
+    "gteq": _comparison(">=", operator.ge),
+    "in": contains,
+    "notin": _lacks,
+}

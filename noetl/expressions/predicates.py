@@ -1,0 +1,82 @@
+"""Tests: `value is name(args)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.expressions.operators import COMPARISONS, modulo
+from noetl.expressions.run import Callee, Run, Verb
+from noetl.expressions.undefined import Undefined
+
+
+def _remainder(run: Run, value: Any, divisor: Any) -> Any:
+    # Never a text: `'%s' % x` is formatting, not a number.
+    return None if isinstance(value, str) else modulo(run, value, divisor)
+
+
+def _same(_: Run, value: Any, other: Any) -> bool:
+    """Identity as far as data has one: equal and of one type. Python's own would be left to chance."""
+    return type(value) is type(other) and bool(value == other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple | range | str | Mapping)
+
+
+def _flag(value: bool) -> Verb:
+    return lambda _, tested: tested is value
+
+
+def _none(_: Run, value: Any) -> bool:
+    return value is None or isinstance(value, Undefined)
+
+
+def _callable(_: Run, value: Any) -> bool:
+    return isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
+
+
+_OWN: Mapping[str, Verb] = {
+    "boolean": lambda _, value: isinstance(value, bool),
+    "callable": _callable,
+    "defined": lambda _, value: not isinstance(value, Undefined),
+    "divisibleby": lambda run, value, num: _remainder(run, value, num) == 0,
+    "escaped": lambda _, value: False,  # noqa: ARG005  # nothing is ever escaped
+    "even": lambda run, value: _remainder(run, value, 2) == 0,
+    "false": _flag(False),
+    "filter": lambda run, value: value in run.filters,
+    "float": lambda _, value: isinstance(value, float),
+    "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+    "iterable": lambda _, value: _is_list(value) or isinstance(value, Undefined),
+    "lower": lambda _, value: str(value).islower(),
+    "mapping": lambda _, value: isinstance(value, Mapping),
+    "none": _none,
+    "number": lambda _, value: _is_number(value),
+    "odd": lambda run, value: _remainder(run, value, 2) == 1,
+    "sameas": _same,
+    "sequence": lambda _, value: _is_list(value),
+    "string": lambda _, value: isinstance(value, str),
+    "test": lambda run, value: value in run.tests,
+    "true": _flag(True),
+    "undefined": lambda _, value: isinstance(value, Undefined),
+    "upper": lambda _, value: str(value).isupper(),
+}
+
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "eq": ("eq", "equalto", "=="),
+    "ne": ("ne", "!="),
+    "lt": ("lt", "lessthan", "<"),
+    "lteq": ("le", "<="),
+    "gt": ("gt", "greaterthan", ">"),
+    "gteq": ("ge", ">="),
+    "in": ("in",),
+}
+
+TESTS: Mapping[str, Verb] = {
+    **_OWN,
+    **{alias: COMPARISONS[name] for name, aliases in _ALIASES.items() for alias in aliases},
+}

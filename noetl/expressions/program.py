@@ -1,0 +1,146 @@
+"""A compiled template, and its errors in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import nodes
+
+from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
+from noetl.expressions.compiler import Eval, Scope
+from noetl.expressions.grammar import Chain, bound_names, chain_of, parsed
+from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
+from noetl.expressions.run import Run, find, reach
+from noetl.expressions.statements import Out, Render, Statements
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS, plain
+from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.facts.reference import Load, is_reference
+
+#: Characters of a template's source in messages.
+_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a template means. Exactly one of `chain`, `whole` and `body` is there.
+
+    `chain` is the common case, a name with attributes: it is walked without anything else around it.
+    """
+
+    source: str
+    chain: Chain | None = None
+    whole: Eval | None = None
+    body: Render | None = None
+
+    def value(self, names: Mapping[str, Any], load: Load | None) -> Any:
+        """What the template yields; `Undefined` where a whole expression is that. Raises `TemplateError`."""
+        if self.chain is not None:
+            return self._walk(self.chain, names, load)
+        run = Run(names, load, FILTERS, TESTS)
+        try:
+            if self.whole is not None:
+                value = self.whole(Scope(run))
+                return value if type(value) is Undefined else plain(value, run)
+            return self._render(run)
+        except NoetlError:
+            # What `names` and `load` are built on may be out of reach: that is not the template's fault.
+            raise
+        except Exception as error:  # whatever user data provokes is one kind of failure
+            raise explain(error, self.source, run.line) from error
+
+    def _render(self, run: Run) -> str:
+        out = Out(run)
+        if self.body is not None:
+            self.body(Scope(run), out)
+        return out.text()
+
+    def _walk(self, chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
+        try:
+            value = find(names, chain.head)
+            for part in chain.parts:
+                if load is not None and is_reference(value):
+                    value = load(value)
+                value = reach(value, part)
+            if type(value) in ATOMS:
+                return value
+            return Undefined(".".join(chain.words)) if type(value) is Undefined else plain(value)
+        except NoetlError:
+            raise
+        except Exception as error:  # as above
+            raise explain(error, self.source, 1) from error
+
+
+@lru_cache(maxsize=8192)
+def program(source: str, bare: bool = False) -> Program:
+    """Compile a template; with `bare`, a lone expression. Raises `TemplateError`."""
+    try:
+        return _compile(source, bare)
+    except Refusal as refusal:
+        raise explain(refusal, source, refusal.line) from refusal
+    except RecursionError as error:
+        raise explain(error, source, None) from error
+
+
+def _compile(source: str, bare: bool) -> Program:
+    tree = parsed(source, bare)
+    if tree.whole is None:
+        return Program(source, body=Statements(bound_names(tree.body), _raise).block(tree.body))
+    chain = chain_of(tree.whole)
+    if chain is not None:
+        return Program(source, chain=chain)
+    return Program(source, whole=Statements(frozenset(), _raise).expression(tree.whole))
+
+
+def _raise(refusal: Refusal) -> None:
+    raise refusal
+
+
+def faults_of(source: str, bare: bool) -> list[Refusal]:
+    """Everything that is wrong with a template before it meets data."""
+    found: list[Refusal] = []
+    try:
+        tree = parsed(source, bare)
+        _try(tree.whole, tree.body, found.append)
+    except Refusal as refusal:
+        found.append(refusal)
+    except RecursionError:
+        found.append(Broken("is nested too deeply"))
+    return found
+
+
+def _try(whole: nodes.Expr | None, body: tuple[nodes.Node, ...], report: Callable[[Refusal], None]) -> None:
+    compiler = Statements(bound_names(body), report)
+    if whole is not None:
+        compiler.expression(whole)
+    else:
+        compiler.block(body)
+
+
+def shorten(source: str) -> str:
+    """`source` on one line, at most `_SHOWN` characters."""
+    line = " ".join(source[: 8 * _SHOWN].split())
+    return line if len(line) <= _SHOWN and len(source) <= 8 * _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def explain(error: Exception, source: str, line: int | None) -> TemplateError:
+    """The one sentence that says which template failed, and why."""
+    shown = shorten(source)
+    match error:
+        case OverLimit():
+            return TemplateLimit(f"The template `{shown}` {error.cause}.", source, error.line or line)
+        case Forbidden():
+            return TemplateSecurity(f"The template `{shown}` {error.cause}.", source, error.line or line)
+        case Refusal():
+            hint = f" {error.hint}" if error.hint else ""
+            return TemplateError(f"The template `{shown}` {error.cause}.{hint}", source, error.line or line)
+        case MemoryError():
+            return TemplateLimit(f"The template `{shown}` takes more memory than there is.", source, line)
+        case RecursionError():
+            return TemplateError(f"The template `{shown}` is nested too deeply.", source, line)
+        case _:
+            cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+            return TemplateError(f"The template `{shown}` cannot be evaluated: {cause}.", source, line)

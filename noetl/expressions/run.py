@@ -1,0 +1,307 @@
+"""One rendering: its names, its references, its budgets; and how values are reached into.
+
+Keys of mappings win over methods. A reference is replaced by what it stands for before anything else
+looks at it. What is not there is `Undefined`; what is not allowed is `Forbidden`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any, TypeAlias
+
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from noetl.expressions.limits import Meter
+from noetl.expressions.refusals import Broken, Forbidden, OverLimit
+from noetl.expressions.strings import TEXT_METHODS, format_text
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS, kind_of, measure
+from noetl.facts.reference import Load, is_reference
+
+#: A filter or test: `(run, value, *args, **kwargs)`.
+Verb: TypeAlias = Callable[..., Any]
+
+#: Jinja reads the templates; its sandbox judges attributes of objects that are not JSON (an instant).
+SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=False, optimized=False)
+
+
+class Run(Meter):
+    """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and `select`."""
+
+    __slots__ = ("_load", "_names", "filters", "tests")
+
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        load: Load | None,
+        filters: Mapping[str, Verb],
+        tests: Mapping[str, Verb],
+    ) -> None:
+        super().__init__()
+        self._names = names
+        self._load = load
+        self.filters = filters
+        self.tests = tests
+
+    def name(self, name: str) -> Any:
+        """The value of a name that the template does not bind itself."""
+        return self.resolve(find(self._names, name))
+
+    def resolve(self, value: Any) -> Any:
+        """`value`, or what it stands for when it is a reference."""
+        if type(value) in ATOMS or self._load is None or not is_reference(value):
+            return value
+        return self._load(value)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """`value.name`."""
+        return self.resolve(reach(self.resolve(value), name))
+
+    def item(self, value: Any, key: Any) -> Any:
+        """`value[key]`; `key` may be a slice."""
+        if isinstance(key, slice):
+            return self._slice(self.resolve(value), key)
+        return self.resolve(reach(self.resolve(value), key))
+
+    def _slice(self, value: Any, part: slice) -> Any:
+        if isinstance(value, Undefined):
+            return value
+        if not isinstance(value, str | list | tuple | range):
+            raise Broken(f"cannot be computed: {kind_of(value)} has no slices")
+        if isinstance(value, str):
+            self.text(len(value))
+        else:
+            self.items(len(value))
+        return value[part]
+
+    def elements(self, value: Any) -> Sequence[Any]:
+        """What a loop or filter over `value` meets, each reference resolved when it is reached."""
+        value = self.resolve(value)
+        if isinstance(value, str):
+            self.read(len(value))
+            return value
+        if isinstance(value, list | tuple | range):
+            return value
+        if isinstance(value, Undefined):
+            return ()
+        if isinstance(value, Mapping):
+            self.items(len(value))
+            return list(value)
+        if isinstance(value, set | frozenset):
+            raise Broken("cannot loop over a set, whose order is left to chance")
+        return self._drain(value)
+
+    def _drain(self, value: Any) -> list[Any]:
+        if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray):
+            raise Broken(f"cannot loop over {kind_of(value)}")
+        found = []
+        for item in value:
+            self.work(1)
+            found.append(item)
+        return found
+
+    def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """`function(*args, **kwargs)`."""
+        self.work(1)
+        if isinstance(function, Callee):
+            return self.resolve(function.call(self, args, kwargs))
+        if isinstance(function, Undefined):
+            raise Broken(f"cannot call '{function.path}', which is undefined")
+        if not callable(function):
+            raise Broken(f"cannot call {kind_of(function)}")
+        if isinstance(function, type) or not SANDBOX.is_safe_callable(function):
+            raise Forbidden("calls something outside of the sandbox")
+        positional = [_outward(value) for value in args]
+        return self.resolve(function(*positional, **{key: _outward(value) for key, value in kwargs.items()}))
+
+
+def _outward(value: Any) -> Any:
+    return None if isinstance(value, Undefined) else value
+
+
+class Callee(ABC):
+    """Something of ours that a template may call: a method, a macro, a recursive loop."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+
+
+class Members(ABC):
+    """Something of ours with attributes: the `loop` of a loop."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def member(self, name: str) -> Any:
+        """The attribute, or `Undefined`."""
+
+
+class Method(Callee):
+    """A method that is bound to its value."""
+
+    __slots__ = ("_function", "_value")
+
+    def __init__(self, function: Verb, value: Any) -> None:
+        self._function = function
+        self._value = value
+
+    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return self._function(run, self._value, *args, **kwargs)
+
+
+def find(names: Mapping[str, Any], name: str) -> Any:
+    """The value that `names` has for `name`, or `Undefined`."""
+    try:
+        return names[name]
+    except KeyError:
+        return Undefined(name)
+
+
+def reach(value: Any, key: Any) -> Any:
+    """One step of a chain, `value.key` or `value[key]`, references left alone."""
+    if isinstance(value, Mapping):
+        found = _from_mapping(value, key)
+    elif isinstance(value, str | list | tuple | range) and isinstance(key, int):
+        found = value[key] if -len(value) <= key < len(value) else _absent(value, key)
+    elif isinstance(key, str):
+        found = _from_object(value, key)
+    else:
+        found = _absent(value, key)
+    return found
+
+
+def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
+    try:
+        return value[key]
+    except KeyError:
+        return _from_object(value, key) if isinstance(key, str) else _absent(value, key)
+    except TypeError:
+        return _absent(value, key)
+
+
+def _from_object(value: Any, name: str) -> Any:
+    if name.startswith("__"):
+        raise Forbidden(f"reaches for '{name}', which is outside of the sandbox")
+    if isinstance(value, Undefined):
+        return Undefined(f"{value.path}.{name}")
+    method = _methods(value).get(name)
+    if method is not None:
+        return Method(method, value)
+    if isinstance(value, Members):
+        return value.member(name)
+    if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
+        return getattr(value, name)
+    if isinstance(value, date):
+        return _from_instant(value, name)
+    return _absent(value, name)
+
+
+def _from_instant(value: date, name: str) -> Any:
+    found = getattr(value, name, None)
+    if found is None or not SANDBOX.is_safe_attribute(value, name, found):
+        return _absent(value, name)
+    return found
+
+
+def _absent(value: Any, key: Any) -> Undefined:
+    if isinstance(value, Undefined):
+        return Undefined(f"{value.path}[{key!r}]")
+    return Undefined(f"{key}" if isinstance(key, str) else f"[{key!r}]")
+
+
+def _methods(value: Any) -> Mapping[str, Verb]:
+    if isinstance(value, str):
+        return _OF_TEXTS
+    if isinstance(value, Mapping):
+        return _OF_MAPPINGS
+    if isinstance(value, list | tuple | range):
+        return _OF_LISTS
+    return _OF_NUMBERS if isinstance(value, float) else {}
+
+
+def _format(run: Run, value: str, *args: Any, **kwargs: Any) -> str:
+    return format_text(run, lambda item, key: _field(run, item, key), value, args, kwargs)
+
+
+def _field(run: Run, value: Any, key: str) -> Any:
+    return run.item(value, int(key) if key.isdecimal() and len(key) < 10 else key)
+
+
+def _keys(run: Run, value: Mapping[str, Any]) -> list[str]:
+    run.items(len(value))
+    return list(value)
+
+
+def _values(run: Run, value: Mapping[str, Any]) -> list[Any]:
+    run.items(len(value))
+    return list(value.values())
+
+
+def items(run: Run, value: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """`value.items()`."""
+    run.items(len(value))
+    return list(value.items())
+
+
+def _get(_: Run, value: Mapping[str, Any], key: Any, default: Any = None) -> Any:
+    if not isinstance(key, str | int | float | None):
+        return default
+    return value.get(key, default)  # type: ignore[arg-type]  # a key of another type is absent
+
+
+def _position(run: Run, value: Sequence[Any], *args: Any) -> int:
+    measure(list(value) if isinstance(value, range) else value, run)
+    measure(list(args), run)
+    return value.index(*args)
+
+
+def _count(run: Run, value: Sequence[Any], item: Any) -> int:
+    measure(value, run)
+    measure(item, run)
+    return value.count(item)
+
+
+def _copy(run: Run, value: Any) -> Any:
+    run.items(len(value))
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _is_integer(_: Run, value: float) -> bool:
+    return value.is_integer()
+
+
+_OF_TEXTS: Mapping[str, Verb] = {**TEXT_METHODS, "format": _format}
+_OF_MAPPINGS: Mapping[str, Verb] = {
+    "copy": _copy,
+    "get": _get,
+    "items": items,
+    "keys": _keys,
+    "values": _values,
+}
+_OF_LISTS: Mapping[str, Verb] = {"copy": _copy, "count": _count, "index": _position}
+_OF_NUMBERS: Mapping[str, Verb] = {"is_integer": _is_integer}
+
+#: Most elements of a `range`.
+MAX_RANGE = 100_000
+
+
+def _range(_: Run, *args: Any) -> range:
+    numbers = range(*args)
+    # Comparing first and last instead of `len`, which fails beyond the size of a machine word.
+    step = numbers.step
+    if abs(numbers.stop - numbers.start) // abs(step) > MAX_RANGE:
+        raise OverLimit(f"makes a range of more than {MAX_RANGE} numbers")
+    return numbers
+
+
+def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    measure(list(args), run)
+    return dict(*args, **kwargs)
+
+
+#: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
+GLOBALS: Mapping[str, Verb] = {"range": _range, "dict": _dict}

@@ -1,0 +1,170 @@
+"""Which names a template asks for, without evaluating it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from jinja2 import nodes
+
+from noetl.expressions.grammar import Chain, chain_of, constant_key, is_global, is_template, parsed
+from noetl.expressions.refusals import Refusal
+from noetl.facts.json import Json
+
+Bound = frozenset[str]
+
+
+def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
+    """The chains that `template` reads: `{("workload", "base_url"), ("fetch", "rows"), ("x",)}`.
+
+    Names that the template binds itself are not among them; an item that is computed ends its chain,
+    and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is an
+    expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
+    """
+    if isinstance(template, str):
+        if guard and template.strip() and not is_template(template):
+            return _used(template, True)
+        return _used(template, False) if is_template(template) else frozenset()
+    found: set[tuple[str, ...]] = set()
+    for part in _parts(template):
+        found |= names_used(part)
+    return frozenset(found)
+
+
+def _parts(template: Json) -> Iterable[Json]:
+    if isinstance(template, Mapping):
+        return [*template.keys(), *template.values()]
+    return template if isinstance(template, list | tuple) else ()
+
+
+@lru_cache(maxsize=8192)
+def _used(source: str, bare: bool) -> frozenset[tuple[str, ...]]:
+    try:
+        tree = parsed(source, bare)
+        finder = _Finder()
+        if tree.whole is not None:
+            finder.expression(tree.whole, frozenset())
+        else:
+            finder.block(tree.body, frozenset())
+    except (Refusal, RecursionError):
+        return frozenset()
+    return frozenset(finder.found)
+
+
+class _Finder:
+    """Walks statements in order with the names bound so far; collects chains whose head is not bound."""
+
+    def __init__(self) -> None:
+        self.found: set[tuple[str, ...]] = set()
+
+    def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
+        """The names bound for certain after `body`."""
+        for node in body:
+            bound = self.statement(node, bound)
+        return bound
+
+    def statement(self, node: nodes.Node, bound: Bound) -> Bound:
+        match node:
+            case nodes.If():
+                return self._if(node, bound)
+            case nodes.For():
+                return self._for(node, bound)
+            case nodes.Assign():
+                self.expression(node.node, bound)
+                return bound | _targets(node.target)
+            case nodes.AssignBlock():
+                self._filtered(node.body, node.filter, bound)
+                return bound | _targets(node.target)
+            case nodes.FilterBlock():
+                self._filtered(node.body, node.filter, bound)
+                return bound
+            case nodes.Macro():
+                self._macro(node, bound | {node.name})
+                return bound | {node.name}
+            case _:
+                return self._rest(node, bound)
+
+    def _rest(self, node: nodes.Node, bound: Bound) -> Bound:
+        match node:
+            case nodes.With():
+                for value in node.values:
+                    self.expression(value, bound)
+                self.block(node.body, bound.union(*map(_targets, node.targets)))
+            case nodes.CallBlock():
+                self.expression(node.call, bound)
+                self._macro(node, bound)
+            case nodes.ScopedEvalContextModifier():
+                return self.block(node.body, bound)
+            case _:
+                self.expression(node, bound)
+        return bound
+
+    def _if(self, node: nodes.If, bound: Bound) -> Bound:
+        self.expression(node.test, bound)
+        ends = [self.block(node.body, bound)]
+        for one in node.elif_:
+            self.expression(one.test, bound)
+            ends.append(self.block(one.body, bound))
+        ends.append(self.block(node.else_, bound))
+        return frozenset.intersection(*ends)
+
+    def _for(self, node: nodes.For, bound: Bound) -> Bound:
+        self.expression(node.iter, bound)
+        inner = bound | _targets(node.target)
+        if node.test is not None:
+            self.expression(node.test, inner)
+        self.block(node.body, inner | {"loop"})
+        self.block(node.else_, bound)
+        return bound
+
+    def _filtered(self, body: Iterable[nodes.Node], filters: nodes.Filter | None, bound: Bound) -> None:
+        if filters is not None:
+            self.expression(filters, bound)
+        self.block(body, bound)
+
+    def _macro(self, node: nodes.Macro | nodes.CallBlock, bound: Bound) -> None:
+        inner = bound | {"caller", "varargs"}
+        required = len(node.args) - len(node.defaults)
+        for index, parameter in enumerate(node.args):
+            if index >= required:
+                # A default sees the parameters before its own.
+                self.expression(node.defaults[index - required], inner)
+            inner |= {parameter.name}
+        self.block(node.body, inner | {"kwargs"})
+
+    def expression(self, node: nodes.Node, bound: Bound) -> None:
+        """Collect the chains in an expression."""
+        chain = chain_of(node)
+        if chain is not None:
+            self._add(chain, bound)
+            return
+        for child in _children(node):
+            self.expression(child, bound)
+
+    def _add(self, chain: Chain, bound: Bound) -> None:
+        if chain.head not in bound:
+            self.found.add(chain.words)
+
+
+def _children(node: nodes.Node) -> Iterator[nodes.Node]:
+    """The parts of an expression in which names stand."""
+    match node:
+        case nodes.Call() if is_global(node, frozenset()):
+            yield from (child for child in node.iter_child_nodes() if child is not node.node)
+        case nodes.Call(node=nodes.Getattr() as method):
+            yield from (child for child in node.iter_child_nodes() if child is not method)
+            yield method.node
+        case nodes.Getitem() if constant_key(node.arg) is not None:
+            yield node.node
+        case _:
+            yield from node.iter_child_nodes()
+
+
+def _targets(node: nodes.Node) -> Bound:
+    match node:
+        case nodes.Name():
+            return frozenset({node.name})
+        case nodes.Tuple():
+            return frozenset().union(*map(_targets, node.items))
+        case _:
+            return frozenset()

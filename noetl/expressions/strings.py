@@ -1,0 +1,223 @@
+"""Texts: formatting and the methods that templates may call, all of bounded size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import Formatter
+from typing import Any, TypeAlias
+
+from noetl.expressions.limits import MAX_WORK, Meter, check_width
+from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import kind_of, text
+
+Method: TypeAlias = Callable[..., Any]
+#: Reads one attribute or item of a value, sandboxed.
+Step: TypeAlias = Callable[[Any, str], Any]
+
+_PERCENT = re.compile(
+    r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[#0\- +]*)(?P<width>\d+|\*)?(?:\.(?P<precision>\d+|\*))?(?P<kind>.?)",
+    re.DOTALL,
+)
+_FIELD = re.compile(r"(?P<head>[^.\[]*)(?P<rest>(?:\.[^.\[]+|\[[^\]]+\])*)")
+_PART = re.compile(r"\.([^.\[]+)|\[([^\]]+)\]")
+_DIGITS = re.compile(r"\d+")
+
+
+def join(meter: Meter, separator: str, items: Iterable[Any]) -> str:
+    """The texts of `items` with `separator` between them."""
+    parts: list[str] = []
+    for item in items:
+        part = text(item, meter)
+        meter.work(1)
+        meter.text(len(part) + len(separator))
+        parts.append(part)
+    meter.text(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+def replace(meter: Meter, value: str, old: str, new: str, count: int = -1) -> str:
+    """`value.replace(old, new, count)`."""
+    meter.read(len(value))
+    found = value.count(old)
+    times = found if count < 0 else min(found, count)
+    meter.text(len(value) + times * max(len(new) - len(old), 0))
+    return value.replace(old, new, count)
+
+
+def percent(meter: Meter, template: str, values: Any) -> str:
+    """`template % values`, placeholder by placeholder."""
+    arguments = iter(values if isinstance(values, tuple) else (values,))
+    parts: list[str] = []
+    position = 0
+    for match in _PERCENT.finditer(template):
+        meter.work(1)
+        part = template[position : match.start()] + _placeholder(meter, match, values, arguments)
+        meter.text(len(part))
+        parts.append(part)
+        position = match.end()
+    parts.append(template[position:])
+    meter.text(sum(map(len, parts)))
+    return "".join(parts)
+
+
+def _placeholder(meter: Meter, match: re.Match[str], values: Any, arguments: Any) -> str:
+    kind, key = match["kind"], match["key"]
+    if kind == "%":
+        return "%"
+    if kind not in "sdiouxXeEfFgGcr" or not kind:
+        raise Broken(f"cannot be formatted: '{match[0]}' is no placeholder")
+    for size in (match["width"], match["precision"]):
+        _check_size(size)
+    value = _argument(key, values, arguments)
+    if isinstance(value, Undefined) and kind != "s":
+        raise Broken(f"cannot be formatted: '{value.path}' is undefined")
+    if kind in "sr" and not (kind == "r" and isinstance(value, str)):
+        value, kind = text(value, meter), "s"
+    meter.read(len(value) if isinstance(value, str) else 0)
+    precision = "" if match["precision"] is None else f".{match['precision']}"
+    return str(f"%{match['flags']}{match['width'] or ''}{precision}{kind}" % value)
+
+
+def _check_size(size: str | None) -> None:
+    if size == "*":
+        raise Broken("cannot be formatted: a width of '*' is not supported")
+    if size:
+        # Cut, because a width of thousands of digits is itself a bomb.
+        check_width(int(size[:12]))
+
+
+def _argument(key: str | None, values: Any, arguments: Any) -> Any:
+    if key is not None:
+        if not isinstance(values, Mapping):
+            raise Broken(f"cannot be formatted: '%({key})' needs a mapping")
+        return values[key] if key in values else Undefined(key)
+    try:
+        return next(arguments)
+    except StopIteration as error:
+        raise Broken("cannot be formatted: it has more placeholders than values") from error
+
+
+class _Sandboxed(Formatter):
+    """`str.format` whose fields go through the sandbox and whose output is paid for."""
+
+    def __init__(self, meter: Meter, step: Step) -> None:
+        self._meter = meter
+        self._step = step
+
+    def get_field(
+        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, int | str]:
+        match = _FIELD.fullmatch(field_name)
+        if match is None:
+            raise Broken(f"cannot be formatted: '{field_name}' is no field")
+        head: int | str = int(match["head"]) if match["head"].isdecimal() else match["head"]
+        value = self.get_value(head, args, kwargs)
+        for attribute, item in _PART.findall(match["rest"]):
+            value = self._step(value, attribute or item)
+        return value, head
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        for digits in _DIGITS.findall(format_spec):
+            _check_size(digits)
+        if format_spec.endswith("n"):
+            raise Broken("cannot be formatted: the type 'n' depends on the machine's locale")
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            value = text(value, self._meter)
+        result = format(value, format_spec)
+        self._meter.work(1)
+        self._meter.text(len(result))
+        return result
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        match conversion:
+            case None:
+                return value
+            case "r" | "a" if isinstance(value, str):
+                self._meter.read(len(value))
+                return repr(value) if conversion == "r" else ascii(value)
+            case _:
+                return text(value, self._meter)
+
+
+def format_text(
+    meter: Meter, step: Step, template: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """`template.format(*args, **kwargs)`."""
+    meter.text(len(template))
+    return _Sandboxed(meter, step).vformat(template, args, kwargs)
+
+
+def _padded(name: str) -> Method:
+    method = getattr(str, name)
+
+    def pad(meter: Meter, value: str, width: int, *fill: str) -> str:
+        check_width(width)
+        meter.text(max(len(value), width))
+        return str(method(value, width, *fill))
+
+    return pad
+
+
+def _split(name: str) -> Method:
+    method = getattr(str, name)
+
+    def split(meter: Meter, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
+        meter.text(len(value))
+        most = MAX_WORK if maxsplit < 0 else min(maxsplit, MAX_WORK)
+        parts: list[str] = method(value, sep, most)
+        if len(parts) > MAX_WORK // 2:
+            raise OverLimit(f"splits a text into more than {MAX_WORK // 2} parts")
+        meter.items(len(parts))
+        return parts
+
+    return split
+
+
+def _split_lines(meter: Meter, value: str, keepends: bool = False) -> list[str]:
+    meter.text(len(value))
+    meter.items(value.count("\n"))
+    return value.splitlines(keepends)
+
+
+def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
+    check_width(tabsize)
+    meter.text(len(value) + value.count("\t") * max(tabsize, 0))
+    return value.expandtabs(tabsize)
+
+
+def _same_size(name: str) -> Method:
+    method = getattr(str, name)
+
+    def call(meter: Meter, value: str, *args: Any, **kwargs: Any) -> Any:
+        meter.text(len(value))
+        return method(value, *args, **kwargs)
+
+    return call
+
+
+_SAME_SIZE = (  # noqa: SIM905  # a list of words reads better
+    "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit islower isnumeric"
+    " isspace istitle isupper lower lstrip partition removeprefix removesuffix rfind rindex rpartition rstrip"
+    " startswith strip swapcase title upper"
+).split()
+
+#: What may be called on a text, but for `format`, which reads other values (see `access`).
+TEXT_METHODS: Mapping[str, Method] = {
+    **{name: _same_size(name) for name in _SAME_SIZE},
+    **{name: _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
+    "split": _split("split"),
+    "rsplit": _split("rsplit"),
+    "splitlines": _split_lines,
+    "expandtabs": _expand_tabs,
+    "join": join,
+    "replace": replace,
+}
+
+
+def need_text(value: Any) -> str:
+    """`value` where only a text will do."""
+    if not isinstance(value, str):
+        raise Broken(f"needs a text where it has {kind_of(value)}")
+    return value

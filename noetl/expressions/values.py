@@ -1,0 +1,165 @@
+"""Values on their way out of a template: plain JSON, or text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from math import isfinite
+from typing import Any
+
+from noetl.expressions.limits import MAX_NESTING, MAX_TEXT, Meter
+from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.undefined import Undefined
+from noetl.facts.json import Json
+
+#: Immutable JSON: what needs no second look.
+ATOMS = frozenset({str, int, bool, type(None)})
+
+
+def kind_of(value: Any) -> str:
+    """How `value` is called in messages."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case Mapping():
+            return "a mapping"
+        case list() | tuple() | range():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
+    """`value` as plain JSON, itself where it is that already. Undefined becomes null.
+
+    Data that came in is not paid for (`meter=None`); what a template built may be larger than memory
+    when its shared parts are unfolded, hence the meter.
+    """
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is float:
+        return _finite(value)
+    if depth > MAX_NESTING:
+        raise OverLimit(f"yields lists or mappings nested more than {MAX_NESTING} deep")
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, meter, depth + 1)
+    if isinstance(value, list | tuple | range) or (
+        isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    ):
+        return _plain_list(value, meter, depth + 1)
+    return _plain_other(value)
+
+
+def _finite(value: float) -> float:
+    if not isfinite(value):
+        raise Broken(f"yields {value}, which is not JSON")
+    return value
+
+
+def _plain_mapping(value: Mapping[Any, Any], meter: Meter | None, depth: int) -> dict[str, Json]:
+    if meter is not None:
+        meter.items(len(value))
+    same = type(value) is dict
+    result = {}
+    for key, item in value.items():
+        new_key = key if type(key) is str else _plain_key(key)
+        new_item = item if type(item) in ATOMS else plain(item, meter, depth)
+        same = same and new_key is key and new_item is item
+        result[new_key] = new_item
+    return value if same else result  # type: ignore[return-value]  # `same`: it is a dict
+
+
+def _plain_key(key: Any) -> str:
+    if isinstance(key, str | int | float | bool | None):
+        return str(key) if isinstance(key, str) else json.dumps(key)
+    raise Broken(f"yields a mapping with {kind_of(key)} as a key; keys must be texts")
+
+
+def _plain_list(value: Sequence[Any], meter: Meter | None, depth: int) -> list[Json]:
+    if meter is not None:
+        meter.items(len(value))
+    result = [item if type(item) in ATOMS else plain(item, meter, depth) for item in value]
+    if type(value) is list and all(map(_is, result, value)):
+        return value
+    return result
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _plain_other(value: Any) -> Json:
+    match value:
+        case Undefined():
+            return None
+        case str():
+            return str(value)
+        case int():
+            return int(value)
+        case float():
+            return _finite(float(value))
+        case date():
+            return value.isoformat()
+        case _:
+            raise Broken(f"yields {kind_of(value)}, which is not JSON")
+
+
+def text(value: Any, meter: Meter) -> str:
+    """`value` as it stands in text: null prints nothing, booleans true or false, lists and mappings JSON."""
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[no-any-return]  # `kind`
+    if kind is int or kind is float:
+        return str(value)
+    if value is None or kind is Undefined:
+        return ""
+    if kind is bool:
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return to_json(value, meter)
+
+
+def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
+    """JSON text, not escaped for HTML, letters of all scripts as they are."""
+    meter.text(measure(value, meter))
+    result = json.dumps(plain(value, meter), ensure_ascii=False, indent=indent, allow_nan=False)
+    meter.text(len(result))
+    return result
+
+
+def measure(value: Any, meter: Meter) -> int:
+    """Pay for walking `value`; returns about how many characters its JSON has.
+
+    Shared parts count each time that they are met, as in anything that walks the value.
+    """
+    size = 0
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            size += len(item) + 2
+            meter.read(len(item))
+        elif isinstance(item, Mapping):
+            meter.items(len(item))
+            size += 4 * len(item) + 2
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            meter.items(len(item))
+            size += 2 * len(item) + 2
+            stack.extend(item)
+        else:
+            size += 4
+        if size > MAX_TEXT:
+            raise OverLimit(f"handles a value of more than {MAX_TEXT} characters")
+    return size
