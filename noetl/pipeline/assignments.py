@@ -6,7 +6,7 @@ task's own `set` sees what that of the rule has assigned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -30,6 +30,8 @@ class Changes:
     step: dict[str, Json] = field(default_factory=dict)
     ctx: dict[str, Json] = field(default_factory=dict)
     writes: tuple[tuple[str, Json], ...] = ()
+    #: Of values that came out undefined and are null now.
+    warnings: list[str] = field(default_factory=list)
 
     def facts(self, task: str) -> list[VariablesSet | CtxPatched]:
         """The facts that record the changes, in their order; none where nothing was assigned."""
@@ -64,11 +66,10 @@ def apply(
     assignments: Iterable[Assignment],
     sight: Sight,
     load: Load,
-    warn: Callable[[str], None] | None = None,
 ) -> None:
     """Evaluates `assignments` and adds them to `changes`. Raises TemplateError and BadRequest."""
-    values = [(each, evaluate(each.value, sight, load=load, warn=warn)) for each in assignments]
-    for assignment, value in values:
+    for assignment in assignments:
+        value = evaluate(assignment.value, sight, load=load, warn=changes.warnings.append)
         changes.assign(program, assignment, value)
 
 

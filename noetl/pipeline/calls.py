@@ -11,7 +11,7 @@ from noetl.expressions import evaluate
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load
 from noetl.net.model import Task, Template
@@ -51,24 +51,25 @@ class Caller:
 
     def attempt(self, progress: Progress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
-        prepared = self._task(progress.pc)
-        task, warnings = prepared.task, list[str]()
-        step_args = self._opened_args()
-        if isinstance(step_args, ErrorInfo):
-            args = self.around.names.args
-            sight = before(self.around, progress, task, args)
-            return Attempt(self._stamped(failed(step_args), task, progress, warnings), sight, args)
-        sight = before(self.around, progress, task, step_args)
-        own = self._rendered(task, prepared.args, sight, warnings)
-        if isinstance(own, ErrorInfo):
-            return Attempt(self._stamped(failed(own), task, progress, warnings), sight, step_args)
-        args = step_args
+        prepared, warnings = self._task(progress.pc), list[str]()
+        tried = self._tried(prepared, progress, warnings)
+        return replace(tried, outcome=self._stamped(tried.outcome, prepared.task, progress, warnings))
+
+    def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
+        task, args = prepared.task, self._opened_args()
+        if isinstance(args, ErrorInfo):
+            given = self.around.names.args
+            return Attempt(failed(args), before(self.around, progress, task, given), given)
+        sight = before(self.around, progress, task, args)
         if task.args:
-            args = {**step_args, **task.args, **own}
+            own = self._rendered(task, prepared.args, sight, warnings)
+            if isinstance(own, ErrorInfo):
+                return Attempt(failed(own), sight, args)
+            args = {**args, **task.args, **own}
             sight = before(self.around, progress, task, args)
         call = self._call(prepared, progress, args, sight, warnings)
         outcome = failed(call) if isinstance(call, ErrorInfo) else self._ran(task, call)
-        return Attempt(self._stamped(outcome, task, progress, warnings), sight, args)
+        return Attempt(outcome, sight, args)
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
@@ -141,13 +142,19 @@ class Caller:
         return replace(outcome, error=replace(outcome.error, line=line_in_file(task, outcome.error.line)))
 
     def _stamped(self, outcome: Outcome, task: Task, progress: Progress, warnings: list[str]) -> Outcome:
-        meta: dict[str, Json] = {**outcome.meta, "attempt": progress.attempt}
-        if warnings:
-            meta["warnings"] = [*outcome.meta.get("warnings", ()), *warnings]
         error = outcome.error
         if error is not None:
             error = placed(error, self.program.where, task, progress.attempt)
-        return Outcome(outcome.status, outcome.result, error, meta, outcome.extras)
+        meta = {**outcome.meta, "attempt": progress.attempt}
+        stamped = Outcome(outcome.status, outcome.result, error, meta, outcome.extras)
+        return with_warnings(stamped, warnings)
+
+
+def with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
+    """`outcome` with `warnings` behind those that its `meta` has already."""
+    if not warnings:
+        return outcome
+    return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *warnings]})
 
 
 def prepared(task: Task) -> Prepared:

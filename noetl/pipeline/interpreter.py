@@ -15,7 +15,7 @@ from noetl.facts.events import AttemptFailed, Draft, Fact, PolicyEvaluated, Task
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.net.model import Task
 from noetl.pipeline.assignments import Changes, apply
-from noetl.pipeline.calls import Attempt, Caller
+from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import described, placed
 from noetl.pipeline.fold import evolve
 from noetl.pipeline.model import (
@@ -31,7 +31,7 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
-from noetl.pipeline.policy import Verdict, judge, rule_of
+from noetl.pipeline.policy import Case, Verdict, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
@@ -81,13 +81,14 @@ class _Machine:
         if verdict.error is not None:
             error = placed(verdict.error, self.program.where, task, progress.attempt)
             verdict = replace(verdict, error=error)
+        outcome = with_warnings(attempt.outcome, changes.warnings)
         facts: list[Fact] = []
-        if (end := _end(task, attempt.outcome, verdict)) is not None:
+        if (end := _end(task, outcome, verdict)) is not None:
             facts.append(end)
         if (decision := _decision(task, verdict)) is not None:
             facts.append(decision)
         facts.extend(changes.facts(task.name))
-        return self._drafts(facts, task, attempt.outcome, progress)
+        return self._drafts(facts, task, outcome, progress)
 
     def folded(self, progress: Progress, drafts: tuple[Draft, ...]) -> Progress:
         return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, progress)
@@ -95,9 +96,7 @@ class _Machine:
     def _judged(self, task: Task, attempt: Attempt, progress: Progress) -> Verdict:
         outcome = attempt.outcome
         sight = in_policy(attempt.sight, outcome) if task.rules else attempt.sight
-        verdict = judge(
-            task, outcome, sight, progress.attempt, load=self.hands.load, random=self.hands.random
-        )
+        verdict = judge(Case(task, outcome, sight, progress.attempt, self.hands.load, self.hands.random))
         if verdict.do != "jump":
             return verdict
         refusal = self._refused_jump(task, verdict, progress)

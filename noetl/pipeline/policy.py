@@ -16,7 +16,7 @@ from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Assignment, Directive, Rule, Task, Template
+from noetl.net.model import Assignment, Directive, Task, Template
 from noetl.pipeline.failures import described
 from noetl.pipeline.names import Sight
 
@@ -50,24 +50,34 @@ class Verdict:
         return replace(self, do="fail", to=None, delay=0.0, error=error)
 
 
-def judge(
-    task: Task, outcome: Outcome, sight: Sight, attempt: int, *, load: Load, random: Callable[[], float]
-) -> Verdict:
-    """The verdict on attempt number `attempt` (from 1) of `task`. `sight` is what its rules see.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is judged: attempt number `attempt` (from 1) of `task`, and what the task's rules see of it."""
+
+    task: Task
+    outcome: Outcome
+    sight: Sight
+    attempt: int
+    load: Load
+    random: Callable[[], float]
+
+
+def judge(case: Case) -> Verdict:
+    """The verdict on an attempt.
 
     Never raises: an expression of a rule that cannot be evaluated fails the task.
     """
-    if task.rules is None:
-        return Verdict("fail", error=outcome.error) if outcome.error else Verdict("continue")
-    for number, rule in enumerate(task.rules):
+    error = case.outcome.error
+    if case.task.rules is None:
+        return Verdict("continue") if error is None else Verdict("fail", error=error)
+    for number, rule in enumerate(case.task.rules):
         verdict = Verdict(rule.then.do, number, _text(rule.when))
         try:
-            if not _matches(rule.when, sight, load):
-                continue
-            verdict = replace(verdict, names=_read(rule.when, sight, load), set=rule.then.set)
-            return _directed(verdict, task, rule, outcome, sight, attempt, load, random)
-        except NoetlError as error:
-            return verdict.failing(described(error, rule_of(task, number)))
+            if _matches(rule.when, case):
+                verdict = replace(verdict, names=_read(rule.when, case), set=rule.then.set)
+                return _directed(verdict, rule.then, case)
+        except NoetlError as broken:
+            return verdict.failing(described(broken, rule_of(case.task, number)))
     return Verdict("continue")
 
 
@@ -100,10 +110,10 @@ def retry_after(outcome: Outcome) -> float:
     return float(min(asked, LONGEST_RETRY_AFTER_S))
 
 
-def _matches(when: Template, sight: Sight, load: Load) -> bool:
+def _matches(when: Template, case: Case) -> bool:
     if when is None or isinstance(when, bool):
         return when is not False
-    return truth(when, sight, load=load)
+    return truth(when, case.sight, load=case.load)
 
 
 def _text(when: Template) -> str | None:
@@ -112,58 +122,40 @@ def _text(when: Template) -> str | None:
     return str(when).lower() if isinstance(when, bool) else str(when)
 
 
-def _read(when: Template, sight: Sight, load: Load) -> JsonMap:
+def _read(when: Template, case: Case) -> JsonMap:
     """What the guard read, for the log; what the keychain holds stays out of it."""
     if not isinstance(when, str):
         return {}
-    read = values_read(when, sight, guard=True, load=load)
+    read = values_read(when, case.sight, guard=True, load=case.load)
     return {name: value for name, value in read.items() if name.partition(".")[0] != "keychain"}
 
 
-def _directed(
-    verdict: Verdict,
-    task: Task,
-    rule: Rule,
-    outcome: Outcome,
-    sight: Sight,
-    attempt: int,
-    load: Load,
-    random: Callable[[], float],
-) -> Verdict:
-    match rule.then.do:
+def _directed(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+    match directive.do:
         case "retry":
-            return _retrying(verdict, task, rule.then, outcome, sight, attempt, load, random)
+            return _retrying(verdict, directive, case)
         case "jump":
-            return replace(verdict, to=rule.then.to)
+            return replace(verdict, to=directive.to)
         case "fail":
-            return verdict.failing(outcome.error or _said_fail(task, verdict))
+            return verdict.failing(case.outcome.error or _said_fail(case.task, verdict))
         case "continue" | "break":
             return verdict
 
 
-def _retrying(
-    verdict: Verdict,
-    task: Task,
-    directive: Directive,
-    outcome: Outcome,
-    sight: Sight,
-    attempt: int,
-    load: Load,
-    random: Callable[[], float],
-) -> Verdict:
-    attempts = _count(evaluate(directive.attempts, sight, load=load))
-    if attempt >= attempts:
-        return verdict.failing(outcome.error or _never_satisfied(task, attempts))
-    delay = backoff(directive, _seconds("delay", directive.delay, sight, load), attempt)
-    jitter = _seconds("jitter", directive.jitter, sight, load)
+def _retrying(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+    attempts = _count(evaluate(directive.attempts, case.sight, load=case.load))
+    if case.attempt >= attempts:
+        return verdict.failing(case.outcome.error or _never_satisfied(case.task, attempts))
+    delay = backoff(directive, _seconds("delay", directive.delay, case), case.attempt)
+    jitter = _seconds("jitter", directive.jitter, case)
     if jitter:
-        delay += random() * jitter
-    return replace(verdict, delay=max(delay, retry_after(outcome)))
+        delay += case.random() * jitter
+    return replace(verdict, delay=max(delay, retry_after(case.outcome)))
 
 
-def _seconds(name: str, value: Template, sight: Sight, load: Load) -> float:
+def _seconds(name: str, value: Template, case: Case) -> float:
     try:
-        return seconds(evaluate(value, sight, load=load))
+        return seconds(evaluate(value, case.sight, load=case.load))
     except ValueError as error:
         raise BadRequest(f"'{name}': {error}") from error
 

@@ -10,7 +10,7 @@ from scripted_pipeline import WHERE, err, ok, otherwise, play, task, when
 
 from noetl.errors import Unavailable
 from noetl.facts.events import PolicyEvaluated, TaskDone, TaskFailed
-from noetl.pipeline.calls import has_template
+from noetl.pipeline.calls import has_template, with_warnings
 from noetl.pipeline.model import Completed, Names, Where
 
 REFERENCE = {"kind": "result_ref", "ref": "noetl://blob/1", "meta": {}, "preview": "…"}
@@ -211,6 +211,12 @@ class TestPlaces:
         (draft,) = play(task("a")).drafts
         assert (draft.source, draft.step, draft.run_id, draft.iteration) == ("worker", "load", "load#1", None)
         assert draft.fact == TaskDone("a", {}, {"attempt": 1})
+
+
+def test_warnings_of_inputs_and_of_set_stand_beside_those_of_the_tool() -> None:
+    outcome = with_warnings(with_warnings(ok(1), ["slow"]), ["n is undefined", "m is undefined"])
+    assert outcome.meta == {"warnings": ["slow", "n is undefined", "m is undefined"]}
+    assert with_warnings(outcome, []) is outcome
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,10 @@ class TestThePipelinesOwnNames:
 
 
 class TestInIterations:
-    GIVEN: Mapping[str, Any] = {"iter": {"item": {"id": 9}, "index": 3, "parent": {"item": "outer"}}, "where": ITERATION}
+    GIVEN: Mapping[str, Any] = {
+        "iter": {"item": {"id": 9}, "index": 3, "parent": {"item": "outer"}},
+        "where": ITERATION,
+    }
 
     def test_the_iterator_is_read_bare_and_under_iter(self) -> None:
         expression = "[item.id, iter.item.id, iter.index, loop_index, iter.parent.item]"
