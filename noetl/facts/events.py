@@ -267,13 +267,15 @@ class TaskDone:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """A task's last attempt failed. A policy may still let the pipeline go on."""
+    """A task's last attempt failed. The pipeline goes on unless the failure is `fatal`."""
 
     type: ClassVar[str] = "task.failed"
     task: str
     error: ErrorInfo
     meta: JsonMap = field(default_factory=dict)
     extras: JsonMap = field(default_factory=dict)
+    #: No policy let the pipeline go on: it fails with this error.
+    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +309,18 @@ class PolicyEvaluated:
 
 @dataclass(frozen=True, slots=True)
 class VariablesSet:
-    """`set` of a rule or a task assigned names that only this pipeline, iteration or step run sees."""
+    """`set` of a rule or a task assigned names that only this pipeline, iteration or step run sees.
+
+    Keys are dotted names, none of them a beginning of another. `writes` are ctx assignments of a
+    parallel iteration that wait for the loop's reducers, in order: (name, value).
+    """
 
     type: ClassVar[str] = "task.variables.set"
     task: str
     local: JsonMap = field(default_factory=dict)
     iter: JsonMap = field(default_factory=dict)
     step: JsonMap = field(default_factory=dict)
+    writes: tuple[tuple[str, Json], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

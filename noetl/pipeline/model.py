@@ -91,10 +91,13 @@ class Program:
 class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
-    `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `visits` how often
-    each task was entered. `results` holds the last result of each task (None after an error that
-    continued). `local`, `iter`, `step` are what `set` assigned; `ctx` its own ctx patches (dotted name →
-    value); `writes` the ctx writes that wait for reducers. `wait_s` is owed before the next attempt.
+    `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how often it
+    was asked again after a success, `visits` how often each task was entered and left. `last` is the
+    outcome of the task that ended last, `last_task`; attempts that are followed by another do not count.
+    `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
+    `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
+    beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
+    `wait_s` is owed before the next attempt.
     """
 
     pc: int = 0
@@ -109,6 +112,7 @@ class Progress:
     ctx: JsonMap = field(default_factory=dict)
     writes: tuple[tuple[str, Json], ...] = ()
     wait_s: float = 0.0
+    repeats: int = 0
     ending: Ending | None = None
 
 

@@ -1,0 +1,81 @@
+"""Names laid over one another without copying them: what templates look names up in.
+
+Pure: no Jinja here, so that whoever builds names need not know how they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_MISSING: Final = object()
+
+
+class _Layered(Mapping[str, Any]):
+    """The first layer that has a key answers for it."""
+
+    __slots__ = ("_layers",)
+
+    def __init__(self, layers: tuple[Mapping[str, Any], ...]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, key: str) -> Any:
+        for layer in self._layers:
+            value = layer.get(key, _MISSING)
+            if value is not _MISSING:
+                return value
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in layer for layer in self._layers)
+
+    def __iter__(self) -> Iterator[str]:
+        seen: set[str] = set()
+        for layer in self._layers:
+            for key in layer:
+                if key not in seen:
+                    seen.add(key)
+                    yield key
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"layered({', '.join(sorted(self))})"
+
+
+class _Without(Mapping[str, Any]):
+    """A mapping in which some names are undefined, whatever lies below them."""
+
+    __slots__ = ("_hidden", "_inner")
+
+    def __init__(self, inner: Mapping[str, Any], hidden: frozenset[str]) -> None:
+        self._inner = inner
+        self._hidden = hidden
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._hidden:
+            raise KeyError(key)
+        return self._inner[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key not in self._hidden and key in self._inner
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._inner if key not in self._hidden)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def layered(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One read-only mapping over `layers`: the first that has a key answers for it.
+
+    Nothing is copied and nothing is read before it is asked for; a layer may be lazy itself.
+    """
+    return _Layered(layers)
+
+
+def without(names: Mapping[str, Any], hidden: frozenset[str]) -> Mapping[str, Any]:
+    """`names` but for `hidden`: those are undefined even where a deeper layer has them."""
+    return _Without(names, hidden)

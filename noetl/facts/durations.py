@@ -1,0 +1,81 @@
+"""How long: one reading of durations for delays, timeouts, timers and schedules."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from noetl.facts.json import Json
+
+#: Longer than this (about ten years) is a mistake, and more than the clocks below can add.
+LONGEST_S: Final = 315_576_000.0
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_NUMBER: Final = r"[0-9]{1,18}(?:[.,][0-9]{1,18})?"
+_PLAIN: Final = re.compile(rf"({_NUMBER})")
+_PART: Final = re.compile(rf"({_NUMBER})\s*(ms|[smhdw])\s*", re.IGNORECASE)
+_ISO: Final = re.compile(
+    rf"P(?:({_NUMBER})W)?(?:({_NUMBER})D)?(?:T(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?",
+    re.IGNORECASE,
+)
+_ISO_UNITS: Final = ("w", "d", "h", "m", "s")
+_FORMS: Final = "a number of seconds, 500ms, 10s, 5m, 2h, 1d, or ISO 8601 such as PT5S"
+
+
+def seconds(value: Json) -> float:
+    """The seconds that `value` says: a number of seconds, `500ms`, `10s`, `5m`, `2h`, `1h30m`, `1d`, `PT5S`.
+
+    Raises ValueError, with a sentence that says what was given and what may be, for anything else:
+    negative, endless, or longer than ten years included.
+    """
+    amount = _amount(value)
+    if amount is None:
+        raise ValueError(f"{_shown(value)} is not a duration; write {_FORMS}.")
+    if not 0.0 <= amount <= LONGEST_S:
+        raise ValueError(f"{_shown(value)} is not a duration between zero and ten years.")
+    return amount
+
+
+def _amount(value: Json) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        # An integer of a thousand digits does not fit a float; it is far too long anyway.
+        return math.inf if isinstance(value, int) and abs(value) > LONGEST_S else float(value)
+    if isinstance(value, str):
+        text = value.strip()
+        return _plain(text) if text[:1] not in ("P", "p") else _iso(text)
+    return None
+
+
+def _plain(text: str) -> float | None:
+    if match := _PLAIN.fullmatch(text):
+        return _number(match[1])
+    total, position = 0.0, 0
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            return None
+        total += _number(part[1]) * _UNITS[part[2].lower()]
+        position = part.end()
+    return total if text else None
+
+
+def _iso(text: str) -> float | None:
+    match = _ISO.fullmatch(text)
+    if match is None or not any(match.groups()) or text[-1] in "Tt":
+        return None
+    parts = zip(match.groups(), _ISO_UNITS, strict=True)
+    return sum(_number(number) * _UNITS[unit] for number, unit in parts if number)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _shown(value: Json) -> str:
+    text = repr(value) if isinstance(value, str | float | bool) or value is None else type(value).__name__
+    if isinstance(value, int) and not isinstance(value, bool):
+        text = str(value) if abs(value) < 10**18 else "An integer of that size"
+    return text if len(text) <= 60 else f"{text[:57]}..."

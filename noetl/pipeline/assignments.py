@@ -1,0 +1,82 @@
+"""`set`: what rules and tasks assign, evaluated.
+
+The values of one `set` all see the same names, so that their order in the document means nothing; a
+task's own `set` sees what that of the rule has assigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from noetl.errors import BadRequest
+from noetl.expressions import evaluate
+from noetl.facts.events import CtxPatched, VariablesSet
+from noetl.facts.json import Json
+from noetl.facts.reference import Load
+from noetl.net.model import Assignment
+from noetl.pipeline.model import Program
+from noetl.pipeline.names import Sight
+from noetl.pipeline.patches import assign
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one boundary assigned, by scope: patches, and the writes that wait for reducers."""
+
+    local: dict[str, Json] = field(default_factory=dict)
+    iter: dict[str, Json] = field(default_factory=dict)
+    step: dict[str, Json] = field(default_factory=dict)
+    ctx: dict[str, Json] = field(default_factory=dict)
+    writes: tuple[tuple[str, Json], ...] = ()
+    #: Of values that came out undefined and are null now.
+    warnings: list[str] = field(default_factory=list)
+
+    def facts(self, task: str) -> list[VariablesSet | CtxPatched]:
+        """The facts that record the changes, in their order; none where nothing was assigned."""
+        facts: list[VariablesSet | CtxPatched] = []
+        if self.local or self.iter or self.step or self.writes:
+            facts.append(VariablesSet(task, self.local, self.iter, self.step, self.writes))
+        if self.ctx:
+            facts.append(CtxPatched(self.ctx, "task"))
+        return facts
+
+    def assign(self, program: Program, assignment: Assignment, value: Json) -> None:
+        """Adds one assignment. Raises BadRequest for one that a parallel loop cannot keep."""
+        name = assignment.name
+        match assignment.scope:
+            case "local":
+                self.local = assign(self.local, name, value)
+            case "iter":
+                self.iter = assign(self.iter, name, value)
+            case "step":
+                self.step = assign(self.step, name, value)
+            case "ctx" if program.parallel_loop:
+                self.writes = (*self.writes, (_reduced(program, name), value))
+            case "ctx":
+                self.ctx = assign(self.ctx, name, value)
+            case _:
+                assert_never(assignment.scope)
+
+
+def apply(
+    changes: Changes,
+    program: Program,
+    assignments: Iterable[Assignment],
+    sight: Sight,
+    load: Load,
+) -> None:
+    """Evaluates `assignments` and adds them to `changes`. Raises TemplateError and BadRequest."""
+    for assignment in assignments:
+        value = evaluate(assignment.value, sight, load=load, warn=changes.warnings.append)
+        changes.assign(program, assignment, value)
+
+
+def _reduced(program: Program, name: str) -> str:
+    if name in program.reducers:
+        return name
+    raise BadRequest(
+        f"ctx.{name} is assigned in a parallel loop that has no reducer for it; add "
+        f"`loop.spec.reduce: {{ctx.{name}: append}}` (or sum, min, max, merge, last), or assign iter.{name}."
+    )

@@ -1,0 +1,201 @@
+"""One attempt of one task: its templates rendered, its references opened, its outcome put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from noetl.errors import BadRequest, NoetlError
+from noetl.expressions import evaluate
+from noetl.expressions.scope import layered
+from noetl.facts.durations import seconds
+from noetl.facts.ids import idempotency_key
+from noetl.facts.json import JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.facts.reference import Load
+from noetl.net.model import Task, Template
+from noetl.pipeline.failures import described, line_in_file, placed
+from noetl.pipeline.model import Call, Hands, Program, Progress
+from noetl.pipeline.names import Sight, Surroundings, before
+from noetl.pipeline.references import opened
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task, and those of its values that hold templates: found once, rendered at every attempt."""
+
+    task: Task
+    config: Mapping[str, Template]
+    args: Mapping[str, Template]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's."""
+
+    outcome: Outcome
+    sight: Sight
+    args: JsonMap
+
+
+@dataclass(slots=True)
+class Caller:
+    """Makes the calls of one pipeline."""
+
+    program: Program
+    around: Surroundings
+    hands: Hands
+    _prepared: dict[int, Prepared] = field(default_factory=dict)
+    _step_args: JsonMap | None = None
+
+    def attempt(self, progress: Progress) -> Attempt:
+        """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
+        prepared, warnings = self._task(progress.pc), list[str]()
+        tried = self._tried(prepared, progress, warnings)
+        return replace(tried, outcome=self._stamped(tried.outcome, prepared.task, progress, warnings))
+
+    def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
+        task, args = prepared.task, self._opened_args()
+        if isinstance(args, ErrorInfo):
+            given = self.around.names.args
+            return Attempt(failed(args), before(self.around, progress, task, given), given)
+        sight = before(self.around, progress, task, args)
+        if task.args:
+            own = self._rendered(task, prepared.args, sight, warnings)
+            if isinstance(own, ErrorInfo):
+                return Attempt(failed(own), sight, args)
+            args = {**args, **task.args, **own}
+            sight = before(self.around, progress, task, args)
+        call = self._call(prepared, progress, args, sight, warnings)
+        outcome = failed(call) if isinstance(call, ErrorInfo) else self._ran(task, call)
+        return Attempt(outcome, sight, args)
+
+    def _task(self, pc: int) -> Prepared:
+        if pc not in self._prepared:
+            self._prepared[pc] = prepared(self.program.tasks[pc])
+        return self._prepared[pc]
+
+    def _opened_args(self) -> JsonMap | ErrorInfo:
+        """The step's args without references; opened once for the whole pipeline."""
+        if self._step_args is None:
+            try:
+                self._step_args = opened(self.around.names.args, self.hands.load)
+            except NoetlError as error:
+                return described(error, f"The input of step '{self.program.where.step}'")
+        return self._step_args
+
+    def _rendered(
+        self, task: Task, templates: Mapping[str, Template], sight: Sight, warnings: list[str]
+    ) -> JsonMap | ErrorInfo:
+        if not templates:
+            return {}
+        try:
+            rendered = evaluate(templates, sight, load=self.hands.load, warn=warnings.append)
+            values: JsonMap = opened(rendered, self.hands.load)
+            return values
+        except NoetlError as error:
+            return _culprit(task, templates, sight, self.hands.load, error)
+
+    def _call(
+        self, prepared: Prepared, progress: Progress, args: JsonMap, sight: Sight, warnings: list[str]
+    ) -> Call | ErrorInfo:
+        task, where = prepared.task, self.program.where
+        config = self._rendered(task, prepared.config, sight, warnings)
+        if isinstance(config, ErrorInfo):
+            return config
+        try:
+            deadline = self._deadline(task, sight)
+        except NoetlError as error:
+            return described(error, f"The timeout of task '{task.name}'")
+        return Call(
+            kind=task.kind,
+            config={**task.config, **config},
+            args=args,
+            spec=task.spec,
+            where=where,
+            task=task.name,
+            attempt=progress.attempt,
+            idempotency_key=idempotency_key(
+                where.execution_id, where.run_id, where.iteration, occasion(task.name, progress)
+            ),
+            deadline_s=deadline,
+            context=self._context(sight) if task.wants_context else None,
+        )
+
+    def _deadline(self, task: Task, sight: Sight) -> float | None:
+        if (timeout := task.spec.get("timeout")) is None:
+            return None
+        try:
+            return seconds(evaluate(timeout, sight, load=self.hands.load))
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+
+    def _context(self, sight: Sight) -> Callable[[], Mapping[str, Any]]:
+        everything = self.hands.context
+        return lambda: sight if everything is None else layered(sight, everything())
+
+    def _ran(self, task: Task, call: Call) -> Outcome:
+        outcome = self.hands.tool.run(call)
+        if outcome.error is None:
+            return outcome
+        return replace(outcome, error=replace(outcome.error, line=line_in_file(task, outcome.error.line)))
+
+    def _stamped(self, outcome: Outcome, task: Task, progress: Progress, warnings: list[str]) -> Outcome:
+        error = outcome.error
+        if error is not None:
+            error = placed(error, self.program.where, task, progress.attempt)
+        meta = {**outcome.meta, "attempt": progress.attempt}
+        stamped = Outcome(outcome.status, outcome.result, error, meta, outcome.extras)
+        return with_warnings(stamped, warnings)
+
+
+def with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
+    """`outcome` with `warnings` behind those that its `meta` has already."""
+    if not warnings:
+        return outcome
+    return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *warnings]})
+
+
+def prepared(task: Task) -> Prepared:
+    """`task` with its templates told apart from what is handed over as written."""
+    return Prepared(
+        task,
+        {k: v for k, v in task.config.items() if k not in task.verbatim and has_template(v)},
+        {k: v for k, v in task.args.items() if has_template(v)},
+    )
+
+
+def has_template(value: Template) -> bool:
+    """Whether a brace stands anywhere in `value`; where none does, rendering yields `value` itself."""
+    if isinstance(value, str):
+        return "{" in value
+    if isinstance(value, Mapping):
+        return any(has_template(key) or has_template(inner) for key, inner in value.items())
+    return isinstance(value, list | tuple) and any(has_template(inner) for inner in value)
+
+
+def occasion(task: str, progress: Progress) -> str:
+    """Names the call whose effect is to happen once: retries after errors share it, while a task that
+    a jump returned to, or that is asked again after a success, is meant to act again."""
+    visit = progress.visits.get(task, 0)
+    return f"{task}#{visit}.{progress.repeats}" if visit or progress.repeats else task
+
+
+def _culprit(
+    task: Task, templates: Mapping[str, Template], sight: Sight, load: Load, error: NoetlError
+) -> ErrorInfo:
+    """The error of the first value that fails by itself, at its line of the file."""
+    for key, value in templates.items():
+        try:
+            opened(evaluate(value, sight, load=load), load)
+        except NoetlError as found:
+            return described(found, f"The '{key}' of task '{task.name}'", _line(task, key, value, found))
+    return described(error, f"The values of task '{task.name}'")
+
+
+def _line(task: Task, key: str, value: Template, error: NoetlError) -> int | None:
+    if (line := task.lines.get(key)) is None:
+        return None
+    inside = getattr(error, "line", None)
+    return line + inside - 1 if isinstance(value, str) and inside else line

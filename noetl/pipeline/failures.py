@@ -1,0 +1,64 @@
+"""From what went wrong to the error of an outcome, with its place in the playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from noetl.errors import BadRequest, LimitExceeded, NoetlError, TemplateError, Unavailable
+from noetl.facts.outcome import ErrorInfo, ErrorKind
+from noetl.net.model import Task
+from noetl.pipeline.model import Where
+
+
+def kind_of(error: NoetlError) -> ErrorKind:
+    """The kind under which `error` is reported."""
+    match error:
+        case TemplateError():
+            return "template"
+        case LimitExceeded():
+            return "limit"
+        case BadRequest():
+            return "client_error"
+        case Unavailable():
+            return "connection"
+        case _:
+            return "internal"
+
+
+def described(error: NoetlError, place: str, line: int | None = None) -> ErrorInfo:
+    """What `error` means for the task; `place` says where it arose ("The `url` of task 'fetch'")."""
+    return ErrorInfo(
+        kind=kind_of(error),
+        message=f"{place}: {error.message}",
+        type=type(error).__name__,
+        retryable=isinstance(error, Unavailable),
+        line=line,
+    )
+
+
+def placed(error: ErrorInfo, where: Where, task: Task, attempt: int) -> ErrorInfo:
+    """`error` with the place it has in this playbook; `line` is one of the file, or the task's own."""
+    return replace(
+        error,
+        step=where.step,
+        task=task.name,
+        iteration=where.iteration,
+        attempt=attempt,
+        line=error.line or task.line or None,
+    )
+
+
+def line_in_file(task: Task, line: int | None) -> int | None:
+    """The line of the file for `line` of the task's code; the task's own where that is not known."""
+    if line is not None:
+        for key in _code_keys(task):
+            if key in task.lines:
+                return task.lines[key] + line - 1
+    return task.line or None
+
+
+def _code_keys(task: Task) -> Iterator[str]:
+    yield "code"
+    yield from task.verbatim
+    yield "command"

@@ -1,0 +1,110 @@
+"""How far a pipeline has come, as a fold of what it recorded.
+
+The interpreter computes its own progress with `evolve`, so what a pipeline does and what its events
+say are one thing: a pipeline that goes on from the log goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+
+from noetl.facts.events import (
+    AttemptFailed,
+    CtxPatched,
+    Draft,
+    PolicyEvaluated,
+    TaskDone,
+    TaskFailed,
+    VariablesSet,
+)
+from noetl.facts.outcome import Outcome
+from noetl.pipeline.model import Completed, Ending, Failed, Program, Progress
+from noetl.pipeline.patches import extend
+
+
+def initial(program: Program) -> Progress:
+    """Before the first event. A pipeline without tasks has already ended well."""
+    return Progress() if program.tasks else Progress(ending=Completed(None))
+
+
+def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
+    """The progress that `drafts`, in their order, add up to."""
+    return reduce(lambda progress, draft: evolve(program, progress, draft), drafts, initial(program))
+
+
+def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
+    """`progress` after `draft`. Facts that are none of a pipeline's own change nothing."""
+    match draft.fact:
+        case TaskDone() as fact:
+            outcome = Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
+            return _ended(program, progress, fact.task, outcome)
+        case TaskFailed() as fact:
+            outcome = Outcome("error", error=fact.error, meta=fact.meta, extras=fact.extras)
+            ended = _ended(program, progress, fact.task, outcome)
+            return replace(ended, ending=Failed(fact.error)) if fact.fatal else ended
+        case AttemptFailed():
+            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0)
+        case PolicyEvaluated() as fact:
+            return _judged(program, progress, fact, draft.attempt)
+        case VariablesSet() as fact:
+            return _assigned(progress, fact)
+        case CtxPatched(cause="task") as fact:
+            return replace(progress, ctx=extend(progress.ctx, fact.patch))
+        case _:
+            return progress
+
+
+def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) -> Progress:
+    """A task ended: the next one is due, unless a policy says otherwise or there is none."""
+    pc = progress.pc + 1
+    return replace(
+        progress,
+        pc=pc,
+        attempt=1,
+        repeats=0,
+        wait_s=0.0,
+        visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
+        results={**progress.results, task: outcome.result},
+        last=outcome,
+        last_task=task,
+        ending=_well(task, outcome) if pc >= len(program.tasks) else None,
+    )
+
+
+def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
+    match fact.do:
+        case "retry":
+            # An attempt that failed is counted by its own event; one that went well has none.
+            repeated = int(attempt is None or attempt == progress.attempt)
+            return replace(
+                progress,
+                attempt=progress.attempt + repeated,
+                repeats=progress.repeats + repeated,
+                wait_s=fact.delay,
+            )
+        case "jump":
+            target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
+            return replace(progress, pc=target, ending=None)
+        case "break":
+            last = progress.last
+            return replace(progress, ending=_well(fact.task, last) if last else Completed(None))
+        case "continue" | "fail":
+            # The event of the task's end has said it already.
+            return progress
+
+
+def _assigned(progress: Progress, fact: VariablesSet) -> Progress:
+    return replace(
+        progress,
+        local=extend(progress.local, fact.local),
+        iter=extend(progress.iter, fact.iter),
+        step=extend(progress.step, fact.step),
+        writes=(*progress.writes, *fact.writes),
+    )
+
+
+def _well(task: str, outcome: Outcome) -> Ending:
+    """The pipeline went well. After an error that continued there is no result: it is null."""
+    return Completed(task if outcome.ok else None)

@@ -1,0 +1,196 @@
+"""Runs a pipeline: one task after another, as their policies say.
+
+`run` neither sleeps nor commits. It yields what is to be made durable, and goes on when asked for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final, assert_never
+
+from noetl.errors import NoetlError
+from noetl.facts.events import AttemptFailed, Draft, Fact, PolicyEvaluated, TaskDone, TaskFailed
+from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.net.model import Task
+from noetl.pipeline.assignments import Changes, apply
+from noetl.pipeline.calls import Attempt, Caller, with_warnings
+from noetl.pipeline.failures import described, placed
+from noetl.pipeline.fold import evolve
+from noetl.pipeline.model import (
+    Completed,
+    Finished,
+    Hands,
+    Move,
+    Names,
+    Program,
+    Progress,
+    Recorded,
+    Sleep,
+    Suspend,
+)
+from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
+from noetl.pipeline.policy import Case, Verdict, judge, rule_of
+
+#: Waits up to this many seconds are slept through in the worker; longer ones leave it.
+LONGEST_SLEEP_S: Final = 1.0
+#: Ends of tasks in one pipeline, over all its slices: beyond that, jumps go round for ever.
+MOST_TASK_ENDS: Final = 10_000
+
+
+def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Iterator[Move]:
+    """Goes on from `progress` to the end, or to a wait of more than a second.
+
+    The last item is `Finished` or `Suspend`; their drafts were not yielded before. The owner comes back
+    (with the progress folded from the log) when a wait is over, so a `progress` that still owes one
+    (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or tools did.
+    """
+    if progress.ending is None and not program.tasks:
+        progress = replace(progress, ending=Completed(None))
+    machine = _Machine(program, Caller(program, surroundings(program, names), hands), hands)
+    drafts: tuple[Draft, ...] = ()
+    while progress.ending is None:
+        task = program.tasks[progress.pc].name
+        drafts = machine.boundary(progress)
+        progress = machine.folded(progress, drafts)
+        if progress.ending is not None:
+            break
+        if progress.wait_s > LONGEST_SLEEP_S:
+            yield Suspend(drafts, progress, task, "retry", progress.wait_s)
+            return
+        yield Recorded(drafts, progress)
+        if progress.wait_s > 0.0:
+            yield Sleep(progress.wait_s)
+    yield Finished(drafts, progress, progress.ending)
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """From one boundary to the next: an attempt, its judgement, what it assigned, and their drafts."""
+
+    program: Program
+    caller: Caller
+    hands: Hands
+
+    def boundary(self, progress: Progress) -> tuple[Draft, ...]:
+        task = self.program.tasks[progress.pc]
+        attempt = self.caller.attempt(progress)
+        verdict = self._judged(task, attempt, progress)
+        verdict, changes = self._assigned(task, attempt, verdict, progress)
+        if verdict.error is not None:
+            error = placed(verdict.error, self.program.where, task, progress.attempt)
+            verdict = replace(verdict, error=error)
+        outcome = with_warnings(attempt.outcome, changes.warnings)
+        facts: list[Fact] = []
+        if (end := _end(task, outcome, verdict)) is not None:
+            facts.append(end)
+        if (decision := _decision(task, verdict)) is not None:
+            facts.append(decision)
+        facts.extend(changes.facts(task.name))
+        return self._drafts(facts, task, outcome, progress)
+
+    def folded(self, progress: Progress, drafts: tuple[Draft, ...]) -> Progress:
+        return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, progress)
+
+    def _judged(self, task: Task, attempt: Attempt, progress: Progress) -> Verdict:
+        outcome = attempt.outcome
+        sight = in_policy(attempt.sight, outcome) if task.rules else attempt.sight
+        verdict = judge(Case(task, outcome, sight, progress.attempt, self.hands.load, self.hands.random))
+        if verdict.do != "jump":
+            return verdict
+        refusal = self._refused_jump(task, verdict, progress)
+        return verdict if refusal is None else verdict.failing(refusal)
+
+    def _refused_jump(self, task: Task, verdict: Verdict, progress: Progress) -> ErrorInfo | None:
+        if not any(verdict.to == other.name for other in self.program.tasks):
+            place = rule_of(task, verdict.rule or 0)
+            return ErrorInfo(
+                "client_error", f"{place} jumps to {verdict.to!r}, which is no task of this step."
+            )
+        if sum(progress.visits.values()) + 1 < MOST_TASK_ENDS:
+            return None
+        message = (
+            f"Task '{task.name}' jumps back for ever: its pipeline has ended {MOST_TASK_ENDS} tasks; "
+            f"give the jump to '{verdict.to}' a condition that comes to an end."
+        )
+        return ErrorInfo("limit", message, type="EndlessPipeline")
+
+    def _assigned(
+        self, task: Task, attempt: Attempt, verdict: Verdict, progress: Progress
+    ) -> tuple[Verdict, Changes]:
+        """The verdict after `set` of the rule and then of the task. A `set` that fails, fails the task.
+
+        A task's own `set` reads its raw result, so it applies where the task ended well: not after a
+        failure (it would overwrite variables with null), nor before another attempt.
+        """
+        changes = Changes()
+        place = rule_of(task, verdict.rule or 0)
+        try:
+            if verdict.set:
+                sight = in_policy(attempt.sight, attempt.outcome)
+                apply(changes, self.program, verdict.set, sight, self.hands.load)
+            if task.set and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
+                place = f"The `set` of task '{task.name}'"
+                sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
+                apply(changes, self.program, task.set, sight, self.hands.load)
+        except NoetlError as error:
+            # What failed first is what people need to know.
+            return verdict.failing(verdict.error or described(error, place)), Changes()
+        return verdict, changes
+
+    def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> Sight:
+        """What the attempt saw, and what its rule has assigned since."""
+        facts = changes.facts(task.name)
+        if not facts:
+            return attempt.sight
+        seen = self.folded(progress, tuple(Draft(fact) for fact in facts))
+        return before(self.caller.around, seen, task, attempt.args)
+
+    def _drafts(
+        self, facts: list[Fact], task: Task, outcome: Outcome, progress: Progress
+    ) -> tuple[Draft, ...]:
+        where = self.program.where
+        iteration = "-" if where.iteration is None else where.iteration
+        visit = progress.visits.get(task.name, 0) + 1
+        place = f"{where.run_id}/{iteration}/{task.name}/{visit}/{progress.attempt}/"
+        took = outcome.meta.get("duration_ms")
+        return tuple(
+            Draft(
+                fact,
+                source="worker",
+                step=where.step,
+                run_id=where.run_id,
+                iteration=where.iteration,
+                attempt=progress.attempt,
+                duration_ms=took if number == 0 else None,
+                dedup_key=place + fact.type,
+            )
+            for number, fact in enumerate(facts)
+        )
+
+
+def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
+    """How the attempt is recorded. One that went well and is repeated leaves only its policy's event."""
+    meta, extras = outcome.meta, outcome.extras
+    match verdict.do:
+        case "fail":
+            error = verdict.error or outcome.error
+            assert error is not None, "a verdict that fails carries its error"
+            return TaskFailed(task.name, error, meta, extras, fatal=True)
+        case "retry":
+            return AttemptFailed(task.name, outcome.error, meta, extras) if outcome.error else None
+        case "continue" | "jump" | "break":
+            if outcome.error is not None:
+                return TaskFailed(task.name, outcome.error, meta, extras)
+            return TaskDone(task.name, outcome.result, meta, extras)
+        case _:
+            assert_never(verdict.do)
+
+
+def _decision(task: Task, verdict: Verdict) -> PolicyEvaluated | None:
+    if verdict.rule is None:
+        return None
+    return PolicyEvaluated(
+        task.name, verdict.rule, verdict.when, verdict.names, verdict.do, verdict.to, verdict.delay
+    )

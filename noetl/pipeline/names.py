@@ -1,0 +1,106 @@
+"""What the templates of a pipeline see: its own names over those that its owner hands in.
+
+From the top, the first that has a name answers: built-ins (`workload`, `ctx`, `args`, `iter`, `step`,
+`_prev`, `_task`, `_attempt`, and what the owner gave), the iteration's bare names, plain names that `set`
+assigned, results of earlier tasks, steps, bare args, ctx, workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noetl.expressions.scope import layered, without
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome
+from noetl.net.model import Task
+from noetl.pipeline.model import Names, Program, Progress
+from noetl.pipeline.patches import applied
+
+#: What templates look names up in.
+Sight = Mapping[str, Any]
+
+#: Names of the iteration's scope that are not read bare.
+_NOT_BARE: Final = frozenset({"index", "parent"})
+_AFTER_SUCCESS: Final = frozenset({"error"})
+_AFTER_FAILURE: Final = frozenset({"result", "response"})
+_RAW_AFTER_FAILURE: Final = frozenset({"result", "response", "output"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The names of the owner, and the part of the built-ins that no task changes."""
+
+    names: Names
+    builtins: JsonMap
+
+
+def surroundings(program: Program, names: Names) -> Surroundings:
+    """What stays the same from the first task of a pipeline to its last."""
+    execution = program.where.execution_id
+    job = {"uuid": execution, "execution_id": execution}
+    fixed = {"execution_id": execution, "job": job, "workload": names.workload}
+    return Surroundings(names, {**fixed, **names.builtins})
+
+
+def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) -> Sight:
+    """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own over them."""
+    names = around.names
+    ctx = applied(names.ctx, progress.ctx)
+    iteration = applied(names.iter or {}, progress.iter)
+    last = progress.last
+    own: dict[str, Json] = {
+        "ctx": ctx,
+        "vars": ctx,
+        "args": args,
+        "input": args,
+        "step": applied({}, progress.step),
+        "_prev": last.result if last is not None and last.ok else None,
+        "_task": task.name,
+        "_attempt": progress.attempt,
+    }
+    if iteration or names.iter is not None:
+        own["iter"] = iteration
+    return layered(
+        own,
+        around.builtins,
+        _bare(names.iter, iteration),
+        applied({}, progress.local),
+        progress.results,
+        names.steps,
+        args,
+        ctx,
+        names.workload,
+    )
+
+
+def in_policy(sight: Sight, outcome: Outcome) -> Sight:
+    """What rules see besides: `outcome` = `output` = the envelope, `result` = `response` = the raw
+    result (undefined after a failure), `error` (undefined after a success)."""
+    envelope = outcome.as_json()
+    own: dict[str, Json] = {"outcome": envelope, "output": envelope}
+    if outcome.ok:
+        own["result"] = own["response"] = outcome.result
+        return layered(own, without(sight, _AFTER_SUCCESS))
+    own["error"] = envelope["error"]
+    return layered(own, without(sight, _AFTER_FAILURE))
+
+
+def in_set(sight: Sight, outcome: Outcome) -> Sight:
+    """What the task's own `set` sees besides: `output` and `result` are raw, `outcome` is the envelope."""
+    own: dict[str, Json] = {"outcome": outcome.as_json()}
+    if outcome.ok:
+        own["output"] = own["result"] = own["response"] = outcome.result
+        return layered(own, without(sight, _AFTER_SUCCESS))
+    return layered(own, without(sight, _RAW_AFTER_FAILURE))
+
+
+def _bare(given: JsonMap | None, iteration: JsonMap) -> JsonMap:
+    """The iterator under its own name, and `loop_index`; nothing outside of loops."""
+    if given is None:
+        return {}
+    bare = {name: iteration[name] for name in given if name not in _NOT_BARE}
+    if "index" in given:
+        bare["loop_index"] = given["index"]
+    return bare

@@ -1,0 +1,185 @@
+"""Policy: what follows from an attempt's outcome. Decisions are values; nothing is done here.
+
+Without rules, a success continues and a failure fails. With rules the first that matches decides,
+and where none does the pipeline continues, even after an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from noetl.errors import BadRequest, NoetlError
+from noetl.expressions import evaluate, truth, values_read
+from noetl.facts.durations import seconds
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.reference import Load
+from noetl.net.model import Assignment, Directive, Task, Template
+from noetl.pipeline.failures import described
+from noetl.pipeline.names import Sight
+
+Do = Literal["continue", "retry", "jump", "break", "fail"]
+
+#: Growing delays grow no further than this, unless the first is already longer.
+LONGEST_GROWN_S: Final = 3600.0
+#: The longest `Retry-After` that is honoured.
+LONGEST_RETRY_AFTER_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of the pipeline. `rule` (from 0) is None where no rule matched; `delay` is in seconds.
+
+    `names` are the values that the rule's `when` read. `error` is set exactly where `do` is `fail`;
+    its place in the playbook is still to be filled in.
+    """
+
+    do: Do
+    rule: int | None = None
+    when: str | None = None
+    names: JsonMap = field(default_factory=dict)
+    to: str | None = None
+    delay: float = 0.0
+    set: tuple[Assignment, ...] = ()
+    error: ErrorInfo | None = None
+
+    def failing(self, error: ErrorInfo) -> Verdict:
+        """The same rule, but the task fails."""
+        return replace(self, do="fail", to=None, delay=0.0, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is judged: attempt number `attempt` (from 1) of `task`, and what the task's rules see of it."""
+
+    task: Task
+    outcome: Outcome
+    sight: Sight
+    attempt: int
+    load: Load
+    random: Callable[[], float]
+
+
+def judge(case: Case) -> Verdict:
+    """The verdict on an attempt.
+
+    Never raises: an expression of a rule that cannot be evaluated fails the task.
+    """
+    error = case.outcome.error
+    if case.task.rules is None:
+        return Verdict("continue") if error is None else Verdict("fail", error=error)
+    for number, rule in enumerate(case.task.rules):
+        verdict = Verdict(rule.then.do, number, _text(rule.when))
+        try:
+            if _matches(rule.when, case):
+                verdict = replace(verdict, names=_read(rule.when, case), set=rule.then.set)
+                return _directed(verdict, rule.then, case)
+        except NoetlError as broken:
+            return verdict.failing(described(broken, rule_of(case.task, number)))
+    return Verdict("continue")
+
+
+def rule_of(task: Task, number: int) -> str:
+    """How messages name a rule; they count from 1."""
+    return f"Rule {number + 1} of the policy of task '{task.name}'"
+
+
+def backoff(directive: Directive, delay: float, attempt: int) -> float:
+    """Seconds to wait after attempt number `attempt` (from 1), before jitter."""
+    match directive.backoff:
+        case "none":
+            return 0.0
+        case "fixed":
+            return delay
+        case "linear":
+            grown = delay * attempt
+        case "exponential":
+            # 2.0 ** 1024 overflows; long before that the cap has been reached.
+            grown = delay * 2.0 ** min(attempt - 1, 1000)
+    return min(grown, max(delay, LONGEST_GROWN_S))
+
+
+def retry_after(outcome: Outcome) -> float:
+    """The seconds for which the other side asked to be left alone; 0 where it did not."""
+    section = outcome.extras.get("http")
+    asked = section.get("retry_after") if isinstance(section, dict) else None
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0:
+        return 0.0
+    return float(min(asked, LONGEST_RETRY_AFTER_S))
+
+
+def _matches(when: Template, case: Case) -> bool:
+    if when is None or isinstance(when, bool):
+        return when is not False
+    return truth(when, case.sight, load=case.load)
+
+
+def _text(when: Template) -> str | None:
+    if when is None or isinstance(when, str):
+        return when
+    return str(when).lower() if isinstance(when, bool) else str(when)
+
+
+def _read(when: Template, case: Case) -> JsonMap:
+    """What the guard read, for the log; what the keychain holds stays out of it."""
+    if not isinstance(when, str):
+        return {}
+    read = values_read(when, case.sight, guard=True, load=case.load)
+    return {name: value for name, value in read.items() if name.partition(".")[0] != "keychain"}
+
+
+def _directed(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+    match directive.do:
+        case "retry":
+            return _retrying(verdict, directive, case)
+        case "jump":
+            return replace(verdict, to=directive.to)
+        case "fail":
+            return verdict.failing(case.outcome.error or _said_fail(case.task, verdict))
+        case "continue" | "break":
+            return verdict
+
+
+def _retrying(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
+    attempts = _count(evaluate(directive.attempts, case.sight, load=case.load))
+    if case.attempt >= attempts:
+        return verdict.failing(case.outcome.error or _never_satisfied(case.task, attempts))
+    delay = backoff(directive, _seconds("delay", directive.delay, case), case.attempt)
+    jitter = _seconds("jitter", directive.jitter, case)
+    if jitter:
+        delay += case.random() * jitter
+    return replace(verdict, delay=max(delay, retry_after(case.outcome)))
+
+
+def _seconds(name: str, value: Template, case: Case) -> float:
+    try:
+        return seconds(evaluate(value, case.sight, load=case.load))
+    except ValueError as error:
+        raise BadRequest(f"'{name}': {error}") from error
+
+
+def _count(value: Json) -> int:
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and text.isdecimal() and len(text) <= 9:
+        text = int(text)
+    if isinstance(text, float) and text.is_integer():
+        text = int(text)
+    if isinstance(text, bool) or not isinstance(text, int) or text < 1:
+        raise BadRequest(f"'attempts' must be a whole number from 1, not {str(value)[:40]!r}.")
+    return text
+
+
+def _said_fail(task: Task, verdict: Verdict) -> ErrorInfo:
+    guard = f" because {verdict.when}" if verdict.when is not None else ""
+    return ErrorInfo(
+        "client_error", f"The policy of task '{task.name}' said fail{guard}.", type="PolicyFailed"
+    )
+
+
+def _never_satisfied(task: Task, attempts: int) -> ErrorInfo:
+    tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    return ErrorInfo(
+        "limit", f"Task '{task.name}' is still not satisfied after {tries}.", type="AttemptsUsedUp"
+    )

@@ -1,0 +1,222 @@
+"""A pipeline that goes on from its log goes on as if it had never stopped, wherever it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl.facts.events import Draft
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.net.model import Assignment, Directive, Rule, Task
+from noetl.pipeline.fold import initial, replay
+from noetl.pipeline.interpreter import run
+from noetl.pipeline.model import (
+    Call,
+    Finished,
+    Hands,
+    Move,
+    Names,
+    Program,
+    Progress,
+    Recorded,
+    Sleep,
+    Suspend,
+    Where,
+)
+
+NAMES = ("t0", "t1", "t2", "t3")
+
+GUARDS = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        "{{ result.n is defined and result.n < 5 }}",
+        "outcome.status == 'error'",
+        "error.kind == 'timeout'",
+        "_attempt < 2",
+        "ctx.a == 1",
+        "{{ v is defined }}",
+        "{{ 1 / 0 }}",
+    ]
+)
+VALUES = st.sampled_from(
+    [
+        1,
+        None,
+        "text",
+        "{{ result }}",
+        "{{ _prev }}",
+        "{{ ctx.a }}",
+        "{{ v }}",
+        "{{ [_task, _attempt] }}",
+        "{{ 1 / 0 }}",
+    ]
+)
+ASSIGNMENTS = st.lists(
+    st.builds(
+        Assignment,
+        st.sampled_from(["ctx", "iter", "step", "local"]),
+        st.sampled_from(["a", "a.b", "a.b.c", "v"]),
+        VALUES,
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@st.composite
+def directives(draw: st.DrawFn, position: int) -> Directive:
+    do = draw(st.sampled_from(["continue", "retry", "jump", "break", "fail"]))
+    # Mostly forward: a jump back ends after 10,000 tasks, which is another test's story.
+    ahead = NAMES[position + 1 :]
+    if do == "jump" and not ahead:
+        do = "continue"
+    return Directive(
+        do,
+        attempts=draw(st.sampled_from([1, 2, 4, "{{ 3 }}", "{{ nowhere }}"])),
+        backoff=draw(st.sampled_from(["none", "fixed", "linear", "exponential"])),
+        delay=draw(st.sampled_from([0, 0.5, 1, "2s", "never"])),
+        jitter=draw(st.sampled_from([0, 0.25])),
+        to=draw(st.sampled_from(ahead)) if do == "jump" else None,
+        set=draw(ASSIGNMENTS),
+    )
+
+
+#: Jumps back once: from the first visit of the last task that it is given to.
+BACK = Rule(
+    "{{ ctx.turned is not defined }}", Directive("jump", to="t0", set=(Assignment("ctx", "turned", 1),))
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    tasks = []
+    for position, name in enumerate(NAMES):
+        rules = draw(
+            st.none()
+            | st.lists(st.builds(Rule, GUARDS, directives(position)), max_size=3).map(tuple)
+            | st.just((BACK,))
+        )
+        args = {"in": draw(VALUES)} if draw(st.booleans()) else {}
+        tasks.append(Task(name, "noop", args=args, rules=rules, set=draw(ASSIGNMENTS), line=position + 1))
+    parallel = draw(st.integers(0, 5)) == 0
+    return Program(
+        tuple(tasks),
+        Where("1", "s#1", "s", 0 if parallel else None),
+        parallel_loop=parallel,
+        reducers=frozenset({"a", "v", "a.b", "a.b.c"}),
+    )
+
+
+@dataclass
+class Oracle:
+    """A tool without memory: the same call has the same outcome, in this process and in the next."""
+
+    seed: int
+    calls: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def run(self, call: Call) -> Outcome:
+        said = json.dumps(
+            [self.seed, call.task, call.attempt, call.idempotency_key, dict(call.args)], sort_keys=True
+        )
+        self.calls.append((call.task, call.attempt, said))
+        number = int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
+        if number % 3 == 0:
+            kind = ("timeout", "python")[number % 2]
+            return failed(ErrorInfo(kind, f"no {number % 7}", line=number % 4 or None), {"duration_ms": 1.5})
+        return succeeded({"n": number % 10}, {"stdout": "x"}, py={"pid": number % 3})
+
+
+def gone(reference: Mapping[str, Any], /) -> Any:
+    raise AssertionError("no references here")
+
+
+@dataclass
+class Worker:
+    """Runs slices of one pipeline, one after another, and keeps what it was told to commit."""
+
+    program: Program
+    seed: int
+    log: list[Draft] = field(default_factory=list)
+    calls: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def slices(self, progress: Progress) -> Iterator[tuple[Move, Progress]]:
+        """Every move, with the progress that it stands for, across suspensions."""
+        while True:
+            oracle = Oracle(self.seed)
+            hands = Hands(oracle, gone, lambda: 0.5)
+            names = Names(ctx={"a": {"z": 1}}, iter={"item": 1, "index": 0})
+            for move in run(self.program, names, progress, hands):
+                self.calls += oracle.calls
+                oracle.calls = []
+                if not isinstance(move, Sleep):
+                    self.log += move.drafts
+                    progress = move.progress
+                yield move, progress
+            if not isinstance(move, Suspend):
+                return
+
+
+def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progress, int, int]]]:
+    worker = Worker(program, seed)
+    moves = [
+        (move, progress, len(worker.log), len(worker.calls))
+        for move, progress in worker.slices(initial(program))
+    ]
+    return worker, moves
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.integers(0, 1000))
+def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Program, seed: int) -> None:
+    worker, moves = whole(program, seed)
+    for _, progress, recorded, _ in moves:
+        assert replay(program, worker.log[:recorded]) == progress
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.integers(0, 1000))
+def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: Program, seed: int) -> None:
+    worker, moves = whole(program, seed)
+    for _, _, recorded, called in [(None, None, 0, 0), *moves]:
+        again = Worker(program, seed)
+        rest = list(again.slices(replay(program, worker.log[:recorded])))
+        assert again.log == worker.log[recorded:]
+        assert again.calls == worker.calls[called:]
+        assert rest[-1][1] == moves[-1][1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.integers(0, 1000))
+def test_a_pipeline_always_ends_with_one_end_and_keys_that_are_all_different(
+    program: Program, seed: int
+) -> None:
+    worker, moves = whole(program, seed)
+    kinds = [type(move) for move, *_ in moves]
+    assert kinds.count(Finished) == 1
+    assert kinds[-1] is Finished
+    assert all(kind in (Recorded, Sleep, Suspend) for kind in kinds[:-1])
+    keys = [draft.dedup_key for draft in worker.log]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.integers(0, 1000))
+def test_sleeps_are_short_and_suspensions_are_long(program: Program, seed: int) -> None:
+    _, moves = whole(program, seed)
+    for move, progress, *_ in moves:
+        match move:
+            case Sleep(seconds):
+                assert 0.0 < seconds <= 1.0
+                assert progress.wait_s == seconds
+            case Suspend(seconds=seconds):
+                assert seconds > 1.0
+            case Recorded() | Finished():
+                pass
