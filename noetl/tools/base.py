@@ -68,6 +68,8 @@ class Tool(ABC):
     queue: ClassVar[str]
     #: What a call may change outside: decides how often a loop's iterations are committed.
     effects: ClassVar[Effects] = "external"
+    #: Error kind of results that are no JSON (see `noetl.facts.outcome.ErrorKind`).
+    error_kind: ClassVar[str] = "internal"
     description: ClassVar[str]
     config_model: ClassVar[type[ToolConfig]]
     #: Groups of keys of which one must be there (see `KindInfo`; so for the fields below).
