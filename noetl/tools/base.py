@@ -1,0 +1,111 @@
+"""What a tool is: a class for each kind, found through the entry-point group `noetl.tools`.
+
+A new kind is a file with a `Tool` and one line in `setup.cfg`. Modules of tools import no heavy
+driver at their top: the compiler reads `info()` of every kind before it knows which are used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import Outcome
+from noetl.net.model import KindInfo
+from noetl.pipeline.model import Call
+
+Effects = Literal["none", "internal", "external"]
+
+
+def no_credentials(name: str) -> Mapping[str, Json]:
+    """The credential source of a process that has none."""
+    raise ToolError("auth", f"Credential '{name}' does not exist: this process has no credential store.")
+
+
+@dataclass(frozen=True)
+class Services:
+    """What tools may reach. Sizes are bytes, times seconds."""
+
+    #: The data of a credential by name. Raises ToolError(kind="auth") that names the nearest one.
+    credential: Callable[[str], Mapping[str, Json]] = no_credentials
+    #: Whether tools may connect to loopback, link-local and private addresses.
+    allow_private_networks: bool = False
+    #: `process`: a child with limits. `sandbox`: the same inside bubblewrap.
+    python_isolation: Literal["process", "sandbox"] = "process"
+    #: Where temporary files go.
+    scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    #: The directory that relative file names of a playbook start from. None: there is none.
+    base_dir: Path | None = None
+    #: Address space of a child that runs user code.
+    memory_mb: int = 2048
+    #: Largest file that user code may write.
+    file_mb: int = 512
+    #: How much of stdout and of stderr is kept.
+    output_limit: int = 64 * 1024
+    #: Deadline of calls whose `spec.timeout` says nothing.
+    default_deadline_s: float = 3600.0
+    #: Largest result, as JSON text.
+    result_limit: int = 64 * 1024 * 1024
+
+
+class ToolConfig(BaseModel):
+    """Base of configurations: unknown keys are errors; every field carries a description."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tool(ABC):
+    """One instance serves all threads of a worker process."""
+
+    kind: ClassVar[str]
+    queue: ClassVar[str]
+    #: What a call may change outside: decides how often a loop's iterations are committed.
+    effects: ClassVar[Effects] = "external"
+    #: Error kind of results that are no JSON (see `noetl.facts.outcome.ErrorKind`).
+    error_kind: ClassVar[str] = "internal"
+    description: ClassVar[str]
+    config_model: ClassVar[type[ToolConfig]]
+    #: Groups of keys of which one must be there (see `KindInfo`; so for the fields below).
+    required: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    verbatim: ClassVar[tuple[str, ...]] = ()
+    verbatim_with_params: ClassVar[tuple[str, ...]] = ()
+    python_keys: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[JsonMap] = {}
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+
+    # `config` is an instance of `config_model`; `Any` lets each tool name its own class.
+    @abstractmethod
+    def run(self, call: Call, config: Any) -> Outcome:
+        """Runs one attempt. Raises ToolError where the call failed."""
+
+    def deadline(self, call: Call) -> float:
+        """Seconds that this call may take."""
+        return self.services.default_deadline_s if call.deadline_s is None else call.deadline_s
+
+    def close(self) -> None:  # noqa: B027 - most tools hold nothing
+        """Gives back what the instance holds. Called once, when no call runs."""
+
+    @classmethod
+    def info(cls) -> KindInfo:
+        """What the compiler needs to know of this kind."""
+        return KindInfo(
+            kind=cls.kind,
+            queue=cls.queue,
+            effects=cls.effects,
+            description=cls.description,
+            schema=cls.config_model.model_json_schema(),
+            required=cls.required,
+            verbatim=cls.verbatim,
+            verbatim_with_params=cls.verbatim_with_params,
+            python_keys=cls.python_keys,
+            defaults=cls.defaults,
+        )

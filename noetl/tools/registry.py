@@ -1,0 +1,184 @@
+"""All tool kinds behind one port: finds the kind, checks its configuration, measures, and never raises."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+
+from pydantic import ValidationError
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.net.model import KindInfo
+from noetl.pipeline.model import Call
+from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.results import ResultRefused, checked
+
+GROUP = "noetl.tools"
+
+
+@cache
+def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
+    """The installed kinds by name, not loaded yet. NoETL's own win over others of the same name."""
+    found: dict[str, importlib.metadata.EntryPoint] = {}
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if point.name not in found or point.value.startswith("noetl."):
+            found[point.name] = point
+    return found
+
+
+def load(kind: str) -> type[Tool]:
+    """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
+    point = entry_points().get(kind)
+    if point is None:
+        known = nearest(kind, entry_points())
+        raise ToolError("client_error", f"There is no tool of kind '{kind}'{known}.")
+    try:
+        loaded = point.load()
+    # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
+    except Exception as error:  # noqa: BLE001
+        raise ToolError(
+            "internal",
+            f"Tool kind '{kind}' cannot be loaded from {point.value}: {error}.",
+            type=type(error).__name__,
+            traceback=traceback.format_exc(),
+        ) from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Tool)):
+        raise ToolError("internal", f"Tool kind '{kind}': {point.value} is not a subclass of Tool.")
+    return loaded
+
+
+@cache
+def kinds() -> Mapping[str, KindInfo]:
+    """What the compiler needs to know of every installed kind. A broken one is known by name only."""
+    return {kind: _info(kind) for kind in sorted(entry_points())}
+
+
+def _info(kind: str) -> KindInfo:
+    try:
+        return load(kind).info()
+    except ToolError as error:
+        return KindInfo(kind=kind, queue=kind, description=error.message)
+
+
+class Registry:
+    """A `ToolPort` over the installed kinds. Tools are made when first called; thread-safe."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._tools: dict[str, Tool] = {}
+        self._lock = threading.Lock()
+
+    def kinds(self) -> Mapping[str, KindInfo]:
+        """See `kinds`."""
+        return kinds()
+
+    def run(self, call: Call) -> Outcome:
+        """Runs a call. Whatever happens is an outcome; `meta.duration_ms` is how long it took."""
+        started = time.perf_counter()
+        outcome = self._outcome(call)
+        elapsed = round((time.perf_counter() - started) * 1000, 3)
+        return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
+
+    def _outcome(self, call: Call) -> Outcome:
+        try:
+            tool = self._tool(call.kind)
+            outcome = tool.run(call, configured(tool, call.config))
+            return self._checked(tool, outcome)
+        except ToolError as error:
+            return _failed(error)
+        # Broad on purpose: this is the boundary between the engine and tools, whose defects are
+        # reported as failures of their task and must never end the worker's pipeline halfway.
+        except Exception as error:  # noqa: BLE001
+            return failed(
+                ErrorInfo(
+                    "internal",
+                    f"The {call.kind} tool failed with {type(error).__name__}: {error}",
+                    type=type(error).__name__,
+                    traceback=traceback.format_exc(),
+                )
+            )
+
+    def _tool(self, kind: str) -> Tool:
+        tool = self._tools.get(kind)
+        if tool is None:
+            with self._lock:
+                if kind not in self._tools:
+                    self._tools[kind] = load(kind)(self.services)
+                tool = self._tools[kind]
+        return tool
+
+    def _checked(self, tool: Tool, outcome: Outcome) -> Outcome:
+        if not outcome.ok:
+            return outcome
+        try:
+            return replace(outcome, result=checked(outcome.result, self.services.result_limit))
+        except ResultRefused as error:
+            kind = "limit" if error.too_large else tool.error_kind
+            return failed(
+                ErrorInfo(kind, error.message, type="ResultRefused"), outcome.meta, **outcome.extras
+            )
+
+    def close(self) -> None:
+        """Gives back what the tools hold."""
+        with self._lock:
+            tools, self._tools = list(self._tools.values()), {}
+        for tool in tools:
+            tool.close()
+
+
+def _failed(error: ToolError) -> Outcome:
+    extras = dict(error.extras)
+    info = ErrorInfo(
+        error.kind,
+        error.message,
+        type=error.type,
+        retryable=error.retryable,
+        line=error.line,
+        traceback=error.traceback,
+        # At the top of the envelope `status` is ok or error; the tool's belongs to its error.
+        status=extras.pop("status", None),
+    )
+    return replace(failed(info, **extras), result=error.result)
+
+
+def configured(tool: Tool, config: Mapping[str, Json]) -> ToolConfig:
+    """The configuration as the tool's own class. Raises ToolError with one sentence naming the field."""
+    for group in tool.required:
+        if all(config.get(key) in (None, "", [], {}) for key in group):
+            names = " or ".join(f"'{key}'" for key in group)
+            raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
+    try:
+        return tool.config_model.model_validate(dict(config))
+    except ValidationError as error:
+        raise ToolError("client_error", _explained(tool, error), type="ValidationError") from None
+
+
+def _explained(tool: Tool, error: ValidationError) -> str:
+    # Of the value itself only its type is told: it may be a secret.
+    fault = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "extra_forbidden":
+        return f"The {tool.kind} task has no key '{where}'{nearest(where, tool.config_model.model_fields)}."
+    if fault["type"] == "missing":
+        return f"The {tool.kind} task needs '{where}', which is missing."
+    reason = fault["msg"].removeprefix("Value error, ")
+    if not where:
+        return f"The {tool.kind} task cannot be run: {reason}."
+    return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` without its end, or the list of what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, 1)
+    if close:
+        return f"; did you mean '{close[0]}'"
+    return f"; there are {', '.join(names)}" if names else ""

@@ -1,0 +1,204 @@
+"""A child: waits for calls on its channel, runs them one by one, and says when it should be replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import threading  # noqa: F401 - imported ahead, so that its fork hooks stand before user code runs
+from _thread import _count as running_threads
+from typing import Any, NoReturn, TextIO
+
+from . import processes, python_code, shell_command, wire
+
+CHANNEL, OUT, ERR = 3, 4, 5
+
+#: Peak memory (kB) above which a child is replaced after its call.
+GROWN_KB = 256 * 1024
+#: Processes and threads that one unprivileged user may have; root has no such limit.
+USER_PROCESSES = 4096
+
+
+def scratch(root: str, pid: int) -> str:
+    """The directory of a child: its working directory and its TMPDIR."""
+    return os.path.join(root, str(pid))
+
+
+class Output(io.TextIOWrapper):
+    """stdout or stderr of user code.
+
+    Lines go out at once as long as they are kept, so that they are seen although the code hangs or
+    dies; later ones are dropped by the worker anyway and travel in blocks.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(open(descriptor, "wb", closefd=False), "utf-8", "backslashreplace")
+        self.eager = 0
+
+    def begin(self, limit: int) -> None:
+        self.eager = limit
+        self.reconfigure(line_buffering=True)
+
+    def write(self, text: str) -> int:
+        if self.eager > 0:
+            self.eager -= len(text)
+            if self.eager <= 0:
+                self.reconfigure(line_buffering=False)
+        return super().write(text)
+
+
+def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
+    """Runs in the forked process and never returns."""
+    status = 1
+    try:
+        _settle(runner, root, channel, out, err)
+        Child(scratch(root, os.getpid())).serve()
+        status = 0
+    finally:
+        # Not sys.exit: nothing of the runner's own clean-up may run here, nor may user code's.
+        os._exit(status)
+
+
+def _settle(runner: int, root: str, channel: int, out: int, err: int) -> None:
+    os.setsid()
+    processes.die_with_parent()
+    processes.adopt_orphans()
+    if os.getppid() != runner:
+        os._exit(1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    _arrange_descriptors(channel, out, err)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.getuid() != 0:
+        _lower(resource.RLIMIT_NPROC, USER_PROCESSES)
+    directory = scratch(root, os.getpid())
+    os.mkdir(directory, 0o700)
+    os.environ["TMPDIR"] = directory
+    if processes.LINUX:
+        # When memory runs out on the machine, user code goes before its worker.
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+            score.write("500")
+
+
+def _arrange_descriptors(channel: int, out: int, err: int) -> None:
+    """0 is empty, 1 and 2 are the pipes, 3 to 5 our own; nothing else stays open."""
+    # Out of the way first: the numbers that came may be among those they are meant for.
+    high = [os.dup(descriptor) for descriptor in (channel, out, err)]
+    while min(high) <= ERR:
+        high = [os.dup(descriptor) for descriptor in high]
+    for descriptor, target in zip(high, (CHANNEL, OUT, ERR), strict=True):
+        os.dup2(descriptor, target, inheritable=False)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.dup2(OUT, 1)
+    os.dup2(ERR, 2)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    os.closerange(ERR + 1, most if most > 0 else 1 << 20)
+
+
+def _lower(limit: int, value: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    if hard == resource.RLIM_INFINITY or value < hard:
+        resource.setrlimit(limit, (value, value))
+
+
+class Child:
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.pid = os.getpid()
+        self.environment = dict(os.environ)
+        self.recursion = sys.getrecursionlimit()
+        self.limited = False
+        self.stdout: Output = Output(1)
+        self.stderr: Output = Output(2)
+
+    def serve(self) -> None:
+        """Until the worker closes the channel."""
+        with contextlib.suppress(wire.Closed, OSError):
+            while True:
+                request = json.loads(wire.receive(CHANNEL))
+                answer, ok = self.run(request)
+                wire.send(CHANNEL, b'{"retire":%s,%s}' % (self._state(ok), answer))
+
+    def run(self, request: dict[str, Any]) -> tuple[bytes, bool]:
+        """The answer's members as JSON text, and whether the call went well."""
+        self._prepare(request)
+        if request["op"] == "python":
+            answer, ok = python_code.run(request)
+        else:
+            answer, ok = shell_command.run(request)
+        if os.getpid() != self.pid:
+            # User code forked, and this is its fork that came to the end of the code.
+            os._exit(0)
+        self._finish()
+        return answer, ok
+
+    def _prepare(self, request: dict[str, Any]) -> None:
+        if not self.limited:
+            # A python child is bound by address space: an allocation beyond it fails by itself. Programs
+            # of a shell may reserve much and use little (node, java), so they are bound by data.
+            kind = resource.RLIMIT_AS if request["op"] == "python" else resource.RLIMIT_DATA
+            _lower(kind, request["memory_mb"] << 20)
+            _lower(resource.RLIMIT_FSIZE, request["file_mb"] << 20)
+            self.limited = True
+        self._enter_directory()
+        os.dup2(OUT, 1)
+        os.dup2(ERR, 2)
+        self.stdout = self._begin(self.stdout, 1, request["output_limit"])
+        self.stderr = self._begin(self.stderr, 2, request["output_limit"])
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+
+    def _enter_directory(self) -> None:
+        try:
+            os.chdir(self.directory)
+        except FileNotFoundError:
+            # The call before removed it.
+            os.mkdir(self.directory, 0o700)
+            os.chdir(self.directory)
+
+    @staticmethod
+    def _begin(stream: Output, descriptor: int, limit: int) -> Output:
+        # The same object for all calls: a logging handler of the call before may still hold it.
+        if stream.closed:
+            stream = Output(descriptor)
+        stream.begin(limit)
+        return stream
+
+    def _finish(self) -> None:
+        for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
+            _flush(stream)
+        signal.alarm(0)
+        sys.setrecursionlimit(self.recursion)
+        if os.environ != self.environment:
+            os.environ.clear()
+            os.environ.update(self.environment)
+        self._empty_directory()
+
+    def _empty_directory(self) -> None:
+        try:
+            left = bool(os.listdir(self.directory))
+        except OSError:
+            left = True
+        if left:
+            os.chdir("/")
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @staticmethod
+    def _state(ok: bool) -> bytes:
+        """`2` where processes are left, `1` where the child should be replaced, else `0`."""
+        if processes.has_children():
+            return b"2"
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
+        return b"1" if grown or not ok or running_threads() else b"0"
+
+
+def _flush(stream: TextIO | None) -> None:
+    # Whatever user code put in the place of stdout: its failure to flush is not the call's.
+    with contextlib.suppress(Exception):
+        if stream is not None:
+            stream.flush()

@@ -1,0 +1,241 @@
+"""`Runner`: runs user code for the threads of one worker process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from . import plain
+from .control import Control, Lease, RunnerGone
+from .exchange import Died, Exceeded, Exchange, Expired
+from .requests import Limits, PythonRequest, RunnerReply, ShellRequest
+
+Request: TypeAlias = PythonRequest | ShellRequest
+#: Who may share a child: the same owner with calls of the same sort and the same limits.
+Key: TypeAlias = tuple[type[Request], str, Limits]
+
+#: Calls after which a child is replaced.
+CALLS = 256
+
+_AFTER_CALL_REPLACE = 1
+_AFTER_CALL_KILL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """`warm` children are forked ahead; at most `idle` used ones are kept for their owners."""
+
+    scratch: Path
+    sandbox: bool = False
+    warm: int = 2
+    idle: int = 8
+
+
+@dataclass(eq=False, slots=True)
+class Child:
+    """A leased child, the runner that it came from, and whose it is."""
+
+    control: Control
+    lease: Lease
+    key: Key
+    calls: int = 0
+
+    def alive(self) -> bool:
+        """An idle child says nothing: whatever can be read from its channel is its end."""
+        poller = select.poll()
+        poller.register(self.lease.channel, select.POLLIN)
+        return not poller.poll(0)
+
+
+class Runner:
+    """Starts its process with the first call, and again where that process died or this one forked.
+
+    Thread-safe: every call has a child of its own. A child goes on to the next call of the same owner,
+    with fresh globals, until a call fails, it has grown, threads or processes are left, or 256 calls.
+    """
+
+    def __init__(self, settings: RunnerSettings) -> None:
+        self.settings = settings
+        self.users = 1
+        self._reset()
+        _runners.add(self)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._control: Control | None = None
+        self._idle: list[Child] = []
+        self._busy: set[Child] = set()
+
+    def call(self, request: Request, deadline_s: float) -> RunnerReply:
+        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox without bubblewrap."""
+        message = _encoded(request)
+        child = self._take((type(request), request.owner, request.limits))
+        try:
+            return self._converse(child, message, deadline_s)
+        except BaseException:
+            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
+            self._end(child, kill=True)
+            child.lease.close()
+            raise
+        finally:
+            with self._lock:
+                self._busy.discard(child)
+
+    def _converse(self, child: Child, message: bytes, deadline_s: float) -> RunnerReply:
+        exchange = Exchange(child.lease, child.key[2])
+        try:
+            answer = exchange.run(message, deadline_s)
+        except Died:
+            return self._ended(child, exchange, "died", _described(self._end(child, kill=False)))
+        except Expired:
+            self._end(child, kill=True)
+            return self._ended(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
+        except Exceeded as error:
+            self._end(child, kill=True)
+            return self._ended(child, exchange, "limit", str(error))
+        if answer["retire"] == _AFTER_CALL_KILL:
+            self._end(child, kill=True)
+        stdout, stderr = exchange.finish()
+        self._put_back(child, retire=answer["retire"] != 0)
+        error = answer.get("error")
+        return RunnerReply("error" if error else "ok", stdout, stderr, answer.get("value"), error or {})
+
+    @staticmethod
+    def _ended(child: Child, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
+        stdout, stderr = exchange.finish()
+        child.lease.close()
+        return RunnerReply(status, stdout, stderr, reason=reason)
+
+    @staticmethod
+    def _end(child: Child, *, kill: bool) -> int:
+        try:
+            return child.control.end(child.lease.pid, kill=kill)
+        except RunnerGone:
+            child.control.abandon(child.lease)
+            return signal.SIGKILL
+
+    def _take(self, key: Key) -> Child:
+        child = self._idle_child(key) or self._fresh(key)
+        with self._lock:
+            self._busy.add(child)
+        return child
+
+    def _idle_child(self, key: Key) -> Child | None:
+        while True:
+            with self._lock:
+                mine = next((child for child in reversed(self._idle) if child.key == key), None)
+                if mine is None:
+                    return None
+                self._idle.remove(mine)
+            if mine.alive():
+                return mine
+            mine.lease.close()
+
+    def _fresh(self, key: Key) -> Child:
+        control = self._running(None)
+        try:
+            lease = control.lease()
+        except RunnerGone:
+            control = self._running(control)
+            lease = control.lease()
+        return Child(control, lease, key)
+
+    def _running(self, dead: Control | None) -> Control:
+        """The runner process; started where there is none yet, or where it is the one that died."""
+        with self._lock:
+            if self._control is dead and dead is not None:
+                dead.stop()
+                self._control = None
+            if self._control is None:
+                self._control = Control(
+                    self.settings.scratch, self.settings.warm, sandbox=self.settings.sandbox
+                )
+            return self._control
+
+    def _put_back(self, child: Child, *, retire: bool) -> None:
+        child.calls += 1
+        dropped: Child | None = child
+        if not retire and child.calls < CALLS:
+            with self._lock:
+                self._idle.append(child)
+                dropped = self._idle.pop(0) if len(self._idle) > self.settings.idle else None
+        if dropped is not None:
+            dropped.lease.close()
+
+    def close(self) -> None:
+        """Lets go; the last user's close ends the process with all of its children."""
+        with self._lock:
+            self.users -= 1
+            if self.users > 0:
+                return
+            idle, self._idle = self._idle, []
+            control, self._control = self._control, None
+        for child in idle:
+            child.lease.close()
+        if control is not None:
+            control.stop()
+
+    def forget(self) -> None:
+        """In a fork of the worker: closes what was inherited and begins anew."""
+        for child in [*self._idle, *self._busy]:
+            child.lease.close()
+        if self._control is not None:
+            self._control.forget()
+        self._reset()
+
+
+_runners: weakref.WeakSet[Runner] = weakref.WeakSet()
+_shared_lock = threading.Lock()
+
+
+def shared_runner(settings: RunnerSettings) -> Runner:
+    """The process's runner with these settings: one for all tools. Each user closes it once."""
+    with _shared_lock:
+        for runner in _runners:
+            if runner.settings == settings and runner.users > 0:
+                runner.users += 1
+                return runner
+        return Runner(settings)
+
+
+def _forget_all() -> None:
+    global _shared_lock  # noqa: PLW0603 - another thread may have held it at the fork
+    _shared_lock = threading.Lock()
+    for runner in list(_runners):
+        runner.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _encoded(request: Request) -> bytes:
+    return json.dumps(request.message(), default=_converted).encode()
+
+
+def _converted(value: Any) -> Any:
+    """What a call hands over beyond JSON: views of the context become mappings, functions nothing."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    with contextlib.suppress(TypeError):
+        return plain.convert(value)
+    return None
+
+
+def _described(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"its process ended with exit status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"its process was ended by {name}"

@@ -1,0 +1,152 @@
+"""The worker's side of the runner process: starting it, leasing its children, ending them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .sandbox import wrapped
+from .server import ANSWER, REQUEST
+
+#: All that a child inherits of the worker's environment. Nothing that could hold a secret.
+INHERITED = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+)
+
+LAUNCH = Path(__file__).with_name("launch.py")
+
+#: Received descriptors must not be inherited by what the worker starts meanwhile.
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class RunnerGone(Exception):
+    """The runner process does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A child of the runner: its pid, the channel to it, and the ends of its stdout and stderr.
+
+    `watched` is the process below which its descendants are counted: itself, or in a sandbox, whose
+    pids mean nothing outside, the sandbox.
+    """
+
+    pid: int
+    watched: int
+    channel: int
+    out: int
+    err: int
+
+    def close(self) -> None:
+        """The child ends when it sees its channel closed."""
+        for descriptor in (self.channel, self.out, self.err):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def environment() -> dict[str, str]:
+    """The environment of user code: an allow-list, without any setting of NoETL."""
+    # The one place besides `config` that reads the environment: it is handed on, not interpreted.
+    return {k: v for k, v in os.environ.items() if k in INHERITED or k.startswith("LC_")}
+
+
+class Control:
+    """One runner process. Thread-safe; a fork of the worker must not use it but `forget` it."""
+
+    def __init__(self, scratch: Path, warm: int, *, sandbox: bool = False) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        root = tempfile.mkdtemp(prefix="noetl-run-", dir=scratch)
+        self.pid = os.getpid()
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        self._sandboxed = sandbox
+        with theirs:
+            inside = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(theirs.fileno()), root, str(warm)]
+            self._process = subprocess.Popen(
+                wrapped(inside, root) if sandbox else inside,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._finalizer = weakref.finalize(self, _stop, self._socket, self._process, root, self.pid)
+
+    def lease(self) -> Lease:
+        """A fresh child. Raises RunnerGone."""
+        with self._lock, self._talking():
+            self._socket.sendall(REQUEST.pack(b"L", 0))
+            answer, descriptors, _, _ = socket.recv_fds(self._socket, ANSWER.size, 3, _CLOSE_ON_EXEC)
+            if len(answer) < ANSWER.size or len(descriptors) < 3:
+                raise RunnerGone
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            pid: int = ANSWER.unpack(answer)[0]
+            return Lease(pid, self._process.pid if self._sandboxed else pid, *descriptors)
+
+    def end(self, pid: int, *, kill: bool) -> int:
+        """Ends a child and all below it; its wait status. Without `kill` it is ending by itself."""
+        with self._lock, self._talking():
+            self._socket.sendall(REQUEST.pack(b"K" if kill else b"R", pid))
+            answer = self._socket.recv(ANSWER.size, socket.MSG_WAITALL)
+            if len(answer) < ANSWER.size:
+                raise RunnerGone
+            status: int = ANSWER.unpack(answer)[1]
+            return status
+
+    @contextlib.contextmanager
+    def _talking(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunnerGone from error
+
+    def stop(self) -> None:
+        """Ends the runner with all of its children."""
+        self._finalizer()
+
+    def abandon(self, lease: Lease) -> None:
+        """Kills a child's group without the runner's help, where the runner is gone."""
+        if not self._sandboxed:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(lease.pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """In a fork of the worker: lets go of what belongs to the process that forked."""
+        self._finalizer.detach()
+        self._socket.close()
+        self._process.returncode = 0
+
+
+def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    channel.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(root, ignore_errors=True)

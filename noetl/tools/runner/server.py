@@ -1,0 +1,186 @@
+"""The runner: forks children ahead, hands them to the worker, and leaves no process behind.
+
+One thread, no state but its children. The worker asks over the control socket:
+
+    L        lease: the answer is a pid with three descriptors (channel, stdout, stderr)
+    K <pid>  kill the child and all that descends from it; the answer is its wait status
+    R <pid>  the same for a child that is ending by itself: it is given a moment to do so
+
+When the socket closes, the worker is gone: everything is killed. Every child adopts its own orphans,
+so a child of the runner that it did not fork belonged to a child that has died, and is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from . import child, processes
+
+REQUEST = struct.Struct("!ci")
+ANSWER = struct.Struct("!ii")
+
+#: Seconds that a child which closed its channel has to end before it is killed.
+GRACE_S = 0.25
+#: Wait statuses that are remembered for children nobody asked about yet.
+REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A child that waits to be leased: its pid and the worker's ends of its descriptors."""
+
+    pid: int
+    ends: tuple[int, int, int]
+
+
+class Server:
+    def __init__(self, control: socket.socket, root: str, warm: int) -> None:
+        self.control = control
+        self.root = root
+        self.target = warm
+        self.warm: list[Warm] = []
+        self.alive: set[int] = set()
+        self.ended: OrderedDict[int, int] = OrderedDict()
+
+    def serve(self) -> None:
+        """Until the worker is gone."""
+        wake, waker = socket.socketpair()
+        waker.setblocking(False)
+        wake.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        poller = select.poll()
+        poller.register(self.control, select.POLLIN)
+        poller.register(wake, select.POLLIN)
+        while True:
+            short = len(self.warm) < self.target
+            ready = {descriptor for descriptor, _ in poller.poll(0 if short else None)}
+            if wake.fileno() in ready:
+                self._drain(wake)
+                self.reap()
+            if self.control.fileno() in ready and not self.answer():
+                return
+            if not ready and short:
+                self.warm.append(self.fork())
+
+    @staticmethod
+    def _drain(wake: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while wake.recv(4096):
+                continue
+
+    def answer(self) -> bool:
+        """Serves one request. False at the end of the stream."""
+        try:
+            request = self.control.recv(REQUEST.size, socket.MSG_WAITALL)
+        except OSError:
+            return False
+        if len(request) < REQUEST.size:
+            return False
+        verb, pid = REQUEST.unpack(request)
+        if verb == b"L":
+            self.lease()
+        else:
+            status = self.end(pid, GRACE_S if verb == b"R" else 0.0)
+            self.control.sendall(ANSWER.pack(pid, status))
+        return True
+
+    def lease(self) -> None:
+        chosen = self.warm.pop(0) if self.warm else self.fork()
+        socket.send_fds(self.control, [ANSWER.pack(chosen.pid, 0)], chosen.ends)
+        for end in chosen.ends:
+            os.close(end)
+
+    def fork(self) -> Warm:
+        channel, child_channel = (end.detach() for end in socket.socketpair())
+        out, child_out = os.pipe()
+        err, child_err = os.pipe()
+        os.set_blocking(out, False)
+        os.set_blocking(err, False)
+        runner = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            # Its descriptor is closed below by number; the object must not close whoever gets it next.
+            self.control.detach()
+            signal.set_wakeup_fd(-1)
+            child.main(runner, self.root, child_channel, child_out, child_err)
+        for end in (child_channel, child_out, child_err):
+            os.close(end)
+        self.alive.add(pid)
+        return Warm(pid, (channel, out, err))
+
+    def end(self, pid: int, grace_s: float) -> int:
+        """Ends a child with all its descendants, and says how it ended."""
+        if pid in self.alive:
+            status = processes.wait_for(pid, grace_s) if grace_s else None
+            if status is None:
+                processes.kill_tree(pid)
+                status = os.waitpid(pid, 0)[1]
+            self.buried(pid, status)
+        self.kill_orphans()
+        return self.ended.pop(pid, 0)
+
+    def reap(self) -> None:
+        """Collects what has ended, and kills what the dead left behind."""
+        buried = False
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                if pid in self.alive:
+                    self.buried(pid, status)
+                    buried = True
+        if buried:
+            self.kill_orphans()
+
+    def buried(self, pid: int, status: int) -> None:
+        self.alive.discard(pid)
+        self.ended[pid] = status
+        while len(self.ended) > REMEMBERED:
+            self.ended.popitem(last=False)
+        for gone in [one for one in self.warm if one.pid == pid]:
+            self.warm.remove(gone)
+            for end in gone.ends:
+                os.close(end)
+        shutil.rmtree(child.scratch(self.root, pid), ignore_errors=True)
+
+    def kill_orphans(self) -> None:
+        for _ in range(200):
+            orphans = set(processes.children(os.getpid())) - self.alive
+            if not orphans:
+                return
+            for orphan in orphans:
+                processes.kill_tree(orphan)
+                with contextlib.suppress(ChildProcessError):
+                    processes.wait_for(orphan, 0.05)
+
+    def stop(self) -> None:
+        """Kills everything and removes the scratch directories."""
+        for pid in tuple(self.alive):
+            self.end(pid, 0.0)
+        self.kill_orphans()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def main(control: int, root: str, warm: int) -> None:
+    # The worker decides when the runner ends; a terminal or a service manager speaks to the worker.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    processes.adopt_orphans()
+    gc.collect()
+    gc.freeze()
+    server = Server(socket.socket(fileno=control), root, warm)
+    try:
+        server.serve()
+    finally:
+        server.stop()

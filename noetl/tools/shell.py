@@ -1,0 +1,137 @@
+"""kind: shell - runs commands in a process group of their own; a status other than zero is an error."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.pipeline.model import Call
+from noetl.tools import user_code
+from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.runner.requests import RunnerReply, ShellRequest
+
+#: Bytes of stdout and of stderr that a result keeps.
+KEPT = 1024 * 1024
+#: Longest line of stderr that an error message repeats, in characters.
+LONGEST_LINE = 500
+
+
+class ShellConfig(ToolConfig):
+    """Configuration of a shell task: one of `command`, `argv`, `commands`."""
+
+    command: str | None = Field(default=None, description="A line or script for the shell.")
+    argv: list[str] | None = Field(
+        default=None, description="A program with its arguments, run as they are: nothing in them is special."
+    )
+    commands: list[str | list[str]] | None = Field(
+        default=None, description="Commands (lines, or programs with arguments) run in order until one fails."
+    )
+    env: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Environment variables beside PATH, HOME and the locale."
+    )
+    cwd: str | None = Field(
+        default=None, description="Working directory; relative ones start at the playbook's directory."
+    )
+    stdin: str | None = Field(default=None, description="Text that the commands read as standard input.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> ShellConfig:
+        given = [name for name in ("command", "argv", "commands") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"only one of {' and '.join(given)} may be given")
+        return self
+
+
+class Shell(Tool):
+    kind = "shell"
+    queue = "shell"
+    effects = "external"
+    error_kind = "shell"
+    description = "Runs shell commands in processes of their own, with a deadline."
+    config_model = ShellConfig
+    required = (("command", "argv", "commands"),)
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._runner = user_code.open_runner(services)
+
+    def run(self, call: Call, config: ShellConfig) -> Outcome:
+        request = ShellRequest(
+            commands=_commands(config),
+            env={name: _text(value) for name, value in config.env.items()},
+            cwd=self._directory(config.cwd),
+            stdin=config.stdin,
+            owner=call.where.execution_id,
+            limits=user_code.limits(self.services, call.spec, KEPT),
+        )
+        reply = user_code.ask(self._runner, request, self.deadline(call))
+        if reply.status != "ok":
+            return user_code.failure(reply, "shell", "The command")
+        return _outcome(reply, several=len(request.commands) > 1)
+
+    def _directory(self, cwd: str | None) -> str | None:
+        base = self.services.base_dir
+        if cwd is None:
+            return None if base is None else str(base)
+        path = Path(cwd)
+        if not path.is_absolute() and base is None:
+            raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")
+        return str(path if base is None else base / path)
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def _commands(config: ShellConfig) -> list[list[str]]:
+    given = config.commands or [config.argv or config.command or ""]
+    commands = [[_shell(), "-c", one] if isinstance(one, str) else one for one in given]
+    for number, argv in enumerate(commands, 1):
+        if not argv or not all(argv[:1]):
+            raise ToolError("client_error", f"Command {number} of the shell task is empty.")
+        if any("\0" in argument for argument in argv):
+            raise ToolError("client_error", f"Command {number} of the shell task contains a NUL character.")
+    return commands
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def _text(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
+    code = reply.value["exit_code"]
+    status = code if code >= 0 else 128 - code
+    result = {"exit_code": status, "stdout": reply.stdout.text, "stderr": reply.stderr.text}
+    meta: dict[str, Json] = {
+        k: v for k, v in user_code.printed(reply).items() if k not in ("stdout", "stderr")
+    }
+    if "truncated" in meta:
+        result["truncated"] = True
+    if status == 0:
+        return succeeded(result, meta)
+    which = f"Command {reply.value['command'] + 1}" if several else "The command"
+    message = f"{which} {_ending(status)}{_last_line(reply.stderr.text)}"
+    error = ErrorInfo("shell", message, type="ExitStatus", status=status)
+    return failed(error, meta, shell=result)
+
+
+def _ending(status: int) -> str:
+    if status > 128:
+        try:
+            return f"ended with exit status {status} ({signal.Signals(status - 128).name})"
+        except ValueError:
+            pass  # a status of its own choice, and no signal's
+    return f"ended with exit status {status}"
+
+
+def _last_line(stderr: str) -> str:
+    lines = stderr.strip().splitlines()
+    return f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
