@@ -107,7 +107,7 @@ def test_the_airports_read_state_by_state_are_all_airports_exactly_once(client: 
     assert Counter(row["state"] for row in rows) == figures.airports()["by_state"]
 
 
-def test_every_run_meets_the_same_refusals_and_reads_all_rows_nevertheless(client: Client, url: str) -> None:
+def test_every_run_meets_the_same_refusals_and_reads_all_rows_nevertheless(client: Client) -> None:
     seen = []
     for run in ("first", "second"):
         client.refused = 0
@@ -115,9 +115,8 @@ def test_every_run_meets_the_same_refusals_and_reads_all_rows_nevertheless(clien
             client.rows("/airports", state=state, size=50, run=run)
         assert client.get("/refusals", run=run).json() == {"refused": client.refused}
         seen.append(client.refused)
-    assert seen[0] == seen[1]
-    # About one page in seven of a hundred, some of them twice.
-    assert 10 <= seen[0] <= 30
+    # 15 of the 100 pages are in trouble, six of them twice.
+    assert seen == [21, 21]
 
 
 def test_a_refusal_says_503_and_when_to_come_back(client: Client) -> None:
