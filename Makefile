@@ -1,0 +1,83 @@
+# The commands of this repository. Works with GNU make 3.81 (macOS) and later.
+#
+#   make VENV=... CONSTRAINTS=... PYTHON=...   other places and versions
+#   make test ARGS="-k loops -x"               ARGS go to the program behind a target
+
+VENV        ?= .venv
+CONSTRAINTS ?= constraints.txt
+ARGS        ?=
+
+BIN  := $(VENV)/bin
+HOME_OF_RUNS := $(CURDIR)/.noetl
+
+# The newest Python that is good enough. A name may exist and not run (a version manager's shim): try it.
+GOOD   := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
+	if "$$name" -c '$(GOOD)' >/dev/null 2>&1; then echo "$$name"; break; fi; done)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: venv
+venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL into it
+
+.PHONY: run
+run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
+	@NOETL_HOME="$${NOETL_HOME:-$(HOME_OF_RUNS)}" $(BIN)/python examples/run.py $(ARGS)
+
+.PHONY: test
+test: $(BIN)/.ready-test ## Run all tests, on SQLite and on a real PostgreSQL and a real Redis
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: check
+check: $(BIN)/.ready-check ## Lint, types, import contracts, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/docs
+
+.PHONY: format
+format: $(BIN)/.ready-check ## Let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (see benchmarks/)
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what builds, tests and runs left (not the environment)
+	rm -rf build dist ./*.egg-info .noetl .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# An environment is ready when its stamp is younger than what it was installed from.
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { \
+		echo "NoETL needs Python 3.11 or later, and none was found on PATH." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; }
+	@"$(PYTHON)" -c '$(GOOD)' || { echo "$(PYTHON) cannot be used: NoETL needs Python 3.11 or later." >&2; exit 1; }
+	@echo "Making $(VENV) with $(PYTHON)"
+	@"$(PYTHON)" -m venv $(VENV) || { \
+		echo "$(PYTHON) cannot make a virtual environment (Debian: apt-get install python3-venv)." >&2; \
+		rm -rf $(VENV); exit 1; }
+
+INSTALL = @echo "Installing NoETL with $(1) (about a minute, once)"; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
+
+$(BIN)/.ready-examples: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(call INSTALL,examples)
+
+$(BIN)/.ready-test: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(call INSTALL,examples$(comma)test)
+
+$(BIN)/.ready-check: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(call INSTALL,examples$(comma)test$(comma)check)
+
+comma := ,
