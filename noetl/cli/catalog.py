@@ -1,0 +1,53 @@
+"""`noetl catalog`: versions of playbooks under their paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click_didyoumean import DYMGroup
+
+from noetl.cli.inputs import json_out, read_text
+from noetl.cli.opened import opened
+from noetl.cli.tables import table
+from noetl.usecases import catalog as playbooks
+
+
+@click.group(cls=DYMGroup, epilog="Example: noetl catalog register examples/hello.yaml")
+def catalog() -> None:
+    """Register playbooks and look them up."""
+
+
+@catalog.command(epilog="Example: noetl catalog register examples/*.yaml")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def register(files: tuple[Path, ...], as_json: bool) -> None:
+    """Keep FILES under their metadata.path: a new version where the content changed."""
+    with opened() as rt:
+        rows = [playbooks.register(rt, read_text(file), str(file)) for file in files]
+    if as_json:
+        json_out([{"path": row.path, "version": row.version} for row in rows])
+        return
+    for row in rows:
+        click.echo(f"{row.path} version {row.version}")
+
+
+@catalog.command(name="list", epilog="Example: noetl catalog list --json")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def list_(as_json: bool) -> None:
+    """The newest version of every playbook."""
+    with opened() as rt:
+        rows = playbooks.playbooks(rt)
+    if as_json:
+        json_out([{"path": row.path, "version": row.version, "name": row.name} for row in rows])
+        return
+    table(("path", "version", "name"), [(row.path, row.version, row.name) for row in rows])
+
+
+@catalog.command(epilog="Example: noetl catalog show examples/hello")
+@click.argument("path")
+@click.option("--version", type=click.IntRange(min=1), help="Which version; the newest unless given.")
+def show(path: str, version: int | None) -> None:
+    """Print a playbook as it was registered."""
+    with opened() as rt:
+        click.echo(playbooks.playbook(rt, path, version).content, nl=False)

@@ -1,0 +1,41 @@
+"""`noetl db`: the schema of the database."""
+
+from __future__ import annotations
+
+import click
+from click_didyoumean import DYMGroup
+
+from noetl.config import Settings
+from noetl.store import migrate
+
+
+@click.group(cls=DYMGroup, epilog="Example: noetl db upgrade")
+def db() -> None:
+    """Create, upgrade and check the database of NOETL_DATABASE_URL."""
+
+
+@db.command(epilog="Example: noetl db upgrade")
+def upgrade() -> None:
+    """Bring the schema up to date. Safe to run twice, and from several places at once."""
+    settings = Settings.from_env()
+    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    before = migrate.current(settings.database)
+    migrate.upgrade(settings.database)
+    after = migrate.current(settings.database)
+    click.echo(
+        f"The schema is at {after}."
+        if before == after
+        else f"Upgraded from {before or 'nothing'} to {after}."
+    )
+
+
+@db.command(epilog="Example: noetl db check")
+@click.pass_context
+def check(ctx: click.Context) -> None:
+    """Say what is pending or differs. Exit code 1 where anything is."""
+    differences = migrate.check(Settings.from_env().database)
+    for line in differences:
+        click.echo(line)
+    if not differences:
+        click.echo("The schema is up to date.")
+    ctx.exit(1 if differences else 0)

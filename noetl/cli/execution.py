@@ -1,0 +1,213 @@
+"""`noetl execution`: what ran, what runs, and steering it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+from click_didyoumean import DYMGroup
+
+from noetl.cli.inputs import json_out, overrides_of
+from noetl.cli.opened import opened
+from noetl.cli.run import as_text, explain
+from noetl.cli.tables import table
+from noetl.engine.decide import status_of
+from noetl.facts.events import Event
+from noetl.facts.json import Json
+from noetl.store.codec import envelope
+from noetl.usecases import control, inspect
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+
+#: Statuses that `--status` accepts.
+STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group(cls=DYMGroup, epilog="Example: noetl execution list --status failed")
+def execution() -> None:
+    """Look at executions and steer them."""
+
+
+@execution.command(name="list", epilog="Example: noetl execution list --status failed --limit 5")
+@click.option("--status", type=click.Choice(STATUSES), help="Only these.")
+@click.option("--path", help="Only of this playbook.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
+@as_json_option
+def list_(status: str | None, path: str | None, limit: int, as_json: bool) -> None:
+    """Newest first."""
+    with opened() as rt:
+        rows = inspect.executions(rt, status=status, path=path, limit=limit)
+    if as_json:
+        json_out(
+            [
+                {
+                    "execution_id": row.execution_id,
+                    "path": row.path,
+                    "version": row.playbook_version,
+                    "status": row.status,
+                    "created_at": row.created_at,
+                    "ended_at": row.ended_at,
+                    "error": row.error,
+                }
+                for row in rows
+            ]
+        )
+        return
+    table(
+        ("execution", "status", "playbook", "started", "error"),
+        [
+            (
+                row.execution_id,
+                row.status,
+                f"{row.path}@{row.playbook_version}",
+                f"{row.created_at:%Y-%m-%d %H:%M:%S}",
+                row.error["message"] if row.error else "",
+            )
+            for row in rows
+        ],
+    )
+
+
+@execution.command(epilog="Example: noetl execution show 1234567890123")
+@click.argument("execution_id")
+@as_json_option
+def show(execution_id: str, as_json: bool) -> None:
+    """Status, steps, result and error."""
+    with opened() as rt:
+        report = inspect.report(rt, execution_id)
+    if as_json:
+        json_out(report.as_json())
+        return
+    row = report.row
+    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    table(
+        ("step", "status", "runs", "result"),
+        [(name, step["status"], step["runs"], _short(step["result"])) for name, step in report.steps.items()],
+    )
+    if report.error:
+        click.echo(explain(report.error))
+    if report.result is not None:
+        click.echo(as_text(report.result))
+
+
+def _short(value: Json, width: int = 60) -> str:
+    text = "" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+@execution.command(epilog="Example: noetl execution events 1234567890123 --type step.failed")
+@click.argument("execution_id")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Behind this version.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="How many.")
+@click.option("--type", "types", multiple=True, help="Only these types; older names are understood.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the execution ends.")
+@as_json_option
+def events(
+    execution_id: str, after: int, limit: int, types: tuple[str, ...], follow: bool, as_json: bool
+) -> None:
+    """The log, in order."""
+    with opened() as rt:
+        while True:
+            row = inspect.execution(rt, execution_id)
+            found = inspect.events(rt, execution_id, after=after, limit=limit, types=types)
+            for event in found:
+                click.echo(json.dumps(envelope(event), ensure_ascii=False) if as_json else _line(event))
+            after = found[-1].version if found else after
+            if not follow or (row.status in ENDED and not found):
+                return
+            if not found:
+                time.sleep(0.2)
+
+
+def _line(event: Event) -> str:
+    draft = event.draft
+    place = draft.step or ""
+    if draft.iteration is not None:
+        place += f"[{draft.iteration}]"
+    payload: dict[str, Any] = dict(envelope(event)["payload"])
+    return f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} {_short(payload, 100)}"
+
+
+@execution.command(epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'")
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+def cancel(execution_id: str, reason: str) -> None:
+    """End an execution: nothing new starts, running work is told to stop."""
+    with opened() as rt:
+        control.cancel(rt, execution_id, reason)
+        _tell(rt, execution_id, "cancel requested")
+
+
+@execution.command(epilog="Example: noetl execution pause 1234567890123")
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+def pause(execution_id: str, reason: str) -> None:
+    """Start nothing new until `resume`."""
+    with opened() as rt:
+        control.pause(rt, execution_id, reason)
+        _tell(rt, execution_id, "pause requested")
+
+
+@execution.command(epilog="Example: noetl execution resume 1234567890123")
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+def resume(execution_id: str, reason: str) -> None:
+    """Go on after `pause`."""
+    with opened() as rt:
+        control.resume(rt, execution_id, reason)
+        _tell(rt, execution_id, "resumed")
+
+
+@execution.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")
+@click.argument("execution_id")
+@click.option(
+    "--set", "pairs", multiple=True, required=True, metavar="A.B=V", help="A ctx value, typed as YAML."
+)
+def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
+    """Assign ctx values from outside."""
+    assignments: dict[str, Json] = {}
+    for pair in pairs:
+        name = pair.partition("=")[0]
+        value: Json = overrides_of([pair])
+        for part in name.split("."):
+            value = value[part]
+        assignments[name] = value
+    with opened() as rt:
+        version = control.patch_ctx(rt, execution_id, assignments)
+    click.echo(f"ctx of {execution_id} is patched at version {version}.")
+
+
+@execution.command(epilog="Example: noetl execution replay 1234567890123 --version 12")
+@click.argument("execution_id")
+@click.option("--version", type=click.IntRange(min=0), help="As of this version; the newest unless given.")
+@as_json_option
+def replay(execution_id: str, version: int | None, as_json: bool) -> None:
+    """Fold the log again and show what was true at a version."""
+    with opened() as rt:
+        state = inspect.state_at(rt, execution_id, version)
+    view = {
+        "execution_id": execution_id,
+        "version": state.version,
+        "status": status_of(state),
+        "ctx": state.ctx,
+        "steps": {name: {"status": one.status, "runs": one.runs} for name, one in state.steps.items()},
+        "marking": {
+            "tokens": [waiting.token.arc for waiting in state.tokens.values()],
+            "runs": [run.id for run in state.runs.values()],
+        },
+    }
+    if as_json:
+        json_out(view)
+        return
+    click.echo(f"{execution_id} at version {state.version}: {view['status']}")
+    table(("step", "status", "runs"), [(name, one.status, one.runs) for name, one in state.steps.items()])
+    click.echo(f"ctx {json.dumps(state.ctx, ensure_ascii=False)}")
+
+
+def _tell(rt: Runtime, execution_id: str, what: str) -> None:
+    row = inspect.execution(rt, execution_id)
+    click.echo(f"{execution_id}: {what} (now {row.status}).")

@@ -1,0 +1,37 @@
+"""A runtime over the settings' database, for commands that read and steer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.dispatch.celery import CeleryDispatcher, make_app
+from noetl.dispatch.silent import SilentDispatcher
+from noetl.store.migrate import upgrade
+from noetl.usecases.ports import Dispatcher
+from noetl.usecases.runtime import Runtime
+
+
+@contextmanager
+def opened() -> Iterator[Runtime]:
+    """Where no broker is set, whoever schedules finds what was asked for in the tables."""
+    settings = Settings.from_env()
+    logging.basicConfig(level=settings.log_level)
+    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    if not settings.database_url:
+        upgrade(settings.database)
+    rt = bootstrap.runtime(settings, dispatcher_of(settings))
+    try:
+        yield rt
+    finally:
+        bootstrap.close(rt)
+
+
+def dispatcher_of(settings: Settings) -> Dispatcher:
+    """Through the broker of the settings, or not at all."""
+    if not settings.broker_url:
+        return SilentDispatcher()
+    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))
