@@ -73,22 +73,25 @@ class Story:
                 line.note = f"attempt {event.draft.attempt} failed: {error.message}"
             case e.StepSuspended(due_at=due):
                 line.status, line.note = "waiting", f"until {due}" if due else "waiting"
-            case e.StepDone():
-                self._end(line, "done", "")
-            case e.StepFailed(error=error):
-                self._end(line, "failed", error.message)
-            case e.StepSkipped(reason=reason):
-                self._end(line, "skipped", reason)
-            case e.StepCancelled(reason=reason):
-                self._end(line, "cancelled", reason)
             case _:
-                return None
+                return _ended(line, event.fact)
         return line
 
-    @staticmethod
-    def _end(line: _Line, status: str, note: str) -> None:
-        line.status, line.note = status, note
-        line.took = time.monotonic() - line.since
+
+def _ended(line: _Line, fact: e.Fact) -> _Line | None:
+    match fact:
+        case e.StepDone():
+            line.status, line.note = "done", ""
+        case e.StepFailed(error=error):
+            line.status, line.note = "failed", error.message
+        case e.StepSkipped(reason=reason):
+            line.status, line.note = "skipped", reason
+        case e.StepCancelled(reason=reason):
+            line.status, line.note = "cancelled", reason
+        case _:
+            return None
+    line.took = time.monotonic() - line.since
+    return line
 
 
 class Plain:

@@ -1,0 +1,103 @@
+"""`noetl doctor`: is everything here that NoETL needs, and does it answer?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import click
+
+from noetl import __version__
+from noetl.cli.inputs import json_out
+from noetl.config import Settings
+from noetl.errors import NoetlError
+from noetl.store import migrate, open_store
+from noetl.tools.registry import installed_kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `advice` says what to do where it is not fine."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+@click.command(epilog="Example: noetl doctor")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Check what NoETL needs on this machine. Exit code 1 where something is missing."""
+    settings = Settings.from_env()
+    findings = [check(settings) for check in CHECKS]
+    if as_json:
+        json_out([{"name": f.name, "ok": f.ok, "detail": f.detail, "advice": f.advice} for f in findings])
+    else:
+        for line in _lines(findings):
+            click.echo(line)
+    ctx.exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+def _lines(findings: list[Finding]) -> Iterator[str]:
+    for finding in findings:
+        mark = click.style("ok  ", fg="green") if finding.ok else click.style("miss", fg="red")
+        yield f"{mark} {finding.name}: {finding.detail}"
+        if not finding.ok and finding.advice:
+            yield f"     {finding.advice}"
+
+
+def _python(_: Settings) -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding(
+        "python", sys.version_info >= (3, 11), f"{version}, noetl {__version__}", "Use Python 3.11 or newer."
+    )
+
+
+def _home(settings: Settings) -> Finding:
+    home = settings.home_dir
+    place = home if home.exists() else home.parent
+    ok = os.access(place, os.W_OK)
+    return Finding("home", ok, str(home), f"Make {place} writable, or set NOETL_HOME to a directory that is.")
+
+
+def _database(settings: Settings) -> Finding:
+    shown = settings.database.rsplit("@", 1)[-1]
+    if not settings.database_url and not (settings.home_dir / "noetl.db").exists():
+        return Finding("database", True, f"{shown} (made on first use)")
+    try:
+        store = open_store(settings.database)
+        with store.read() as tx:
+            tx.playbooks()
+        store.close()
+        pending = migrate.check(settings.database)
+    except NoetlError as error:
+        return Finding("database", False, error.message, "Check NOETL_DATABASE_URL and that the server runs.")
+    return Finding(
+        "database", not pending, shown if not pending else "; ".join(pending), "Run `noetl db upgrade`."
+    )
+
+
+def _broker(settings: Settings) -> Finding:
+    if settings.broker_url:
+        return Finding("broker", True, settings.broker_url.rsplit("@", 1)[-1])
+    server = shutil.which("redis-server")
+    if server:
+        return Finding("broker", True, f"{server}, started by `noetl up`")
+    return Finding(
+        "broker", True, "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
+    )
+
+
+def _tools(_: Settings) -> Finding:
+    kinds = sorted(installed_kinds())
+    return Finding(
+        "tools", bool(kinds), ", ".join(kinds), "Install noetl so that its entry points are found."
+    )
+
+
+CHECKS: tuple[Callable[[Settings], Finding], ...] = (_python, _home, _database, _broker, _tools)

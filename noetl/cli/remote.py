@@ -1,0 +1,103 @@
+"""Running a playbook on a server, over its REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+
+from noetl.cli.progress import Progress
+from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
+from noetl.facts.events import Event
+from noetl.facts.json import JsonMap
+from noetl.store.codec import from_envelope
+from noetl.usecases.ports import ENDED
+
+#: Seconds that one answer may take.
+TIMEOUT_S = 30.0
+
+
+class Client:
+    """The few calls that the command line needs. `url` is the server's, without `/api`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._session = requests.Session()
+
+    def register(self, content: str) -> JsonMap:
+        return self._call("POST", "/api/catalog", {"content": content})
+
+    def start(self, path: str, version: int | None, payload: JsonMap, overrides: JsonMap) -> str:
+        body = {"path": path, "version": version, "payload": payload, "overrides": overrides}
+        return str(self._call("POST", "/api/executions", body)["execution_id"])
+
+    def report(self, execution_id: str) -> JsonMap:
+        return self._call("GET", f"/api/executions/{execution_id}?resolve=true")
+
+    def cancel(self, execution_id: str, reason: str) -> None:
+        self._call("POST", f"/api/executions/{execution_id}/cancel", {"reason": reason})
+
+    def events(self, execution_id: str, after: int) -> Iterator[Event]:
+        page = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit=1000")
+        yield from (from_envelope(one) for one in page["events"])
+
+    def healthy(self) -> bool:
+        """Whether the server answers."""
+        try:
+            self._call("GET", "/api/health")
+        except NoetlError:
+            return False
+        return True
+
+    def _call(self, method: str, path: str, body: JsonMap | None = None) -> Any:
+        try:
+            answer = self._session.request(method, self._url + path, json=body, timeout=TIMEOUT_S)
+        except requests.RequestException as error:
+            raise Unavailable(f"The server at {self._url} does not answer: {error}.") from error
+        if answer.status_code >= 400:
+            raise _refused(answer)
+        return answer.json()
+
+
+def _refused(answer: requests.Response) -> NoetlError:
+    try:
+        detail = str(answer.json().get("detail") or answer.reason)
+    except (ValueError, AttributeError):
+        detail = answer.reason
+    kinds = {404: NotFound, 409: Conflict, 503: Unavailable}
+    return kinds.get(answer.status_code, BadRequest)(f"{detail} (HTTP {answer.status_code})")
+
+
+def run_remote(
+    server: str, content: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
+) -> JsonMap:
+    """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running."""
+    client = Client(server)
+    row = client.register(content)
+    execution_id = client.start(row["path"], row["version"], payload, overrides)
+    with progress:
+        follow(client, execution_id, progress, wait=wait)
+    return client.report(execution_id)
+
+
+def follow(client: Client, execution_id: str, progress: Progress, *, wait: bool) -> None:
+    """Tells `progress` every event until the execution ends."""
+    seen, interrupted = 0, False
+    while True:
+        try:
+            report = client.report(execution_id)
+            for event in client.events(execution_id, seen):
+                progress.on(event)
+                seen = event.version
+            settled = report["status"] in ENDED or (report["status"] in ("waiting", "paused") and not wait)
+            if settled and seen >= report["events"]:
+                return
+            progress.tick()
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            client.cancel(execution_id, "interrupted from the keyboard")

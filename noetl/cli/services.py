@@ -1,0 +1,112 @@
+"""`noetl server`, `scheduler`, `worker`, `sweeper`: one process of the stack each.
+
+They become the program that does the work (`gunicorn`, `celery`), so that signals reach it directly.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+import click
+
+from noetl import bootstrap
+from noetl.cli.opened import dispatcher_of
+from noetl.config import Settings
+from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.errors import ConfigError, NoetlError
+from noetl.tools.registry import installed_kinds
+from noetl.usecases.sweep import sweep
+
+log = logging.getLogger(__name__)
+
+#: Queues whose tasks run in children of their own and may be ended with their worker.
+PREFORK_QUEUES = ("python", "shell")
+
+
+def server_argv(host: str, port: int, threads: int = 8) -> list[str]:
+    """The command line of the API server."""
+    bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return [
+        *(sys.executable, "-m", "gunicorn", "noetl.wsgi:app", "--bind", bind),
+        *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
+        *("--graceful-timeout", "5", "--log-level", "warning"),
+    ]
+
+
+def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
+    """The command line of a Celery worker."""
+    return [
+        *(sys.executable, "-m", "celery", "-A", "noetl", "worker", "-Q", queues, "-P", pool),
+        *("-c", str(concurrency), "-n", f"{name}@%h", "-E", "--without-gossip", "--without-mingle"),
+        *("-l", Settings.from_env().log_level),
+    ]
+
+
+def _become(argv: list[str]) -> None:
+    os.execv(argv[0], argv)  # noqa: S606 - the process is to be replaced, without a shell
+
+
+def _need_broker() -> None:
+    if not Settings.from_env().broker_url:
+        raise ConfigError("NOETL_BROKER_URL is not set; set it (redis://host:6379/0) or use `noetl up`.")
+
+
+@click.command(epilog="Example: noetl server --port 8642")
+@click.option("--host", default=lambda: Settings.from_env().host, help="Address to listen on.")
+@click.option("--port", type=int, default=lambda: Settings.from_env().port, help="Port to listen on.")
+@click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Requests at once.")
+def server(host: str, port: int, threads: int) -> None:
+    """Run the REST API (gunicorn)."""
+    _become(server_argv(host, port, threads))
+
+
+@click.command(epilog="Example: noetl scheduler")
+def scheduler() -> None:
+    """Run the scheduler: the single consumer of the `scheduler` queue."""
+    _need_broker()
+    _become(worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
+
+
+@click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
+@click.option("--queues", "-Q", help="Comma-separated; every queue of the installed tools unless given.")
+@click.option(
+    "--pool", "-P", type=click.Choice(["prefork", "threads", "solo"]), default="threads", show_default=True
+)
+@click.option(
+    "--concurrency", "-c", type=click.IntRange(1), default=4, show_default=True, help="Tasks at once."
+)
+@click.option("--name", "-n", default="worker", show_default=True, help="Name in Flower.")
+def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
+    """Run a worker for some queues."""
+    _need_broker()
+    _become(worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
+
+
+def all_queues() -> list[str]:
+    """The queues of the installed tools, and the default one."""
+    return sorted({info.queue for info in installed_kinds().values()} | {"default"})
+
+
+@click.command(epilog="Example: noetl sweeper --interval 2")
+@click.option("--interval", type=click.FloatRange(min=0.1), help="Seconds between sweeps.")
+def sweeper(interval: float | None) -> None:
+    """Run the sweeper: finds again what messages lost. Any number may run."""
+    settings = Settings.from_env()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    rt = bootstrap.runtime(settings, dispatcher_of(settings))
+    pause = settings.sweep_s if interval is None else interval
+    while not stop.wait(pause or 1.0):
+        if not pause:
+            continue
+        try:
+            sweep(rt)
+        except NoetlError:
+            log.exception("A sweep failed; the next one goes on")
+    bootstrap.close(rt)
