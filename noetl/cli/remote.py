@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import requests
@@ -82,11 +82,19 @@ def run_remote(
     return client.report(execution_id)
 
 
-def follow(client: Client, execution_id: str, progress: Progress, *, wait: bool) -> None:
-    """Tells `progress` every event until the execution ends."""
+def follow(
+    client: Client,
+    execution_id: str,
+    progress: Progress,
+    *,
+    wait: bool,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Tells `progress` every event until the execution ends, and calls `meanwhile` in between."""
     seen, interrupted = 0, False
     while True:
         try:
+            meanwhile()
             report = client.report(execution_id)
             for event in client.events(execution_id, seen):
                 progress.on(event)

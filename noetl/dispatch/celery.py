@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from celery import Celery, chord, group
@@ -102,7 +103,26 @@ def make_app(broker_url: str, backend: str | None) -> Celery:
     """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
     app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
     app.config_from_object(CELERY_CONFIG)
-    app.conf.broker_url = broker_url
     app.conf.result_backend = backend
+    scheme, _, folder = broker_url.partition("://")
+    if scheme == "filesystem":
+        app.conf.broker_url = "filesystem://"
+        app.conf.broker_transport_options = _files(Path(folder))
+    else:
+        app.conf.broker_url = broker_url
     app.set_default()
     return app
+
+
+def _files(folder: Path) -> dict[str, object]:
+    """Options of kombu's filesystem transport: producers write where consumers read."""
+    for name in ("messages", "control"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    messages = str(folder / "messages")
+    control = str(folder / "control")
+    return {
+        "data_folder_in": messages,
+        "data_folder_out": messages,
+        "control_folder": control,
+        "polling_interval": 0.05,
+    }

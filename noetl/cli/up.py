@@ -1,0 +1,258 @@
+"""`noetl up`: the whole stack on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import click
+
+from noetl.cli.broker import Broker, choose
+from noetl.cli.inputs import overrides_of, payload_of, read_text
+from noetl.cli.progress import progress_for
+from noetl.cli.remote import Client, follow
+from noetl.cli.run import EXIT, show
+from noetl.cli.services import PREFORK_QUEUES, all_queues, server_argv, worker_argv
+from noetl.cli.supervisor import Service, Supervisor
+from noetl.config import Settings
+from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.errors import ConfigError, Conflict, Unavailable
+from noetl.facts.json import JsonMap
+from noetl.store.migrate import upgrade
+
+#: How long the API may take to answer for the first time.
+START_S = 30.0
+
+
+@click.command(epilog="Example: noetl up --run examples/hello.yaml")
+@click.option(
+    "--run", "files", multiple=True, type=click.Path(path_type=Path), help="Run this playbook and stop."
+)
+@click.option("--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value, with --run.")
+@click.option("--payload", metavar="JSON|FILE", help="Workload values, with --run.")
+@click.option("--json", "as_json", is_flag=True, help="With --run, print one JSON object for each playbook.")
+@click.option("--host", help="Address the API listens on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port the API listens on; 0 takes a free one.")
+@click.option("--flower/--no-flower", default=True, help="Start the Flower dashboard.")
+@click.option(
+    "--concurrency", "-c", type=click.IntRange(1), default=2, show_default=True, help="Python tasks at once."
+)
+@click.pass_context
+def up(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    payload: str | None,
+    as_json: bool,
+    host: str | None,
+    port: int | None,
+    flower: bool,
+    concurrency: int,
+) -> None:
+    """Start API, scheduler, workers, sweeper and Flower, and keep them running until Ctrl-C.
+
+    The database is that of NOETL_DATABASE_URL, else SQLite in NOETL_HOME; the broker that of
+    NOETL_BROKER_URL, else a private Redis, else files.
+    """
+    texts = {file: read_text(file) for file in files}
+    given, over = payload_of(payload), overrides_of(overrides)
+    settings = _settings(host, port, free=bool(files))
+    with _only_one(settings), _stack(settings, flower=flower, concurrency=concurrency) as stack:
+        if not files:
+            _announce(stack)
+            stack.serve()
+            return
+        worst = 0
+        for file, text in texts.items():
+            report = stack.run(file, text, given, over, quiet=as_json)
+            show(report, as_json=as_json)
+            worst = max(worst, EXIT.get(str(report["status"]), 1))
+    ctx.exit(worst)
+
+
+def _settings(host: str | None, port: int | None, *, free: bool) -> Settings:
+    settings = Settings.from_env()
+    settings = replace(settings, home=settings.home_dir, host=host or settings.host)
+    wanted = settings.port if port is None else port
+    if wanted and not _is_free(settings.host, wanted):
+        if port is not None or not free:
+            raise ConfigError(
+                f"Port {wanted} is in use; give another with --port, or --port 0 for a free one."
+            )
+        wanted = 0
+    flower = (
+        settings.flower_port if _is_free(settings.host, settings.flower_port) else _free_port(settings.host)
+    )
+    return replace(settings, port=wanted or _free_port(settings.host), flower_port=flower)
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _only_one(settings: Settings) -> Iterator[None]:
+    """Two stacks on one home would share a database without knowing of one another."""
+    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    lock: IO[str] = (settings.home_dir / "up.lock").open("a+")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Conflict(
+                f"Another `noetl up` uses {settings.home_dir}; stop it, or set NOETL_HOME to another directory."
+            ) from None
+        yield
+
+
+@dataclass(slots=True)
+class Stack:
+    """The running services and how to reach them."""
+
+    settings: Settings
+    broker: Broker
+    supervisor: Supervisor
+
+    @property
+    def url(self) -> str:
+        host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
+        return f"http://{host}:{self.settings.port}"
+
+    def wait_until_ready(self) -> None:
+        """Until the API answers. Raises Unavailable where it does not."""
+        client = Client(self.url)
+        deadline = time.monotonic() + START_S
+        while not client.healthy():
+            self.supervisor.tend()
+            if time.monotonic() > deadline:
+                raise Unavailable(f"The API did not answer within {START_S:.0f} s; see {self.logs}.")
+            time.sleep(0.05)
+
+    @property
+    def logs(self) -> Path:
+        return self.settings.home_dir / "logs"
+
+    def serve(self) -> None:
+        """Looks after the services until SIGINT or SIGTERM."""
+        stopping = False
+
+        def stop(*_: object) -> None:
+            nonlocal stopping
+            stopping = True
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        while not stopping:
+            self.supervisor.tend()
+            self._note()
+            time.sleep(0.2)
+        click.echo("Stopping.", err=True)
+
+    def _note(self) -> None:
+        """Where other programs find the stack."""
+        note = {"api": self.url, "flower": self.settings.flower_port, "broker": self.broker.url}
+        text = json.dumps({**note, "pids": {"up": os.getpid(), **self.supervisor.pids}})
+        path = self.settings.home_dir / "up.json"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+    def run(self, file: Path, text: str, payload: JsonMap, overrides: JsonMap, *, quiet: bool) -> JsonMap:
+        """One playbook over REST, with progress."""
+        client = Client(self.url)
+        if not quiet:
+            click.echo(click.style(str(file), bold=True), err=True)
+        row = client.register(text)
+        execution_id = client.start(row["path"], row["version"], payload, overrides)
+        progress = progress_for(sys.stderr, file.name, quiet=quiet)
+        with progress:
+            follow(client, execution_id, progress, wait=True, meanwhile=self.supervisor.tend)
+        return client.report(execution_id)
+
+
+@contextlib.contextmanager
+def _stack(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[Stack]:
+    broker = choose(settings)
+    settings = replace(settings, broker_url=broker.url, database_url=settings.database)
+    upgrade(settings.database)
+    (settings.home_dir / "logs").mkdir(exist_ok=True)
+    environment = {**os.environ, **settings.as_environ()}
+    supervisor = Supervisor(_services(settings, broker, flower, concurrency), environment, Path.cwd())
+    stack = Stack(settings, broker, supervisor)
+    try:
+        supervisor.start(["redis"])
+        _wait_for_socket(broker)
+        supervisor.start([service.name for service in supervisor.services if service.name != "redis"])
+        stack.wait_until_ready()
+        yield stack
+    finally:
+        supervisor.stop()
+        with contextlib.suppress(FileNotFoundError):
+            (settings.home_dir / "up.json").unlink()
+        if broker.folder is not None:
+            shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+def _wait_for_socket(broker: Broker) -> None:
+    if not broker.argv:
+        return
+    path = Path(broker.url.removeprefix("redis+socket://"))
+    deadline = time.monotonic() + START_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise Unavailable(f"The private Redis did not open {path}.")
+        time.sleep(0.01)
+
+
+def _services(settings: Settings, broker: Broker, flower: bool, concurrency: int) -> list[Service]:
+    heavy = [queue for queue in all_queues() if queue in PREFORK_QUEUES]
+    light = [queue for queue in all_queues() if queue not in PREFORK_QUEUES]
+    lines: dict[str, list[str]] = {}
+    if broker.argv:
+        lines["redis"] = list(broker.argv)
+    lines["scheduler"] = worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")
+    lines["server"] = server_argv(settings.host, settings.port)
+    lines["worker-code"] = worker_argv(",".join(heavy), "prefork", concurrency, "code")
+    lines["worker-io"] = worker_argv(",".join(light), "threads", 8, "io")
+    lines["sweeper"] = [sys.executable, "-m", "noetl.cli", "sweeper"]
+    if flower:
+        address = f"--address={settings.host}"
+        lines["flower"] = [
+            *(sys.executable, "-m", "celery", "-A", "noetl", "flower", address),
+            *(f"--port={settings.flower_port}", "--logging=warning"),
+        ]
+    logs = settings.home_dir / "logs"
+    return [Service(name, argv, logs / f"{name}.log") for name, argv in lines.items()]
+
+
+def _announce(stack: Stack) -> None:
+    settings = stack.settings
+    click.echo(f"NoETL is up: {stack.url} (API document: {stack.url}/api/openapi.json)")
+    if any(service.name == "flower" for service in stack.supervisor.services):
+        click.echo(f"Flower:      http://{settings.host}:{settings.flower_port}")
+    click.echo(f"Database:    {settings.database.rsplit('@', 1)[-1]}")
+    click.echo(f"Broker:      {stack.broker.about}")
+    click.echo(f"Logs:        {stack.logs}")
+    click.echo("Ctrl-C stops everything.")
