@@ -140,6 +140,12 @@ class TestRetry:
         assert repeated == retried
         assert len({first, repeated, jumped}) == 3
 
+    def test_a_task_behind_a_poll_has_the_key_that_it_would_have_without_it(self) -> None:
+        poll = task("poll", when("result == 'busy'", "retry"))
+        polled = play(poll, task("send"), scripts={"poll": [ok("busy"), ok("ready")]})
+        straight = play(task("poll"), task("send"))
+        assert polled.tool.of("send")[0].idempotency_key == straight.tool.of("send")[0].idempotency_key
+
 
 class TestDelays:
     @pytest.mark.parametrize(
