@@ -248,7 +248,7 @@ class TestJump:
 
     def test_a_task_may_jump_to_itself_and_the_last_one_back(self) -> None:
         story = play(task("a", when("result < 3", "jump", to="a")), scripts={"a": [ok(1), ok(2), ok(3)]})
-        assert len(story.tool.calls) == 3
+        assert len({call.idempotency_key for call in story.tool.calls}) == 3
         assert story.ending == Completed("a")
 
     def test_a_jump_after_an_error_goes_on_elsewhere(self) -> None:
