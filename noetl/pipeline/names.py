@@ -25,7 +25,6 @@ Sight = Mapping[str, Any]
 _NOT_BARE: Final = frozenset({"index", "parent"})
 _AFTER_SUCCESS: Final = frozenset({"error"})
 _AFTER_FAILURE: Final = frozenset({"result", "response"})
-_RAW_AFTER_FAILURE: Final = frozenset({"result", "response", "output"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
         "args": args,
         "input": args,
         "step": applied({}, progress.step),
-        "_prev": last.result if last is not None and last.ok else None,
+        "_prev": last.result if last is not None else None,
         "_task": task.name,
         "_attempt": progress.attempt,
     }
@@ -88,12 +87,11 @@ def in_policy(sight: Sight, outcome: Outcome) -> Sight:
 
 
 def in_set(sight: Sight, outcome: Outcome) -> Sight:
-    """What the task's own `set` sees besides: `output` and `result` are raw, `outcome` is the envelope."""
-    own: dict[str, Json] = {"outcome": outcome.as_json()}
-    if outcome.ok:
-        own["output"] = own["result"] = own["response"] = outcome.result
-        return layered(own, without(sight, _AFTER_SUCCESS))
-    return layered(own, without(sight, _RAW_AFTER_FAILURE))
+    """What the task's own `set` sees besides, after a success: `output` and `result` are raw, `outcome` is
+    the envelope."""
+    raw = outcome.result
+    own = {"outcome": outcome.as_json(), "output": raw, "result": raw, "response": raw}
+    return layered(own, without(sight, _AFTER_SUCCESS))
 
 
 def _bare(given: JsonMap | None, iteration: JsonMap) -> JsonMap:

@@ -32,32 +32,27 @@ from noetl.pipeline.model import (
 
 NAMES = ("t0", "t1", "t2", "t3")
 
+#: What goes wrong for good stands once among many: most pipelines should come to their third task.
 GUARDS = st.sampled_from(
     [
         None,
+        None,
         True,
         False,
-        "{{ result.n is defined and result.n < 5 }}",
+        "{{ result.n is defined and result.n < 8 }}",
+        "outcome.status == 'error'",
         "outcome.status == 'error'",
         "error.kind == 'timeout'",
         "_attempt < 2",
+        "_attempt < 3",
         "ctx.a == 1",
         "{{ v is defined }}",
         "{{ 1 / 0 }}",
     ]
 )
 VALUES = st.sampled_from(
-    [
-        1,
-        None,
-        "text",
-        "{{ result }}",
-        "{{ _prev }}",
-        "{{ ctx.a }}",
-        "{{ v }}",
-        "{{ [_task, _attempt] }}",
-        "{{ 1 / 0 }}",
-    ]
+    [1, None, "text", "{{ result }}", "{{ _prev }}", "{{ ctx.a }}", "{{ v }}", "{{ [_task, _attempt] }}"] * 3
+    + ["{{ 1 / 0 }}"]
 )
 ASSIGNMENTS = st.lists(
     st.builds(
@@ -72,16 +67,16 @@ ASSIGNMENTS = st.lists(
 
 @st.composite
 def directives(draw: st.DrawFn, position: int) -> Directive:
-    do = draw(st.sampled_from(["continue", "retry", "jump", "break", "fail"]))
-    # Mostly forward: a jump back ends after 10,000 tasks, which is another test's story.
+    do = draw(st.sampled_from(["continue", "continue", "retry", "retry", "retry", "jump", "break", "fail"]))
+    # Forward only: a jump back without an end takes 10,000 tasks, which is another test's story.
     ahead = NAMES[position + 1 :]
     if do == "jump" and not ahead:
         do = "continue"
     return Directive(
         do,
-        attempts=draw(st.sampled_from([1, 2, 4, "{{ 3 }}", "{{ nowhere }}"])),
+        attempts=draw(st.sampled_from([2, 3, 4, 5, "{{ 3 }}", "{{ nowhere }}"])),
         backoff=draw(st.sampled_from(["none", "fixed", "linear", "exponential"])),
-        delay=draw(st.sampled_from([0, 0.5, 1, "2s", "never"])),
+        delay=draw(st.sampled_from([0, 0.5, 0.5, 1, 1, "2s", "PT2S", "never"])),
         jitter=draw(st.sampled_from([0, 0.25])),
         to=draw(st.sampled_from(ahead)) if do == "jump" else None,
         set=draw(ASSIGNMENTS),
@@ -100,8 +95,8 @@ def programs(draw: st.DrawFn) -> Program:
     for position, name in enumerate(NAMES):
         rules = draw(
             st.none()
-            | st.lists(st.builds(Rule, GUARDS, directives(position)), max_size=3).map(tuple)
             | st.just((BACK,))
+            | st.lists(st.builds(Rule, GUARDS, directives(position)), min_size=1, max_size=4).map(tuple)
         )
         args = {"in": draw(VALUES)} if draw(st.booleans()) else {}
         tasks.append(Task(name, "noop", args=args, rules=rules, set=draw(ASSIGNMENTS), line=position + 1))
@@ -127,8 +122,8 @@ class Oracle:
         )
         self.calls.append((call.task, call.attempt, said))
         number = int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
-        if number % 3 == 0:
-            kind = ("timeout", "python")[number % 2]
+        if number % 4 == 0:
+            kind = ("timeout", "python")[number // 4 % 2]
             return failed(ErrorInfo(kind, f"no {number % 7}", line=number % 4 or None), {"duration_ms": 1.5})
         return succeeded({"n": number % 10}, {"stdout": "x"}, py={"pid": number % 3})
 
@@ -172,7 +167,7 @@ def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progres
     return worker, moves
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Program, seed: int) -> None:
     worker, moves = whole(program, seed)
@@ -180,7 +175,7 @@ def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Prog
         assert replay(program, worker.log[:recorded]) == progress
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: Program, seed: int) -> None:
     worker, moves = whole(program, seed)
@@ -192,9 +187,9 @@ def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: P
         assert rest[-1][1] == moves[-1][1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs(), st.integers(0, 1000))
-def test_a_pipeline_always_ends_with_one_end_and_keys_that_are_all_different(
+def test_a_pipeline_ends_once_with_keys_that_differ_short_sleeps_and_long_suspensions(
     program: Program, seed: int
 ) -> None:
     worker, moves = whole(program, seed)
@@ -205,12 +200,6 @@ def test_a_pipeline_always_ends_with_one_end_and_keys_that_are_all_different(
     keys = [draft.dedup_key for draft in worker.log]
     assert None not in keys
     assert len(set(keys)) == len(keys)
-
-
-@settings(max_examples=100, deadline=None)
-@given(programs(), st.integers(0, 1000))
-def test_sleeps_are_short_and_suspensions_are_long(program: Program, seed: int) -> None:
-    _, moves = whole(program, seed)
     for move, progress, *_ in moves:
         match move:
             case Sleep(seconds):

@@ -197,6 +197,10 @@ class TestSet:
         assert story.tool.calls[-1].args == {"v": [5, 5, {"y": 2, "x": 1}]}
         assert story.facts_of(CtxPatched) == [CtxPatched({"total": 5, "deep.x": 1}, "task")]
 
+    def test_what_ctx_was_given_in_several_tasks_adds_up(self) -> None:
+        tasks = task("a", set={"ctx.x": 1, "ctx.d.k": 1}), task("b", set={"ctx.y": 2, "ctx.d.l": 2})
+        assert seen("ctx", *tasks) == {"x": 1, "y": 2, "d": {"k": 1, "l": 2}}
+
     def test_the_tasks_own_set_sees_raw_results_and_the_envelope_as_outcome(self) -> None:
         setter = task("a", set={"o": "{{ output.n }}", "r": "{{ result.n }}", "s": "{{ outcome.status }}"})
         assert seen("[o, r, s]", setter, scripts={"a": [ok({"n": 1})]}) == [1, 1, "ok"]
