@@ -38,12 +38,11 @@ def load(kind: str) -> type[Tool]:
     """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
     point = entry_points().get(kind)
     if point is None:
-        known = nearest(kind, entry_points())
-        raise ToolError("client_error", f"There is no tool of kind '{kind}'{known}.")
+        raise ToolError("client_error", f"There is no tool of kind '{kind}'{nearest(kind, entry_points())}")
     try:
         loaded = point.load()
     # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise ToolError(
             "internal",
             f"Tool kind '{kind}' cannot be loaded from {point.value}: {error}.",
@@ -166,7 +165,7 @@ def _explained(tool: Tool, error: ValidationError) -> str:
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, fault["loc"]))
     if fault["type"] == "extra_forbidden":
-        return f"The {tool.kind} task has no key '{where}'{nearest(where, tool.config_model.model_fields)}."
+        return f"The {tool.kind} task has no key '{where}'{nearest(where, tool.config_model.model_fields)}"
     if fault["type"] == "missing":
         return f"The {tool.kind} task needs '{where}', which is missing."
     reason = fault["msg"].removeprefix("Value error, ")
@@ -176,9 +175,9 @@ def _explained(tool: Tool, error: ValidationError) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` without its end, or the list of what there is."""
+    """The end of a sentence: what was probably meant, or what there is."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, 1)
     if close:
-        return f"; did you mean '{close[0]}'"
-    return f"; there are {', '.join(names)}" if names else ""
+        return f"; did you mean '{close[0]}'?"
+    return f"; there are {', '.join(names)}." if names else "."

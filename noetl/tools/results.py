@@ -34,6 +34,7 @@ def checked(result: Json, limit: int) -> Json:
             kind = type(value)
             if kind is str:
                 size += len(value)
+                exact = exact and (value.isascii() or plain.encodable(value))
             elif kind is list:
                 inner += value
             elif kind is dict:
@@ -56,7 +57,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _text_keys(value: dict[Any, Any]) -> bool:
-    return all(map(_is_text, value))
+    return all(type(key) is str and (key.isascii() or plain.encodable(key)) for key in value)
 
 
 def _plain_scalar(value: Any) -> bool:

@@ -89,13 +89,12 @@ class Shell(Tool):
 
 def _commands(config: ShellConfig) -> list[list[str]]:
     given = config.commands or [config.argv or config.command or ""]
-    commands = [[_shell(), "-c", one] if isinstance(one, str) else one for one in given]
-    for number, argv in enumerate(commands, 1):
-        if not argv or not all(argv[:1]):
+    for number, one in enumerate(given, 1):
+        if not one or not one[0]:
             raise ToolError("client_error", f"Command {number} of the shell task is empty.")
-        if any("\0" in argument for argument in argv):
+        if any("\0" in argument for argument in one):
             raise ToolError("client_error", f"Command {number} of the shell task contains a NUL character.")
-    return commands
+    return [[_shell(), "-c", one] if isinstance(one, str) else one for one in given]
 
 
 def _shell() -> str:

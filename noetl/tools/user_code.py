@@ -40,7 +40,7 @@ def ask(runner: Runner, request: Request, deadline_s: float) -> RunnerReply:
         message = "User code is to run in a sandbox, and bubblewrap (bwrap) is not on PATH; install it."
         raise ToolError("internal", message) from None
     except (RunnerGone, OSError) as error:
-        message = f"No process could be started for user code: {error or 'the runner ended'}."
+        message = f"No process could be started for user code: {str(error) or 'the runner ended'}."
         raise ToolError("internal", message, retryable=True, type=type(error).__name__) from error
 
 

@@ -37,7 +37,8 @@ class Output(io.TextIOWrapper):
     """
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__(open(descriptor, "wb", closefd=False), "utf-8", "backslashreplace")
+        raw = io.FileIO(descriptor, "wb", closefd=False)
+        super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace")
         self.eager = 0
 
     def begin(self, limit: int) -> None:
@@ -119,6 +120,7 @@ class Child:
 
     def serve(self) -> None:
         """Until the worker closes the channel."""
+        python_code.rehearse()
         with contextlib.suppress(wire.Closed, OSError):
             while True:
                 request = json.loads(wire.receive(CHANNEL))

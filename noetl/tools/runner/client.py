@@ -106,8 +106,8 @@ class Runner:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
         self._put_back(child, retire=answer["retire"] != 0)
-        error = answer.get("error")
-        return RunnerReply("error" if error else "ok", stdout, stderr, answer.get("value"), error or {})
+        report = answer.get("error")
+        return RunnerReply("error" if report else "ok", stdout, stderr, answer.get("value"), report or {})
 
     @staticmethod
     def _ended(child: Child, exchange: Exchange, status: Any, reason: str) -> RunnerReply:

@@ -80,18 +80,15 @@ class Control:
         root = tempfile.mkdtemp(prefix="noetl-run-", dir=scratch)
         self.pid = os.getpid()
         self._lock = threading.Lock()
-        self._socket, theirs = socket.socketpair()
         self._sandboxed = sandbox
-        with theirs:
-            inside = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(theirs.fileno()), root, str(warm)]
-            self._process = subprocess.Popen(
-                wrapped(inside, root) if sandbox else inside,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env=environment(),
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        self._socket, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = _started(theirs.fileno(), root, warm, sandbox=sandbox)
+        except BaseException:
+            self._socket.close()
+            shutil.rmtree(root, ignore_errors=True)
+            raise
         self._finalizer = weakref.finalize(self, _stop, self._socket, self._process, root, self.pid)
 
     def lease(self) -> Lease:
@@ -138,6 +135,18 @@ class Control:
         self._finalizer.detach()
         self._socket.close()
         self._process.returncode = 0
+
+
+def _started(control: int, root: str, warm: int, *, sandbox: bool) -> subprocess.Popen[bytes]:
+    inside = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(warm)]
+    return subprocess.Popen(
+        wrapped(inside, root) if sandbox else inside,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=environment(),
+        pass_fds=(control,),
+        start_new_session=True,
+    )
 
 
 def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, owner: int) -> None:

@@ -110,7 +110,7 @@ def _fault_in_dict(value: dict[Any, Any], path: str, depth: int) -> str:
 def _fault_of_scalar(value: Any, path: str, depth: int) -> str:
     match value:
         case str():
-            return "" if _encodable(value) else f"{path} is text with a lone surrogate, which is no Unicode."
+            return "" if encodable(value) else f"{path} is text with a lone surrogate, which is no Unicode."
         case int():
             # log10(2) digits for each bit
             long = value.bit_length() * 0.30103 > MAX_DIGITS
@@ -133,7 +133,7 @@ def _fault_of_object(value: Any, path: str, depth: int) -> str:
     return fault(converted, path, depth + 1)
 
 
-def _encodable(text: str) -> bool:
+def encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

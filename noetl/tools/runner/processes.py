@@ -19,9 +19,12 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
+_libc = ctypes.CDLL(None)
+
+
 def _prctl(option: int, argument: int) -> None:
     if LINUX:
-        ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0)
+        _libc.prctl(option, argument, 0, 0, 0)
 
 
 def adopt_orphans() -> None:

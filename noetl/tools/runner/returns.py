@@ -49,13 +49,10 @@ def as_function(tree: ast.Module, filename: str) -> types.CodeType:
     body: list[ast.stmt] = [ast.Global(names=names)] if names else []
     body += _Plainer().visit(ast.Module(body=rest, type_ignores=[])).body
     body.append(ast.Return(value=ast.Constant(value=FELL_THROUGH)))
-    function = ast.FunctionDef(
-        name=BODY,
-        args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
-        body=body,
-        decorator_list=[],
-        type_params=[],
-    )
+    # Parsed, not built: the fields of the node differ between versions of python.
+    function = ast.parse("def body(): ...").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.name, function.body = BODY, body
     module = ast.fix_missing_locations(ast.Module(body=[*future, function], type_ignores=[]))
     compiled = compile(module, filename, "exec", dont_inherit=True)
     return next(const for const in compiled.co_consts if isinstance(const, types.CodeType))

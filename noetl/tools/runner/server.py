@@ -23,7 +23,7 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from . import child, processes
+from . import child, processes, python_code
 
 REQUEST = struct.Struct("!ci")
 ANSWER = struct.Struct("!ii")
@@ -58,6 +58,14 @@ class Server:
         wake.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        try:
+            self._loop(wake)
+        finally:
+            signal.set_wakeup_fd(-1)
+            wake.close()
+            waker.close()
+
+    def _loop(self, wake: socket.socket) -> None:
         poller = select.poll()
         poller.register(self.control, select.POLLIN)
         poller.register(wake, select.POLLIN)
@@ -177,6 +185,7 @@ def main(control: int, root: str, warm: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     processes.adopt_orphans()
+    python_code.rehearse()
     gc.collect()
     gc.freeze()
     server = Server(socket.socket(fileno=control), root, warm)

@@ -15,15 +15,15 @@ def run(request: Mapping[str, Any]) -> tuple[bytes, bool]:
     `exit_code` is that of the last command that ran, negative for a signal; `command` is its index.
     What they print goes to the pipes that this process has as stdout and stderr.
     """
-    code, index = 0, 0
+    ended = {"exit_code": 0, "command": 0}
     for index, argv in enumerate(request["commands"]):
         try:
-            code = _one(argv, request)
+            ended = {"exit_code": _one(argv, request), "command": index}
         except (OSError, ValueError) as error:
             return b'"error":' + json.dumps(_report(error, argv, request)).encode(), False
-        if code:
+        if ended["exit_code"]:
             break
-    return b'"value":' + json.dumps({"exit_code": code, "command": index}).encode(), code == 0
+    return b'"value":' + json.dumps(ended).encode(), ended["exit_code"] == 0
 
 
 def _one(argv: list[str], request: Mapping[str, Any]) -> int:
