@@ -24,6 +24,7 @@ help: ## Show this list
 
 .PHONY: venv
 venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL into it
+	@echo "Ready: $(BIN)/noetl"
 
 .PHONY: run
 run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
@@ -68,8 +69,9 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make a virtual environment (Debian: apt-get install python3-venv)." >&2; \
 		rm -rf $(VENV); exit 1; }
 
+# Without --no-compile pip spends half of its time on byte code of modules that nobody imports.
 INSTALL = @echo "Installing NoETL with $(1) (about a minute, once)"; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
 
 $(BIN)/.ready-examples: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples)
