@@ -1,0 +1,236 @@
+"""SQL texts: taking them apart into statements, and binding parameters where they stand."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+
+#: `{name: value}` for `:name`, or a list for `$1`, `$2`.
+Params: TypeAlias = Mapping[str, Json] | Sequence[Json]
+
+_TOKEN = re.compile(
+    r"""
+      (?P<comment>--[^\n]*+)
+    | (?P<block>/\*)
+    | (?P<quoted>[eE]'(?:[^'\\]++|\\.|'')*+'? | '(?:[^']++|'')*+'? | "(?:[^"]++|"")*+"?)
+    | (?P<dollar>\$(?:[^\W\d]\w*+)?\$)
+    | (?P<position>\$\d++)
+    | (?P<cast>::)
+    | (?P<name>(?<![\w$'")\]]):[^\W\d]\w*+)
+    | (?P<word>[\w$]++)
+    | (?P<space>\s++)
+    | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_JSON_CAST = re.compile(r"\s*(?:::|\bas\b)\s*jsonb?\b(?!\s*\[)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A stretch of SQL: `kind` is a group of the pattern above, `start` and `end` are offsets."""
+
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement without its semicolon. `offset` is where `text` begins in the command (characters
+    from 0), `line` the line of its first word (from 1), `lead_lines` the lines of comments before that."""
+
+    text: str
+    offset: int
+    line: int
+    lead_lines: int = 0
+
+    def line_at(self, offset: int) -> int:
+        """The line in the command of a character of `text`."""
+        return self.line - self.lead_lines + self.text.count("\n", 0, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A parameter in its place. `is_json`: a cast to json or jsonb follows. `source` is what was written."""
+
+    key: str
+    source: str
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A statement and the values that it uses. Values never become part of its text."""
+
+    statement: Statement
+    pieces: tuple[str | Placeholder, ...]
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def has_values(self) -> bool:
+        return any(isinstance(piece, Placeholder) for piece in self.pieces)
+
+    def pyformat(self) -> str:
+        """For drivers that read `%(name)s`: every other `%` is doubled."""
+        return "".join(
+            piece.replace("%", "%%") if isinstance(piece, str) else f"%({piece.key})s"
+            for piece in self.pieces
+        )
+
+    def dollar(self) -> str:
+        """For drivers that read `$name`."""
+        return "".join(piece if isinstance(piece, str) else f"${piece.key}" for piece in self.pieces)
+
+
+def tokens(sql: str) -> Iterator[Token]:
+    """Every stretch of `sql`, in order, without gaps. What is not closed reaches to the end."""
+    at = 0
+    while at < len(sql):
+        found = _TOKEN.match(sql, at)
+        assert found is not None  # the last alternative takes any character
+        kind, end = str(found.lastgroup), found.end()
+        if kind == "block":
+            kind, end = "comment", _comment_end(sql, end)
+        elif kind == "dollar":
+            close = sql.find(found[0], end)
+            kind, end = "quoted", len(sql) if close < 0 else close + len(found[0])
+        yield Token(kind, at, end)
+        at = end
+
+
+def _comment_end(sql: str, at: int) -> int:
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(sql, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return len(sql)
+
+
+class _Nesting:
+    """Where a semicolon does not end a statement: in parentheses, and in the body of a routine."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._parentheses = 0
+        self._blocks = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._parentheses > 0 or self._blocks > 0
+
+    def see(self, kind: str, text: str) -> None:
+        if text == "(":
+            self._parentheses += 1
+        elif text == ")":
+            self._parentheses = max(self._parentheses - 1, 0)
+        elif kind == "word":
+            self._see_word(text.lower())
+
+    def _see_word(self, word: str) -> None:
+        if len(self._words) < 4:
+            self._words.append(word)
+        is_routine = self._words[0] == "create" and {"function", "procedure"} & set(self._words)
+        if (is_routine and word == "atomic") or (self._blocks and word == "case"):
+            self._blocks += 1
+        elif word == "end":
+            self._blocks = max(self._blocks - 1, 0)
+
+
+def split(sql: str) -> list[Statement]:
+    """The statements of `sql`, without those that hold only space and comments."""
+    found: list[Statement] = []
+    start, first, nesting = 0, -1, _Nesting()
+    for token in tokens(sql):
+        if token.kind in ("space", "comment"):
+            continue
+        text = sql[token.start : token.end]
+        if text == ";" and not nesting.is_open:
+            found += _statement(sql, start, token.start, first)
+            start, first, nesting = token.end, -1, _Nesting()
+            continue
+        first = token.start if first < 0 else first
+        nesting.see(token.kind, text)
+    return found + _statement(sql, start, len(sql), first)
+
+
+def _statement(sql: str, start: int, end: int, first: int) -> list[Statement]:
+    if first < 0:
+        return []
+    text = sql[start:end]
+    offset = start + len(text) - len(text.lstrip())
+    lead_lines = sql.count("\n", offset, first)
+    return [Statement(text.strip(), offset, sql.count("\n", 0, first) + 1, lead_lines)]
+
+
+def bind(statements: Sequence[Statement], params: Params | None) -> list[Bound]:
+    """Each statement with the parameters that it uses; without `params` nothing is looked for.
+
+    A mapping binds `:name`, a list `$1`, `$2`. Quotes, comments and `::` casts are never touched.
+    Raises ToolError(sql) for a parameter that is missing, and for one that no statement uses.
+    """
+    if params is None:
+        return [Bound(statement, (statement.text,)) for statement in statements]
+    binder = _Binder(params)
+    bound = [binder.bind(statement) for statement in statements]
+    binder.check_unused()
+    return bound
+
+
+class _Binder:
+    def __init__(self, params: Params) -> None:
+        self._by_name = isinstance(params, Mapping)
+        named = (
+            {f":{name}": value for name, value in params.items()}
+            if isinstance(params, Mapping)
+            else {f"${index}": value for index, value in enumerate(params, 1)}
+        )
+        self._values = named
+        self._keys = {source: f"p{index}" for index, source in enumerate(named, 1)}
+        self._used: set[str] = set()
+
+    def bind(self, statement: Statement) -> Bound:
+        pieces: list[str | Placeholder] = []
+        values: dict[str, Json] = {}
+        sql, done = statement.text, 0
+        for token in tokens(sql):
+            if token.kind != ("name" if self._by_name else "position"):
+                continue
+            place = self._placeholder(sql, token, statement)
+            values[place.key] = self._values[place.source]
+            pieces += [sql[done : token.start], place]
+            done = token.end
+        return Bound(statement, (*pieces, sql[done:]), values)
+
+    def _placeholder(self, sql: str, token: Token, statement: Statement) -> Placeholder:
+        source = sql[token.start : token.end]
+        if source not in self._values:
+            line = statement.line_at(token.start)
+            raise ToolError("sql", self._missing(source), line=line, type="MissingParameter")
+        self._used.add(source)
+        return Placeholder(self._keys[source], source, _JSON_CAST.match(sql, token.end) is not None)
+
+    def _missing(self, source: str) -> str:
+        near = difflib.get_close_matches(source, self._values, 1)
+        have = ", ".join(list(self._values)[:10]) or "none"
+        hint = f"did you mean {near[0]}?" if near else f"`params` has {have}."
+        return f"Parameter {source} is used but not given; {hint}"
+
+    def check_unused(self) -> None:
+        unused = [source for source in self._values if source not in self._used]
+        if unused:
+            kind = "`:name`" if self._by_name else "`$1`, `$2`"
+            raise ToolError(
+                "sql",
+                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} outside of quotes, "
+                "or leave it out.",
+                type="UnusedParameter",
+            )

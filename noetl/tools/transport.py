@@ -1,0 +1,408 @@
+"""HTTP exchanges that end: guarded addresses, bounded time, bounded bodies, few redirects.
+
+Built on the adapter of `requests` (connection pool, TLS, encodings) without its Session: no cookies
+are kept, no proxy, netrc or certificate bundle is taken from the environment, and redirects are
+followed here, because a Session reads the whole body of each hop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from noetl.errors import ToolError
+from noetl.tools.addresses import Endpoint, reachable
+from noetl.tools.deadline import Watchdog
+
+# `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
+urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+_CHUNK = 64 * 1024
+#: Headers that are no secret and go along to another origin.
+_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", "idempotency-key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed."""
+
+    connect: float
+    read: float
+    total: float
+    body: int
+    error_body: int = _CHUNK
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content, type))`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Sequence[tuple[str, str]] = ()
+    body: bytes | Sequence[tuple[str, str]] | None = None
+    files: Sequence[tuple[str, tuple[str, bytes, str]]] = ()
+    verify: bool | str = True
+    follow: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    url: str
+    elapsed: float
+    body: bytes
+    redirects: int = 0
+
+
+class Client:
+    """The connections of a worker process. Safe for threads."""
+
+    def __init__(self, *, allow_private: bool) -> None:
+        self._adapter = _GuardedAdapter(allow_private)
+
+    def exchange(self, order: Order, limits: Limits) -> Answer:
+        """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
+        started = time.monotonic()
+        grip = _Grip()
+        _under_way.grip = grip
+        try:
+            with Watchdog(limits.total, grip.cut) as dog:
+                try:
+                    answer = self._follow(_prepare(order), order, limits, started)
+                except (
+                    OSError,
+                    ValueError,
+                    requests.RequestException,
+                    urllib3.exceptions.HTTPError,
+                ) as error:
+                    raise _late(order, limits) if dog.fired else failure(error, order.url) from error
+            # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
+            if dog.fired:
+                raise _late(order, limits)
+        finally:
+            _under_way.grip = None
+            grip.close()
+        return answer
+
+    def close(self) -> None:
+        self._adapter.close()
+
+    def _follow(
+        self, request: requests.PreparedRequest, order: Order, limits: Limits, started: float
+    ) -> Answer:
+        for hop in range(limits.redirects + 1):
+            timeout = (limits.connect, limits.read)
+            response = self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify)
+            with contextlib.closing(response):
+                target = response.headers.get("location") if response.status_code in _REDIRECTS else None
+                if not (order.follow and target):
+                    return _answer(response, limits, started, hop)
+            request = _redirected(request, response.status_code, target)
+        raise ToolError(
+            "limit",
+            f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
+            type="TooManyRedirects",
+        )
+
+
+def bare(url: str) -> str:
+    """`url` without its query, which may hold secrets; fit for messages."""
+    return url.partition("?")[0].partition("#")[0][:300]
+
+
+def check_url(url: str) -> None:
+    """Raises ToolError(client_error) unless `url` is plain http(s) without user information."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _bad_url(url, str(error)) from error
+    if parts.scheme.lower() not in ("http", "https"):
+        raise _bad_url(url, f"its scheme is '{parts.scheme}', and only http and https are spoken")
+    if any(ord(char) < 32 or ord(char) == 127 for char in url) or "\\" in parts.netloc:
+        raise _bad_url(url, "it holds a line break, a control character or a backslash")
+    if "@" in parts.netloc:
+        raise ToolError(
+            "client_error",
+            "The URL holds a user name or password; give them as `auth` instead.",
+            type="InvalidUrl",
+        )
+    if not host:
+        raise _bad_url(url, "it names no host")
+
+
+def _bad_url(url: str, why: str) -> ToolError:
+    shown = bare(url).encode("unicode_escape").decode()
+    return ToolError("client_error", f"'{shown}' cannot be called: {why}.", type="InvalidUrl")
+
+
+def _prepare(order: Order) -> requests.PreparedRequest:
+    check_url(order.url)
+    request = requests.Request(
+        order.method,
+        order.url,
+        headers=dict(order.headers),
+        params=list(order.params),
+        data=cast("Any", order.body),
+        files=list(order.files) or None,
+    )
+    prepared = request.prepare()
+    check_url(prepared.url or "")
+    return prepared
+
+
+def _redirected(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
+    """The request of the next hop: secrets stay with the origin that they were meant for."""
+    old = before.url or ""
+    # Header bytes were read as latin-1; a location in UTF-8 comes out right again.
+    with contextlib.suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
+    new = urljoin(old, location)
+    check_url(new)
+    after = before.copy()
+    after.prepare_url(new, None)
+    headers = dict(after.headers)
+    method = before.method or "GET"
+    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+        after.method, after.body = "GET", None
+        headers = {k: v for k, v in headers.items() if k.lower() not in _ABOUT_BODY}
+    if not _same_origin(old, after.url or ""):
+        kept = _HARMLESS | ({"content-length"} if after.body else frozenset())
+        headers = {k: v for k, v in headers.items() if k.lower() in kept}
+    after.headers = requests.structures.CaseInsensitiveDict(headers)
+    return after
+
+
+def _same_origin(old: str, new: str) -> bool:
+    a, b = urlsplit(old), urlsplit(new)
+    if a.hostname != b.hostname:
+        return False
+    ports = {"http": 80, "https": 443}
+    here = (a.scheme, a.port or ports.get(a.scheme))
+    there = (b.scheme, b.port or ports.get(b.scheme))
+    return here == there or (here, there) == (("http", 80), ("https", 443))
+
+
+def _answer(response: requests.Response, limits: Limits, started: float, hops: int) -> Answer:
+    body = _read(response, limits)
+    return Answer(
+        status=response.status_code,
+        reason=str(response.reason or ""),
+        headers={str(name).lower(): str(value) for name, value in response.headers.items()},
+        url=str(response.url),
+        elapsed=round(time.monotonic() - started, 6),
+        body=body,
+        redirects=hops,
+    )
+
+
+def _read(response: requests.Response, limits: Limits) -> bytes:
+    """The decompressed body. One that is too large is an error; that of an error is cut."""
+    failed = response.status_code >= 400
+    limit = limits.error_body if failed else limits.body
+    declared = response.headers.get("content-length", "")
+    if not failed and declared.isdecimal() and int(declared[:20]) > limit:
+        raise _too_large(response, limit)
+    body = bytearray()
+    for chunk in response.raw.stream(_CHUNK, decode_content=True):
+        body += chunk
+        if len(body) > limit:
+            if not failed:
+                raise _too_large(response, limit)
+            return bytes(body[:limit])
+    return bytes(body)
+
+
+def _too_large(response: requests.Response, limit: int) -> ToolError:
+    return ToolError(
+        "limit",
+        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter).",
+        type="BodyTooLarge",
+    )
+
+
+def _late(order: Order, limits: Limits) -> ToolError:
+    return ToolError(
+        "timeout",
+        f"{order.method} {bare(order.url)} did not end within {limits.total:g} s; raise `timeout` or ask for less.",
+        retryable=True,
+        type="Timeout",
+    )
+
+
+def failure(error: Exception, url: str) -> ToolError:
+    """What an exception of the drivers means."""
+    place, why, name = bare(url), _cause(error), type(error).__name__
+    r, u = requests.exceptions, urllib3.exceptions
+    match error:
+        case r.SSLError() | u.SSLError():
+            return ToolError("connection", f"No secure connection to {place}: {why}.", type=name)
+        case r.Timeout() | u.TimeoutError() | TimeoutError():
+            return ToolError("timeout", f"{place} did not answer in time.", retryable=True, type=name)
+        case r.ContentDecodingError() | u.DecodeError():
+            return ToolError("server_error", f"The body of {place} cannot be decompressed: {why}.", type=name)
+        case r.ConnectionError() | r.ChunkedEncodingError() | u.HTTPError():
+            return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
+        case OSError() if not isinstance(error, r.RequestException):
+            return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
+        case _:
+            return ToolError("client_error", f"The request to {place} cannot be sent: {why}.", type=name)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason: drivers wrap it into sentences that repeat the whole URL."""
+    reason: Any = error
+    for _ in range(8):
+        if isinstance(reason, OSError) and reason.strerror:
+            return reason.strerror
+        inner = getattr(reason, "reason", None)
+        inner = inner if isinstance(inner, BaseException) else reason.__cause__ or reason.__context__
+        if inner is None:
+            break
+        reason = inner
+    text = " ".join(str(reason).split()).rstrip(".")
+    return text[:200] or type(reason).__name__
+
+
+class _Grip:
+    """Holds the socket of an exchange so that its deadline can cut it, whatever it waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: socket.socket | None = None
+        self.is_cut = False
+
+    def take(self, sock: socket.socket) -> None:
+        # A duplicate, because TLS detaches the descriptor from the object that it wraps.
+        twin = socket.socket(fileno=os.dup(sock.fileno()))
+        with self._lock:
+            held, self._held = self._held, twin
+        if held is not None:
+            held.close()
+        if self.is_cut:
+            self.cut()
+
+    def cut(self) -> None:
+        with self._lock:
+            self.is_cut = True
+            if self._held is not None:
+                # Not connected (yet, or any more): there is nothing to cut.
+                with contextlib.suppress(OSError):
+                    self._held.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._held.close()
+                self._held = None
+
+
+class _UnderWay(threading.local):
+    """The exchange of this thread: urllib3 offers no way to hand it to a connection."""
+
+    grip: _Grip | None = None
+
+
+_under_way = _UnderWay()
+
+
+class _Guarded(HTTPConnection):
+    """Connects to addresses that were looked at, and to nothing else."""
+
+    allow_private = False
+
+    def _new_conn(self) -> socket.socket:
+        try:
+            endpoints = reachable(self._dns_host, self.port, allow_private=self.allow_private)
+            return _connect(endpoints, self.timeout, self.socket_options or ())
+        except socket.gaierror as error:
+            raise urllib3.exceptions.NameResolutionError(self.host, self, error) from error
+        except TimeoutError as error:
+            raise urllib3.exceptions.ConnectTimeoutError(self, f"{self.host} timed out") from error
+        except OSError as error:
+            raise urllib3.exceptions.NewConnectionError(self, str(error)) from error
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is not None and _under_way.grip is not None:
+            _under_way.grip.take(self.sock)
+        super().request(*args, **kwargs)
+
+
+class _GuardedTls(_Guarded, HTTPSConnection):
+    """The same before TLS: server name and certificate checks keep using the host's name."""
+
+
+class _OpenPlain(_Guarded):
+    allow_private = True
+
+
+class _OpenTls(_GuardedTls):
+    allow_private = True
+
+
+def _connect(
+    endpoints: Sequence[Endpoint], timeout: float | None, options: Sequence[tuple[Any, ...]]
+) -> socket.socket:
+    """The first endpoint that answers. Raises the last OSError."""
+    failed: OSError = OSError("the name has no address")
+    for endpoint in endpoints:
+        if _under_way.grip is not None and _under_way.grip.is_cut:
+            break
+        sock = socket.socket(endpoint.family, endpoint.type, endpoint.proto)
+        try:
+            for option in options:
+                sock.setsockopt(*option)
+            sock.settimeout(timeout)
+            sock.connect(endpoint.sockaddr)
+        except OSError as error:
+            sock.close()
+            failed = error
+            continue
+        if _under_way.grip is not None:
+            _under_way.grip.take(sock)
+        return sock
+    raise failed
+
+
+class _PlainPool(HTTPConnectionPool):
+    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
+        self.ConnectionCls = _OpenPlain if allow_private else _Guarded
+        super().__init__(*args, **kwargs)
+
+
+class _TlsPool(HTTPSConnectionPool):
+    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
+        self.ConnectionCls = _OpenTls if allow_private else _GuardedTls
+        super().__init__(*args, **kwargs)
+
+
+class _GuardedAdapter(HTTPAdapter):
+    def __init__(self, allow_private: bool) -> None:
+        super().__init__(pool_connections=32, pool_maxsize=32)
+        pools = {"http": _PlainPool, "https": _TlsPool}
+        self.poolmanager.pool_classes_by_scheme = cast(
+            "Any", {scheme: partial(pool, allow_private=allow_private) for scheme, pool in pools.items()}
+        )

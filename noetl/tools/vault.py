@@ -1,0 +1,175 @@
+"""Credentials at rest: encrypted mappings, and what the fields of a credential mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from noetl.errors import BadRequest, ConfigError, ToolError
+from noetl.facts.json import Json
+
+#: What a credential calls it → what the driver calls it.
+_POSTGRES_FIELDS = {
+    "host": "host",
+    "db_host": "host",
+    "hostname": "host",
+    "port": "port",
+    "db_port": "port",
+    "user": "user",
+    "username": "user",
+    "db_user": "user",
+    "password": "password",
+    "db_password": "password",
+    "database": "dbname",
+    "db": "dbname",
+    "dbname": "dbname",
+    "db_name": "dbname",
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "options": "options",
+    "application_name": "application_name",
+    "connect_timeout": "connect_timeout",
+    "target_session_attrs": "target_session_attrs",
+    "channel_binding": "channel_binding",
+    "gssencmode": "gssencmode",
+}
+
+
+def generate_key() -> str:
+    """A new key: 32 random bytes in URL-safe base64."""
+    return Fernet.generate_key().decode("ascii")
+
+
+class Vault:
+    """Encrypts mappings. `keys` are separated by commas; the first encrypts, all decrypt."""
+
+    def __init__(self, keys: str) -> None:
+        texts = [key.strip() for key in keys.split(",") if key.strip()]
+        if not texts:
+            raise ConfigError(
+                "There is no key for credentials; set one (32 random bytes in URL-safe base64)."
+            )
+        self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
+        self._count = len(texts)
+
+    def __repr__(self) -> str:
+        return f"Vault({self._count} keys)"
+
+    def encrypt(self, data: Mapping[str, Json]) -> bytes:
+        """The ciphertext of `data`. Raises BadRequest where it is not JSON."""
+        try:
+            text = json.dumps(dict(data), allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError):
+            # The cause is left out: it may quote the secret.
+            raise BadRequest("The data of a credential must be a JSON mapping of plain values.") from None
+        return self._fernet.encrypt(text.encode())
+
+    def decrypt(self, token: bytes) -> dict[str, Json]:
+        """The mapping that `encrypt` was given. Raises ConfigError where no key fits."""
+        try:
+            text = self._fernet.decrypt(bytes(token))
+        except InvalidToken:
+            raise ConfigError(
+                "A credential cannot be decrypted with the keys of this process; add the key that encrypted it "
+                "behind the current one, or set the credential again."
+            ) from None
+        data: dict[str, Json] = json.loads(text)
+        return data
+
+    def rotate(self, token: bytes) -> bytes:
+        """The same data, encrypted with the first key. Raises ConfigError where no key fits."""
+        return self.encrypt(self.decrypt(token))
+
+
+def _fernet(text: str, number: int) -> Fernet:
+    try:
+        return Fernet(text.encode("ascii"))
+    except ValueError:
+        raise ConfigError(
+            f"Key {number} for credentials is not 32 bytes in URL-safe base64; make one with "
+            "`python -c 'from noetl.tools.vault import generate_key; print(generate_key())'`."
+        ) from None
+
+
+def load_or_create_key(path: Path) -> str:
+    """The keys in the file `path`, which is made (readable by its owner alone) where it is missing.
+
+    Processes that race for it get the same key. Raises ConfigError where the file cannot be used.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _create(path, generate_key())
+        keys = path.read_text("ascii").strip()
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"The key file {path} cannot be used: {why}.") from error
+    if not keys:
+        raise ConfigError(
+            f"The key file {path} is empty; restore it, or delete it and set all credentials again."
+        )
+    return keys
+
+
+def _create(path: Path, key: str) -> None:
+    """Written under another name and linked: nobody ever sees half a key, and the first one wins."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(key + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()
+
+
+def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
+    """Keyword arguments of `psycopg2.connect` from a credential of type postgres.
+
+    `data` holds host, port, user, password, database, or `dsn` (`url`) as a URL or `key=value` pairs;
+    single fields win over those of the dsn. Raises ToolError(auth) that never quotes a value.
+    """
+    dsn = data.get("dsn") or data.get("url")
+    settings = _parsed(str(dsn)) if dsn else {}
+    for name, value in data.items():
+        target = _POSTGRES_FIELDS.get(name)
+        if target is not None and value not in (None, ""):
+            settings[target] = value
+    if not settings.get("host"):
+        raise ToolError(
+            "auth",
+            "The postgres connection has no host; give `host`, `user`, `password` and `database`, or `dsn`.",
+        )
+    return {name: str(value) for name, value in settings.items()}
+
+
+def _parsed(dsn: str) -> dict[str, Json]:
+    # Imported here: the driver takes 50 ms, and most users of this module never need it.
+    import psycopg2
+    from psycopg2.extensions import parse_dsn
+
+    scheme, separator, rest = dsn.strip().partition("://")
+    plain = scheme.partition("+")[0] + separator + rest
+    try:
+        parts: dict[str, Json] = parse_dsn(plain)
+    except psycopg2.Error:
+        # The driver's message may quote a part of the dsn, and with it the password.
+        raise ToolError(
+            "auth", "The `dsn` cannot be read; write postgresql://user:password@host:port/database."
+        ) from None
+    unknown = sorted(set(parts) - set(_POSTGRES_FIELDS.values()))
+    if unknown:
+        raise ToolError("auth", f"The `dsn` sets '{unknown[0]}', which is not supported; leave it out.")
+    return parts
