@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from click_didyoumean import DYMGroup
 
 from noetl.cli.inputs import json_out, read_text
 from noetl.cli.opened import opened
@@ -13,7 +12,7 @@ from noetl.cli.tables import table
 from noetl.usecases import catalog as playbooks
 
 
-@click.group(cls=DYMGroup, epilog="Example: noetl catalog register examples/hello.yaml")
+@click.group(epilog="Example: noetl catalog register examples/hello.yaml")
 def catalog() -> None:
     """Register playbooks and look them up."""
 

@@ -12,7 +12,7 @@ from noetl.cli.inputs import json_out, read_text
 from noetl.dsl import compile_playbook, json_schema, load_playbook
 from noetl.dsl.problems import Problem, as_json, render
 from noetl.net.diagram import dot, mermaid
-from noetl.tools.registry import installed_kinds
+from noetl.tools.registry import kinds as installed_kinds
 
 
 @click.command(epilog="Example: noetl validate examples/*.yaml --strict")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from click_didyoumean import DYMGroup
 
 from noetl import bootstrap
 from noetl.cli.inputs import json_out, payload_of
@@ -13,7 +12,7 @@ from noetl.config import Settings
 from noetl.usecases import credentials
 
 
-@click.group(cls=DYMGroup, epilog="Example: noetl credential list")
+@click.group(epilog="Example: noetl credential list")
 def credential() -> None:
     """Keep credentials, encrypted. Tasks name them with `auth: NAME`."""
 

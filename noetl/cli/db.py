@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import click
-from click_didyoumean import DYMGroup
 
 from noetl.config import Settings
 from noetl.store import migrate
 
 
-@click.group(cls=DYMGroup, epilog="Example: noetl db upgrade")
+@click.group(epilog="Example: noetl db upgrade")
 def db() -> None:
     """Create, upgrade and check the database of NOETL_DATABASE_URL."""
 

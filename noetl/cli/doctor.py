@@ -15,7 +15,7 @@ from noetl.cli.inputs import json_out
 from noetl.config import Settings
 from noetl.errors import NoetlError
 from noetl.store import migrate, open_store
-from noetl.tools.registry import installed_kinds
+from noetl.tools.registry import kinds as installed_kinds
 
 
 @dataclass(frozen=True, slots=True)

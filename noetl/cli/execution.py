@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import click
-from click_didyoumean import DYMGroup
 
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
@@ -27,7 +26,7 @@ STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "p
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
-@click.group(cls=DYMGroup, epilog="Example: noetl execution list --status failed")
+@click.group(epilog="Example: noetl execution list --status failed")
 def execution() -> None:
     """Look at executions and steer them."""
 

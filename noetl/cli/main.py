@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import click
-from click_didyoumean import DYMGroup
 
 from noetl import __version__
 from noetl.cli.complaints import complain
@@ -32,8 +32,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Commands(DYMGroup):  # type: ignore[misc]  # click_didyoumean has no types
+class Commands(click.Group):
     """A group that knows its commands before their modules are imported."""
+
+    def __init__(self, **attributes: Any) -> None:
+        # Click suggests the nearest of `commands` for a name that it does not find.
+        super().__init__(commands={name: click.Command(name) for name in COMMANDS}, **attributes)
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(COMMANDS)

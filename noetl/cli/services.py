@@ -18,7 +18,7 @@ from noetl.cli.opened import dispatcher_of
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.errors import ConfigError, NoetlError
-from noetl.tools.registry import installed_kinds
+from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.sweep import sweep
 
 log = logging.getLogger(__name__)

@@ -83,7 +83,7 @@ class CeleryDispatcher:
     def _send_again(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
         """Lanes without their place in the chord would never complete it."""
         body = self._turn(rows[0].execution_id)
-        self._app.backend.set_chord_size(chord_id, rows[0].chord_size)
+        self._app.backend.set_chord_size(chord_id, rows[0].chord_size or len(rows))
         with self._app.producer_or_acquire() as producer:
             for row in rows:
                 self._command(row).apply_async(
@@ -103,13 +103,12 @@ def make_app(broker_url: str, backend: str | None) -> Celery:
     """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
     app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
     app.config_from_object(CELERY_CONFIG)
-    app.conf.result_backend = backend
     scheme, _, folder = broker_url.partition("://")
     if scheme == "filesystem":
-        app.conf.broker_url = "filesystem://"
-        app.conf.broker_transport_options = _files(Path(folder))
+        app.conf.update(broker_url="filesystem://", broker_transport_options=_files(Path(folder)))
     else:
-        app.conf.broker_url = broker_url
+        app.conf.update(broker_url=broker_url)
+    app.conf.update(result_backend=backend)
     app.set_default()
     return app
 

@@ -127,7 +127,7 @@ def _verdict(state: State) -> str:
 
 def _result_step(plan: Plan, state: State) -> str | None:
     for name in (plan.net.final_step, "end"):
-        if name in state.steps and "done" in state.steps[name].counts:
+        if name is not None and name in state.steps and "done" in state.steps[name].counts:
             return name
     return state.last_step
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import Run, State, StepRecord
-from noetl.expressions.scope import layered
 from noetl.expressions.results import StepResult
+from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 

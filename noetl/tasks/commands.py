@@ -31,7 +31,7 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
         _guarded(command_id, lambda: run_iteration(worker(), command_id))
 
     @app.task(name=LANE, bind=True, ignore_result=False)
-    def lane(self: Task, command_id: str) -> None:
+    def lane(self: Task[..., object], command_id: str) -> None:
         end = _guarded(command_id, lambda: run_lane(worker(), command_id))
         if end is LaneEnd.AGAIN:
             options = {"queue": _queue(self), "priority": _priority(self), "shadow": self.request.shadow}
@@ -57,9 +57,9 @@ def _guarded(command_id: str, work: Callable[[], T]) -> T:
         raise Reject(str(error), requeue=False) from error
 
 
-def _queue(task: Task) -> str:
+def _queue(task: Task[..., object]) -> str:
     return str((task.request.delivery_info or {}).get("routing_key") or "default")
 
 
-def _priority(task: Task) -> int:
+def _priority(task: Task[..., object]) -> int:
     return int((task.request.delivery_info or {}).get("priority") or 0)

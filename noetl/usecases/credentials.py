@@ -24,7 +24,7 @@ def save(
         raise BadRequest(
             f"{type!r} is not a credential type ({', '.join(TYPES)}).{did_you_mean(type, TYPES)}"
         )
-    if not isinstance(data, Mapping) or not data:
+    if not data:
         raise BadRequest("The data of a credential is a JSON object with at least one field.")
     now = rt.clock()
     with rt.store.begin() as tx:
