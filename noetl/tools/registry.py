@@ -95,7 +95,7 @@ class Registry:
             return _failed(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
         # reported as failures of their task and must never end the worker's pipeline halfway.
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return failed(
                 ErrorInfo(
                     "internal",
