@@ -189,6 +189,7 @@ def test_a_detached_daemon_does_not_outlive_its_call(runner: Runner) -> None:
         "        os.write(w, str(os.getpid()).encode())\n"
         "        time.sleep(300)\n"
         "    os._exit(0)\n"
+        "os.wait()\n"
         "result = int(os.read(r, 20))"
     )
     reply = python(runner, code)
