@@ -13,8 +13,8 @@ from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import Unavailable
-from noetl.expressions.scope import layered
 from noetl.expressions.results import StepResult
+from noetl.expressions.scope import layered
 from noetl.facts.events import (
     CtxPatched,
     Draft,
