@@ -112,7 +112,7 @@ def _wordwrap(
 ) -> str:
     rendered = _short(run, value)
     # Wrapping to a narrow column is the slowest of all: a microsecond or two for each character.
-    run.work(len(rendered))
+    run.work(2 * len(rendered))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
     return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)
