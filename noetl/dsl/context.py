@@ -1,0 +1,78 @@
+"""What every part of a compilation shares, and where in the playbook a part stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.dsl.document import Document, Tool
+from noetl.dsl.problems import Path
+from noetl.dsl.report import Report
+from noetl.facts.json import Json, JsonMap
+from noetl.net.model import KindInfo, Template
+
+
+#: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
+WORKBOOK = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A template and where it stands: in a step, the WORKBOOK, or (None) the workload."""
+
+    path: Path
+    template: Template
+    step: str | None
+    guard: bool = False
+
+
+@dataclass(slots=True)
+class Context:
+    """The document being compiled, the problems found, the templates met."""
+
+    document: Document
+    report: Report
+    kinds: Mapping[str, KindInfo]
+    step_names: frozenset[str] = frozenset()
+    workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    #: A step or an arc was left out because of an error: what follows from the graph is not known.
+    graph_broken: bool = False
+
+    def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
+        """Remembers a template; all are checked at the end, when every name is known."""
+        if isinstance(template, str | list | dict) and template:
+            self.uses.append(Use(path, template, step, guard))
+
+    def raw(self, path: Path) -> JsonMap:
+        """The mapping at `path` as it was read; empty where there is none."""
+        value: Any = self.report.source.data
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return {}
+        return value if isinstance(value, dict) else {}
+
+    def line(self, path: Path) -> int:
+        """The line on which the content at `path` begins."""
+        return self.report.source.line_of_content(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a pipeline stands. `specs` are those around its tasks, outermost first.
+
+    `reduced` are the ctx names that the reducers of a parallel loop fold; None outside of such loops.
+    """
+
+    step: str | None
+    specs: tuple[Path, ...] = ()
+    iterating: bool = False
+    reduced: frozenset[str] | None = None
+
+
+def is_template(value: Json) -> bool:
+    """Whether a text may hold an expression."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
