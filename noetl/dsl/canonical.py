@@ -34,7 +34,8 @@ def compile_document(context: Context) -> Net | None:
     document = context.document
     _check_root(context, document)
     steps = list(_named_steps(context, document))
-    context.step_names = frozenset(name for name, _, _ in steps)
+    # Steps that are left out because of their own faults are no unknown targets.
+    context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
     context.workbook = workbook_entries(context)
     spec = (document.executor or Executor()).spec or ExecutorSpec()
     failure = failure_of(context, spec, _EXECUTOR_SPEC) or Failure()
@@ -159,8 +160,7 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
             at_key=True,
         )
     has_tool = step.tool is not None and step.tool != []
-    foreign = any(report.is_faulty((*path, key)) for key in step.model_extra or {})
-    if has_tool or has_targets(step.next) or name in _BARE or foreign or report.is_faulty((*path, "next")):
+    if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
         return
     report.missing(
         path, "tool", f"step {shown(name)} has neither tool nor next", "add one of them, or remove the step"

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl import expressions
 from noetl.dsl.document import Document, Tool
 from noetl.dsl.problems import Path
 from noetl.dsl.report import Report
+from noetl.errors import TemplateError
 from noetl.facts.json import Json, JsonMap
 from noetl.net.model import KindInfo, Template
-
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
 WORKBOOK = ""
@@ -39,11 +40,24 @@ class Context:
     uses: list[Use] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False
+    _heads: dict[tuple[str, bool], frozenset[str]] = field(default_factory=dict)
 
     def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
         """Remembers a template; all are checked at the end, when every name is known."""
         if isinstance(template, str | list | dict) and template:
             self.uses.append(Use(path, template, step, guard))
+
+    def heads(self, text: str, *, guard: bool) -> frozenset[str]:
+        """The names that a template begins its chains with. Parsed once for each text."""
+        known = self._heads.get((text, guard))
+        if known is None:
+            try:
+                names = expressions.names_used(text, guard=guard)
+            except TemplateError:
+                # `check_templates` reports it, with its line.
+                names = frozenset()
+            known = self._heads[text, guard] = frozenset(chain[0] for chain in names)
+        return known
 
     def raw(self, path: Path) -> JsonMap:
         """The mapping at `path` as it was read; empty where there is none."""

@@ -56,6 +56,8 @@ def refuse_foreign(part: Part, path: Path, report: Report) -> None:
         if table is _TOOL and not isinstance(extra[key], _TOOL_CONTAINERS):
             continue
         dialect, instead = table[key]
+        # A part of another dialect lacks what this one demands: that is no second fault.
+        report.mark_faulty(path)
         report.add(
             Code.DIALECT,
             (*path, key),

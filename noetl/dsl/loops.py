@@ -99,7 +99,8 @@ def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
         )
     # Who tolerates some failures wants the rest to run.
     mode = given.mode or ("fail_fast" if given.tolerate is None else "best_effort")
-    return Failure(mode, tolerate.count, tolerate.percent)
+    percent = None if tolerate.percent is None else float(tolerate.percent)
+    return Failure(mode, tolerate.count, percent)
 
 
 def _iterator(context: Context, part: Loop, path: Path) -> str | None:

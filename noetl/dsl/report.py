@@ -49,6 +49,10 @@ class Report:
         if path not in self._faulty and (*path, key) not in self._faulty:
             self.add(Code.MISSING, path, message, hint)
 
+    def mark_faulty(self, path: Path) -> None:
+        """Says that what is missing in this part is explained by another problem."""
+        self._faulty.add(path)
+
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""
         return path in self._faulty

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl import expressions
 from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Arc, NextSpec, Router
@@ -48,11 +47,9 @@ def has_targets(form: Any) -> bool:
     return bool(form.arcs) if isinstance(form, Router) else bool(form)
 
 
-def boundary_guard(when: Template) -> bool:
+def boundary_guard(context: Context, when: Template) -> bool:
     """Whether a guard mentions how the step ended."""
-    if not isinstance(when, str):
-        return False
-    return any(chain[0] in BOUNDARY for chain in expressions.names_used(when, guard=True))
+    return isinstance(when, str) and not BOUNDARY.isdisjoint(context.heads(when, guard=True))
 
 
 def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
@@ -108,7 +105,7 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str) -> NetArc
         source=source,
         step=arc.step or "",
         when=arc.when,
-        boundary=boundary_guard(arc.when),
+        boundary=boundary_guard(context, arc.when),
         args=args,
         set=assignments(context, arc, at, step_level(Site(source))),
         line=context.report.source.mark(at).line,

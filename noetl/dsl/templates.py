@@ -41,18 +41,13 @@ _FOR_WORKLOAD = frozenset(
 def check_templates(context: Context, net: Net | None) -> None:
     """Adds the problems of every template that the compilation met."""
     scopes = _scopes(net) if net is not None else {}
-    seen: dict[tuple[str, bool], frozenset[str]] = {}
     for use in context.uses:
         faults = _check_syntax(context, use)
         known = scopes.get(use.step)
         if faults or known is None:
             continue
         for text in _texts(use.template, guard=use.guard):
-            heads = seen.get((text, use.guard))
-            if heads is None:
-                names = expressions.names_used(text, guard=use.guard)
-                heads = seen[text, use.guard] = frozenset(chain[0] for chain in names)
-            _check_names(context, use, text, heads - known, known)
+            _check_names(context, use, text, context.heads(text, guard=use.guard) - known, known)
 
 
 def _check_syntax(context: Context, use: Use) -> bool:

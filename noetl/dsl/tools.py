@@ -33,7 +33,9 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
     """The workbook, compiled by itself."""
     made = {}
     for name, (tool, path) in context.workbook.items():
-        task = _task(context, Entry(name, path, ((tool, path),)), [name], Site(WORKBOOK, (("executor", "spec"),)))
+        task = _task(
+            context, Entry(name, path, ((tool, path),)), [name], Site(WORKBOOK, (("executor", "spec"),))
+        )
         if task is not None:
             made[name] = task
     return made
