@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.dsl import Compiled, compile_playbook
+from noetl.dsl import Compiled, compile_playbook, json_schema
 from noetl.net.codec import digest, from_json, same_net, to_json
 from noetl.net.model import KindInfo
 
@@ -83,10 +83,7 @@ _SCALARS = st.one_of(
     ),
 )
 _KEYS = st.sampled_from(
-    (
-        "step tool next loop spec policy rules else then when in kind name set arcs admit join workflow "
-        "workbook case vars input do to x params failure reduce iterator executor attempts delay set_ctx"
-    ).split()
+    sorted({key for part in json_schema()["$defs"].values() for key in part.get("properties", {})})
 )
 _JUNK = st.recursive(
     _SCALARS,
