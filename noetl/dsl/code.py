@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.problems import Code, Path
@@ -14,13 +14,13 @@ from noetl.net.model import KindInfo, Template
 _CONTEXT = re.compile(r"\bcontext\b")
 # An expression or statement, not the doubled braces of a format string.
 _IN_CODE = re.compile(r"\{\{\s*[A-Za-z_][\w.]*\s*(\||\}\}|\[)|\{%-?\s*(if|for|set)\b")
-_EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 # What stands before a value in SQL.
 _BEFORE_VALUE = re.compile(
     r"(=|<|>|'|\(|,|\b(like|ilike|in|values|then|between|and|limit|offset|select))\s*$", re.IGNORECASE
 )
 # Filters after which nothing of the value can end the literal that it stands in.
-_SAFE = re.compile(r"\|\s*(int|float|length|count|round|abs)\b(?!.*\|\s*string)|replace\(\s*(\"'\"|'\\'')")
+_NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
+_QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
 
 def check_code(
@@ -92,15 +92,28 @@ def _check_templates_in_code(context: Context, key: str, code: str, path: Path) 
 def _check_sql(context: Context, sql: str, path: Path) -> None:
     if not is_template(sql):
         return
-    for found in _EXPRESSION.finditer(sql):
-        if _BEFORE_VALUE.search(sql, max(0, found.start() - 60), found.start()) and not _SAFE.search(
-            found.group(1)
-        ):
+    for start, expression in _expressions(sql):
+        if _BEFORE_VALUE.search(sql, max(0, start - 60), start) and not _is_safe(expression):
             context.report.add(
                 Code.SQL_INTERPOLATION,
                 path,
                 "a template stands where SQL means a value: text from it becomes part of the statement",
                 "write :name and params: {name: ...}",
-                line=context.line(path) + sql.count("\n", 0, found.start()),
+                line=context.line(path) + sql.count("\n", 0, start),
             )
             return
+
+
+def _expressions(text: str) -> Iterator[tuple[int, str]]:
+    """Where each `{{ ... }}` begins and what is in it."""
+    start = text.find("{{")
+    while start >= 0:
+        end = text.find("}}", start)
+        if end < 0:
+            return
+        yield start, text[start + 2 : end]
+        start = text.find("{{", end)
+
+
+def _is_safe(expression: str) -> bool:
+    return bool(_NUMERIC.search(expression.rstrip("- \n")) or _QUOTES_DOUBLED.search(expression))

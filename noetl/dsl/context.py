@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl import expressions
 from noetl.dsl.document import Document, Tool
-from noetl.dsl.problems import Path
+from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
 from noetl.errors import TemplateError
 from noetl.facts.json import Json, JsonMap
@@ -16,6 +16,9 @@ from noetl.net.model import KindInfo, Template
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
 WORKBOOK = ""
+
+#: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
+MAX_SHARED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Context:
     uses: list[Use] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False
+    _shared: int = 0
+    _sizes: dict[Path, int] = field(default_factory=dict)
     _heads: dict[tuple[str, bool], frozenset[str]] = field(default_factory=dict)
 
     def use(self, path: Path, template: Template, step: str | None, *, guard: bool = False) -> None:
@@ -68,6 +73,25 @@ class Context:
             except (KeyError, IndexError, TypeError):
                 return {}
         return value if isinstance(value, dict) else {}
+
+    def may_share(self, paths: Iterable[Path], task: Path) -> bool:
+        """Whether one more task may have its own copy of the parts at `paths`; adds a problem where not."""
+        within = self._shared <= MAX_SHARED
+        self._shared += sum(self._size(path) for path in paths)
+        if within and self._shared > MAX_SHARED:
+            self.report.add(
+                Code.TOO_LARGE,
+                task,
+                f"specs and workbook tasks add up to more than {MAX_SHARED:,} characters over all tasks",
+                "shorten what all tasks share",
+            )
+        return self._shared <= MAX_SHARED
+
+    def _size(self, path: Path) -> int:
+        known = self._sizes.get(path)
+        if known is None:
+            known = self._sizes[path] = len(str(self.raw(path)))
+        return known
 
     def line(self, path: Path) -> int:
         """The line on which the content at `path` begins."""

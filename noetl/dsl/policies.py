@@ -59,7 +59,7 @@ def policy(
         context.report.add(
             Code.ERRORS_UNCOVERED,
             path,
-            f"no rule of task {shown(task)} covers errors: after one the pipeline goes on",
+            "no rule of this policy covers errors: after one the pipeline goes on",
             "add - else: {then: {do: fail}} as the last rule",
         )
     return tuple(made)

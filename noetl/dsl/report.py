@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from noetl.dsl.problems import Code, Path, Problem, dotted, nearest, severity_of
 from noetl.dsl.source import Source
 
-#: Looking for the nearest name is quadratic; a document full of unknown names gets this many hints.
-_MAX_SUGGESTIONS = 25
+#: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
+_MAX_COMPARED = 200_000
 
 
 class Report:
@@ -19,7 +19,7 @@ class Report:
         self.strict = strict
         self._problems: dict[tuple[str, Path, str, int], Problem] = {}
         self._faulty: set[Path] = set()
-        self._suggestions = 0
+        self._compared = 0
         for problem in source.problems:
             self._keep((), problem)
 
@@ -59,10 +59,11 @@ class Report:
 
     def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
         """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
-        if self._suggestions >= _MAX_SUGGESTIONS:
+        candidates = list(known)
+        if self._compared > _MAX_COMPARED:
             return otherwise
-        self._suggestions += 1
-        close = nearest(name, known)
+        self._compared += len(name) * len(candidates)
+        close = nearest(name, candidates)
         return f"did you mean {close!r}?" if close else otherwise
 
     @property

@@ -19,6 +19,8 @@ MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 #: Values (not keys), counted after aliases and merges.
 MAX_NODES: Final = 20_000
+#: Of all values together, after aliases and merges.
+MAX_CHARACTERS: Final = 1_000_000
 
 # What YAML calls printable, without the surrogates that a Python string may still hold.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -142,6 +144,7 @@ class _Builder:
         self._keys: dict[Path, Mark] = {}
         self._words: list[Problem] = []
         self._count = 0
+        self._characters = 0
 
     def build(self, root: Node) -> Source:
         data: Json = None
@@ -195,6 +198,14 @@ class _Builder:
         return data
 
     def _leaf(self, node: Leaf, path: Path) -> Json:
+        self._characters += len(node.text)
+        if self._characters > MAX_CHARACTERS:
+            raise Fault(
+                Code.TOO_MANY_NODES,
+                f"aliases expand the document to more than {MAX_CHARACTERS:,} characters",
+                "hand large texts over as workload",
+                node.mark,
+            )
         if node.plain and isinstance(node.value, str) and node.value.lower() in ONCE_BOOLEANS:
             fault = Fault(
                 Code.YAML_1_1,

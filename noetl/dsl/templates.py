@@ -37,6 +37,9 @@ _FOR_WORKLOAD = frozenset(
     {"workload", "payload", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
+#: Names reported of one template; looking at each costs a search of the whole text.
+_MAX_NAMES = 20
+
 
 def check_templates(context: Context, net: Net | None) -> None:
     """Adds the problems of every template that the compilation met."""
@@ -77,7 +80,7 @@ def _texts(template: Json, *, guard: bool) -> Iterable[str]:
 def _check_names(
     context: Context, use: Use, text: str, unknown: frozenset[str], known: frozenset[str]
 ) -> None:
-    for name in sorted(unknown):
+    for name in sorted(unknown)[:_MAX_NAMES]:
         if not _is_expected_to_miss(text, name):
             hint = context.report.suggest(name, known, "define it in workload, set or input")
             context.report.add(Code.UNDEFINED, use.path, f"nothing defines {shown(name)}", hint)

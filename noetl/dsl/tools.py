@@ -46,7 +46,8 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         refuse_foreign(tool, path, context.report)
         _refuse_misplaced(context, tool, path)
     kind = _kind(context, entry)
-    if kind is None:
+    shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
+    if kind is None or not context.may_share(shared, entry.path):
         return None
     config, paths = _config(context, entry, kind)
     spec = effective_spec(context, kind, site, [path for _, path in entry.parts])

@@ -85,7 +85,7 @@ def test_all_forms_of_rules(net_of: NetOf, rules: str, expected: tuple[Rule, ...
         ("[{when: '{{ error }}'}]", Code.MISSING, "what follows"),
         ("[{when: 5, then: {do: fail}}]", Code.TYPE, "when"),
         ("[{else: {do: fail, set: {workload.x: 1}}}]", Code.SCOPE, "workload.x"),
-        ("[{when: '{{ result.x }}', then: {do: break}}]", Code.ERRORS_UNCOVERED, "second"),
+        ("[{when: '{{ result.x }}', then: {do: break}}]", Code.ERRORS_UNCOVERED, "goes on"),
     ],
 )
 def test_faults_of_rules_are_named_at_their_line(body: Body, rules: str, code: Code, word: str) -> None:

@@ -236,6 +236,34 @@ def test_all_faults_are_reported_together_in_the_order_of_the_text(body: Compile
     assert problems[0].path == "workflow[0].tool.kind"
 
 
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "executor: {spec: {policy: {rules: ["
+        + "{when: '{{ error }}', then: {do: continue}}," * 900
+        + "]}}}\nworkflow:\n"
+        + "".join(f"- {{step: s{i}, tool: {{kind: noop}}}}\n" for i in range(900)),
+        "workbook: {big: {kind: shell, command: "
+        + "x" * 100_000
+        + "}}\nworkflow:\n"
+        + "".join(f"- {{step: s{i}, tool: big}}\n" for i in range(900)),
+    ],
+    ids=["spec", "workbook"],
+)
+def test_what_tasks_share_stays_small(body: Compile, shared: str) -> None:
+    began = time.perf_counter()
+    assert [problem.code for problem in body(shared).errors] == [Code.TOO_LARGE]
+    assert time.perf_counter() - began < 2.0
+
+
+def test_a_document_of_unknown_names_is_answered_in_time(body: Compile) -> None:
+    names = [f"{i:04}" * 25 for i in range(1_000)]
+    text = "workflow:\n" + "".join(f"- {{step: s{name}, next: t{name}}}\n" for name in names)
+    began = time.perf_counter()
+    assert len(body(text).errors) == 1_000
+    assert time.perf_counter() - began < 2.0
+
+
 def test_strict_makes_warnings_errors(compiled: Compile) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow:\n- {step: start}\n- {step: end}\n"
     assert compiled(text).net is not None

@@ -95,11 +95,13 @@ _BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
 _MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
     f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 400)}], k{i}: 1}}\n" for i in range(1, 30)
 )
+_LONG = "a: &a " + "x" * 200_000 + "\nb: [" + "*a," * 20 + "]"
 _CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 500))
 
 BAD = [
     pytest.param(_BOMB, Code.TOO_MANY_NODES, None, id="alias bomb"),
     pytest.param(_MERGE_BOMB, Code.TOO_MANY_NODES, None, id="merge bomb"),
+    pytest.param(_LONG, Code.TOO_MANY_NODES, None, id="a long text, often"),
     pytest.param(_CHAIN, Code.TOO_DEEP, None, id="chain of aliases"),
     pytest.param("a: &a [*a]", Code.ALIAS, 1, id="recursive alias"),
     pytest.param("a: &a {<<: *a}", Code.ALIAS, 1, id="recursive merge"),
