@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import Admit, AdmitRule, Allow, Part, PolicyRule, Then
-from noetl.dsl.durations import seconds
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.validation import warn_unknown
+from noetl.facts.durations import seconds
 from noetl.net.model import Admission, Directive, Rule, Template
 from noetl.net.model import AdmitRule as NetAdmitRule
 
@@ -155,16 +155,16 @@ def _attempts(context: Context, value: int | str, at: Path) -> Template:
 def _seconds(context: Context, value: float | str, at: Path) -> Template:
     if is_template(value):
         return value
-    number = seconds(value) if isinstance(value, str) else value
-    if number is not None and number >= 0:
-        return number
-    context.report.add(
-        Code.VALUE,
-        at,
-        f"{shown(value)} is not a duration",
-        "write seconds, 500ms, 10s, 5m, 2h, 1d, or a template",
-    )
-    return 0.0
+    try:
+        return seconds(value)
+    except ValueError:
+        context.report.add(
+            Code.VALUE,
+            at,
+            f"{shown(value)} is not a duration",
+            "write seconds, 500ms, 10s, 5m, 2h, 1d, or a template",
+        )
+        return 0.0
 
 
 def _covers_errors(when: Template) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from noetl.dsl import Compiled
-from noetl.dsl.durations import seconds
 from noetl.dsl.problems import Code
 from noetl.net.model import Assignment, Directive, Net, Rule
 
@@ -103,26 +102,3 @@ def test_a_jump_to_the_nearest_task_is_suggested(body: Body) -> None:
 def test_a_jump_to_previous_from_the_first_task_is_an_error(body: Body) -> None:
     text = "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}\n"
     assert [problem.code for problem in body(text).problems] == [Code.NO_PREVIOUS]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("500ms", 0.5),
-        ("10s", 10.0),
-        ("5m", 300.0),
-        ("2h", 7_200.0),
-        ("1d", 86_400.0),
-        ("1.5", 1.5),
-        ("PT1M30S", 90.0),
-        ("P1DT2H", 93_600.0),
-        ("P1W", 604_800.0),
-        ("P", None),
-        ("PT", None),
-        ("5 parsecs", None),
-        ("-1s", None),
-        ("", None),
-    ],
-)
-def test_durations(text: str, value: float | None) -> None:
-    assert seconds(text) == value
