@@ -68,8 +68,10 @@ _page = select(*COLUMNS).order_by(_c.execution_id.desc()).limit(bindparam("limit
 
 def row(columns: Any) -> ExecutionRow:
     """The row of a result that holds `COLUMNS`."""
-    number, *middle, error = columns
-    return ExecutionRow(str(number), *middle, value_or_none(error))
+    values = list(columns)
+    values[0] = str(values[0])
+    values[-1] = value_or_none(values[-1])
+    return ExecutionRow(*values)
 
 
 class Executions:
