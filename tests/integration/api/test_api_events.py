@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from noetl.api.answers import EventPage
 from noetl.api.events import Pace, stream
+from noetl.api.services import MAX_STREAMS
 from noetl.testing import Simulation
 
 Started = Callable[..., str]
@@ -149,3 +150,18 @@ def test_a_stream_breaks_off_politely_when_the_store_goes_away(sim: Simulation) 
     told = stream(sim.rt, "9", 0)
     assert list(told) == [": the store does not answer; connect again\n\n"]
     assert next(stream(sim.rt, execution_id, 0)).startswith("id: 1\n")
+
+
+def test_streams_leave_room_for_other_requests(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started()
+    where = f"/api/executions/{execution_id}/events"
+    opened = [client.get(where, headers=STREAM, buffered=False) for _ in range(MAX_STREAMS)]
+    refused = client.get(where, headers=STREAM)
+    assert (refused.status_code, client.get(where).status_code) == (503, 200)
+
+    sim.settle()
+    for answer in opened:
+        answer.close()
+    assert frames(client.get(where, headers=STREAM).text)[-1]["event"] == "end"
