@@ -101,9 +101,6 @@ class Event(Answer):
     execution_id: str
     version: int
     type: str
-    entity_type: str = Field(description="what the event is about: a step, a task, a loop...")
-    entity_id: str
-    parent_id: str | None
     step: str | None
     step_run_id: str | None
     iteration: int | None

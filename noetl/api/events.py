@@ -17,10 +17,10 @@ from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath
 from noetl.api.services import MAX_STREAMS, services
 from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json
-from noetl.store.envelope import envelope
 from noetl.usecases import inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.views import envelope
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from noetl.facts.events import SCHEMA, STATUS_OF, Draft, Event
-from noetl.facts.json import Json
 from noetl.store import codec
 
 #: From execution id and draft to (entity_id, parent_id).
@@ -125,26 +124,8 @@ def event(execution_id: str, columns: Sequence[Any]) -> Event:
     return Event(execution_id, version, recorded_at, Draft(codec.fact(kind, schema, text), *place))
 
 
-def envelope(told: Event) -> dict[str, Json]:
-    """An event as the API and the command line show it: `event_id`, and the columns of its row as JSON.
-
-    `recorded_at` is ISO 8601 in UTC, `payload` the fact's fields.
-    """
-    columns = row(told.execution_id, 0, told.version, told.draft, told.recorded_at)
-    return {
-        "event_id": told.event_id,
-        **columns,
-        "execution_id": told.execution_id,
-        "recorded_at": told.recorded_at.isoformat(),
-        "payload": codec.loads(columns["payload"]),
-    }
-
-
-def from_envelope(told: Mapping[str, Json]) -> Event:
-    """The event that `envelope` showed. Raises NoetlError where it is of a version that is not known."""
-    columns = {
-        **told,
-        "recorded_at": datetime.fromisoformat(told["recorded_at"]),
-        "payload": codec.dumps(told["payload"]),
-    }
-    return event(told["execution_id"], [columns[name] for name in COLUMNS])
+def from_json(body: Mapping[str, Any]) -> Event:
+    """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for."""
+    columns = {**body, "payload": codec.dumps(body["payload"])}
+    columns["recorded_at"] = datetime.fromisoformat(str(body["recorded_at"]))
+    return event(str(body["execution_id"]), [columns.get(name) for name in COLUMNS])

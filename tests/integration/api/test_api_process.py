@@ -148,6 +148,12 @@ def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str
 def test_bad_input_is_answered_by_the_real_server(url: str, send: dict[str, Any], status: int) -> None:
     begun = time.monotonic()
     answer = requests.post(f"{url}/api/executions", timeout=10, **send)
-    assert answer.status_code == status
+    assert answer.status_code == status, answer.text
     assert time.monotonic() - begun < 2
     assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
+
+
+def test_a_document_of_unknown_length_is_not_cut_off_in_silence(url: str, text: str) -> None:
+    parts = iter([text.encode(), *[b"# comment\n" * 10_000] * 20])
+    headers = {"Content-Type": "application/yaml"}
+    assert requests.post(f"{url}/api/catalog", data=parts, headers=headers, timeout=10).status_code == 413
