@@ -1,1 +1,54 @@
-"""Reserved."""
+"""The API and its page for a WSGI server: `gunicorn noetl.wsgi:app`.
+
+Everything is made at the first request, in the process that serves it: connections do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from flask import Flask
+
+from noetl import bootstrap
+from noetl.api.app import create_app
+from noetl.config import Settings
+from noetl.dispatch.celery import CeleryDispatcher, make_app
+from noetl.dispatch.silent import SilentDispatcher
+from noetl.ui.pages import blueprint
+from noetl.usecases.ports import Dispatcher
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+_lock = threading.Lock()
+
+
+def create(settings: Settings | None = None) -> Flask:
+    """A new application, from the environment unless told otherwise. Raises ConfigError."""
+    here = settings or Settings.from_env()
+    rt = bootstrap.runtime(here, _dispatcher(here))
+    served = create_app(rt, here, encrypt=lambda data: bootstrap.vault(here).encrypt(data))
+    served.register_blueprint(blueprint(here.flower_port))
+    return served
+
+
+def _dispatcher(settings: Settings) -> Dispatcher:
+    if not settings.broker_url:
+        # Requests are recorded all the same; a sweeper that shares the database takes them up.
+        return SilentDispatcher()
+    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))
+
+
+@cache
+def _served() -> Flask:
+    return create()
+
+
+def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """The application of this process."""
+    with _lock:
+        served = _served()
+    return served(environ, start_response)

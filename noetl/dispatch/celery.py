@@ -49,6 +49,11 @@ class CeleryDispatcher:
         with _translated():
             self._turn(execution_id).apply_async()
 
+    def ping(self) -> None:
+        """Raises Unavailable where the broker does not answer within a second or two."""
+        with _translated(), self._app.connection_for_write(connect_timeout=1) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+
     def _turn(self, execution_id: str) -> Signature:
         return self._app.signature(
             TURN,

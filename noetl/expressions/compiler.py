@@ -17,6 +17,7 @@ from noetl.expressions.refusals import Broken, Refusal
 from noetl.expressions.run import GLOBALS, Run, Verb
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import kind_of
 from noetl.expressions.vocabulary import FILTERS, TESTS, nearest
 
 _MISSING: Final = object()
@@ -170,7 +171,7 @@ class Expressions:
 
     def _dict(self, node: nodes.Dict) -> Eval:
         pairs = tuple((self.expression(pair.key), self.expression(pair.value)) for pair in node.items)
-        return lambda scope: {_present(key(scope)): _present(value(scope)) for key, value in pairs}
+        return lambda scope: {_as_key(key(scope)): _present(value(scope)) for key, value in pairs}
 
     def _concat(self, node: nodes.Concat) -> Eval:
         parts = self._all(node.nodes)
@@ -287,3 +288,9 @@ def _constant(value: Any) -> Eval:
 
 def _present(value: Any) -> Any:
     return None if type(value) is Undefined else value
+
+
+def _as_key(value: Any) -> Any:
+    if isinstance(value, str | int | float | Undefined | None):
+        return _present(value)
+    raise Broken(f"makes a mapping with {kind_of(value)} as a key; keys must be texts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
 from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.undefined import Undefined
@@ -45,19 +46,19 @@ def evaluate(
     return template
 
 
-def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> str:
+def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> Any:
+    if not isinstance(key, str) or not is_template(key):
+        return key
     rendered = evaluate(key, names, load=load, warn=warn)
-    return rendered if isinstance(rendered, str) else _as_key(rendered)
-
-
-def _as_key(value: Json) -> str:
-    match value:
+    match rendered:
         case None:
             return ""
         case bool():
-            return "true" if value else "false"
+            return "true" if rendered else "false"
+        case str() | int() | float():
+            return str(rendered)
         case _:
-            return str(value)
+            raise TemplateError(f"The template `{shorten(key)}` of a key must yield a text.", key)
 
 
 def _settle(code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> Json:

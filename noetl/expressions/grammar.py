@@ -10,7 +10,7 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
-from noetl.expressions.limits import MAX_SOURCE
+from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import GLOBALS, SANDBOX
 
@@ -36,7 +36,7 @@ def parse(source: str, bare: bool = False) -> Parsed:
     if len(source) > MAX_SOURCE:
         raise OverLimit(f"has more than {MAX_SOURCE} characters")
     try:
-        return _parse_expression(source) if bare else _parse_text(source)
+        tree = _parse_expression(source) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
         raise Broken(f"has a syntax error: {_sentence(error.message)}", error.lineno) from error
     except RecursionError as error:
@@ -44,6 +44,19 @@ def parse(source: str, bare: bool = False) -> Parsed:
     except (ValueError, UnicodeError, OverflowError) as error:
         # A literal that Python refuses, such as a number of 5,000 digits.
         raise Broken(f"has a literal that cannot be read: {error}") from error
+    _check_depth(tree)
+    return tree
+
+
+def _check_depth(tree: Parsed) -> None:
+    """Refuse deep trees before anything walks them by recursion."""
+    level: list[nodes.Node] = [*tree.body] if tree.whole is None else [tree.whole]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_TREE:
+            raise Broken(f"is nested more than {MAX_TREE} deep")
+        level = [child for node in level for child in node.iter_child_nodes()]
 
 
 def _sentence(message: str | None) -> str:

@@ -13,6 +13,8 @@ MAX_TEXT = 10_000_000
 MAX_TEXTS = 30_000_000
 #: Bits of an integer: below the 4,300 digits that Python prints.
 MAX_BITS = 14_000
+#: Levels of a template's syntax tree.
+MAX_TREE = 150
 #: Calls of macros and recursive loops within one another.
 MAX_DEPTH = 24
 #: Lists and mappings within one another in a result.
@@ -41,7 +43,8 @@ class Meter:
     def work(self, units: int) -> None:
         """Pay for `units` steps."""
         self._units -= units
-        if self._units < 0:
+        # Not `< 0`: a NaN from the template must not disarm the meter.
+        if not self._units >= 0:
             raise OverLimit(f"takes more than {MAX_WORK} steps")
 
     def items(self, count: int) -> None:
@@ -59,7 +62,7 @@ class Meter:
             raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
         self.read(chars)
         self._chars -= chars
-        if self._chars < 0:
+        if not self._chars >= 0:
             raise OverLimit(f"makes more than {MAX_TEXTS} characters of text")
 
     def enter(self) -> None:
@@ -77,5 +80,5 @@ def check_bits(bits: int) -> None:
 
 def check_width(width: int) -> None:
     """Refuse absurd widths and precisions."""
-    if abs(width) > MAX_WIDTH:
+    if not abs(width) <= MAX_WIDTH:
         raise OverLimit(f"asks for a width of {width}; {MAX_WIDTH} is the most")

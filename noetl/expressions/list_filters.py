@@ -28,6 +28,8 @@ def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Calla
     """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
     if attribute is None:
         return lambda element: element
+    if not isinstance(attribute, str | int):
+        raise Broken(f"names an attribute by {kind_of(attribute)}; a text or a number is needed")
     parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in str(attribute).split(".")]
 
     def get(element: Any) -> Any:
@@ -63,18 +65,22 @@ def _key(
 
 
 def _attr(run: Run, value: Any, name: str) -> Any:
-    return run.attribute(value, str(name))
+    if not isinstance(name, str):
+        raise Broken(f"names an attribute by {kind_of(name)}; a text is needed")
+    return run.attribute(value, name)
 
 
-def _batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> list[list[Any]]:
+def _batch(run: Run, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
     elements = run.elements(value)
-    if linecount < 1:
-        raise Broken(f"cannot batch by {linecount}")
+    if not isinstance(linecount, int) or linecount < 1:
+        raise Broken("cannot batch: the number of elements must be 1 or more")
     run.items(len(elements) + (linecount if fill_with is not None else 0))
     return list(jinja.do_batch(elements, linecount, fill_with))
 
 
-def _slice(run: Run, value: Any, slices: int, fill_with: Any = None) -> list[list[Any]]:
+def _slice(run: Run, value: Any, slices: Any, fill_with: Any = None) -> list[list[Any]]:
+    if not isinstance(slices, int) or slices < 1:
+        raise Broken("cannot slice: the number of slices must be 1 or more")
     run.work(slices)
     elements = run.elements(value)
     run.items(len(elements))
@@ -137,14 +143,16 @@ def _list(run: Run, value: Any) -> list[Any]:
 
 
 def _filter(run: Run, name: Any) -> Verb:
-    if name not in run.filters:
-        raise Broken(f"names the filter '{name}', which does not exist")
+    if not isinstance(name, str) or name not in run.filters:
+        shown = name[:60] if isinstance(name, str) else kind_of(name)
+        raise Broken(f"names the filter '{shown}', which does not exist")
     return run.filters[name]
 
 
 def _test(run: Run, name: Any) -> Verb:
-    if name not in run.tests:
-        raise Broken(f"names the test '{name}', which does not exist")
+    if not isinstance(name, str) or name not in run.tests:
+        shown = name[:60] if isinstance(name, str) else kind_of(name)
+        raise Broken(f"names the test '{shown}', which does not exist")
     return run.tests[name]
 
 
@@ -275,7 +283,7 @@ def _float(run: Run, value: Any, default: Any = 0.0) -> Any:
 def _round(_: Run, value: Any, precision: int = 0, method: str = "common") -> Any:
     if isinstance(value, Undefined) or not isinstance(value, int | float):
         raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
-    if abs(precision) > MAX_DIGITS:
+    if not abs(precision) <= MAX_DIGITS:
         raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
     return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
 

@@ -10,7 +10,11 @@ from noetl.expressions.limits import Meter, check_bits
 from noetl.expressions.refusals import Broken
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, kind_of, measure
+from noetl.expressions.values import kind_of, measure
+
+_STRUCTURES = (list, tuple, Mapping)
+#: What is compared at no cost.
+_CHEAP = frozenset({int, float, bool, type(None), Undefined})
 
 Binary: TypeAlias = Callable[[Meter, Any, Any], Any]
 
@@ -93,19 +97,37 @@ def posit(value: Any) -> Any:
     return _checked("+", 0, value, lambda _, number: +number)
 
 
-def pay_comparison(meter: Meter, left: Any, right: Any) -> None:
-    """Pay for comparing: long texts by length, structures by walking them."""
-    for side in (left, right):
-        kind = type(side)
-        if kind is str:
-            meter.read(len(side))
-        elif kind not in ATOMS and kind is not float:
-            measure(side, meter)
+def _pay_comparison(meter: Meter, left: Any, right: Any) -> None:
+    """Pay for comparing: long texts by length, structures by walking them; others differ at once."""
+    if isinstance(left, str) and isinstance(right, str):
+        meter.read(min(len(left), len(right)))
+    elif isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES):
+        measure(left, meter)
+        measure(right, meter)
 
 
-def _comparison(sign: str, function: Callable[[Any, Any], Any]) -> Binary:
+def _pay_equality(meter: Meter, left: Any, right: Any) -> None:
+    sized = isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES)
+    if not sized or len(left) == len(right):
+        _pay_comparison(meter, left, right)
+
+
+def _pay_search(meter: Meter, needle: Any, haystack: Any) -> None:
+    if isinstance(needle, _STRUCTURES):
+        measure(needle, meter)
+        measure(haystack, meter)
+    else:
+        meter.items(len(haystack))
+        chars = len(needle) if isinstance(needle, str) else 0
+        meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
+
+
+def _comparison(
+    sign: str, function: Callable[[Any, Any], Any], pay: Callable[[Meter, Any, Any], None] = _pay_comparison
+) -> Binary:
     def compare(meter: Meter, left: Any, right: Any) -> bool:
-        pay_comparison(meter, left, right)
+        if type(left) not in _CHEAP or type(right) not in _CHEAP:
+            pay(meter, left, right)
         try:
             return bool(function(left, right))
         except TypeError as error:
@@ -128,7 +150,7 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
         raise Broken(f"cannot be computed: 'in' does not work on {kind_of(haystack)}")
     if isinstance(haystack, range):
         return isinstance(needle, int) and needle in haystack
-    pay_comparison(meter, needle, haystack)
+    _pay_search(meter, needle, haystack)
     return needle in haystack
 
 
@@ -138,8 +160,8 @@ def _lacks(meter: Meter, needle: Any, haystack: Any) -> bool:
 
 #: By the names that Jinja's parser gives them.
 COMPARISONS: Mapping[str, Binary] = {
-    "eq": _comparison("==", operator.eq),
-    "ne": _comparison("!=", operator.ne),
+    "eq": _comparison("==", operator.eq, _pay_equality),
+    "ne": _comparison("!=", operator.ne, _pay_equality),
     "lt": _comparison("<", operator.lt),
     "lteq": _comparison("<=", operator.le),
     "gt": _comparison(">", operator.gt),

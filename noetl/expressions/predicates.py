@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl.expressions.operators import COMPARISONS, modulo
@@ -15,9 +15,16 @@ def _remainder(run: Run, value: Any, divisor: Any) -> Any:
     return None if isinstance(value, str) else modulo(run, value, divisor)
 
 
-def _same(_: Run, value: Any, other: Any) -> bool:
+def _same(run: Run, value: Any, other: Any) -> bool:
     """Identity as far as data has one: equal and of one type. Python's own would be left to chance."""
-    return type(value) is type(other) and bool(value == other)
+    return type(value) is type(other) and bool(COMPARISONS["eq"](run, value, other))
+
+
+def _is_case(run: Run, value: Any, function: Callable[[str], bool]) -> bool:
+    if not isinstance(value, str):
+        return False
+    run.read(len(value))
+    return function(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -48,11 +55,11 @@ _OWN: Mapping[str, Verb] = {
     "escaped": lambda _, value: False,  # noqa: ARG005  # nothing is ever escaped
     "even": lambda run, value: _remainder(run, value, 2) == 0,
     "false": _flag(False),
-    "filter": lambda run, value: value in run.filters,
+    "filter": lambda run, value: isinstance(value, str) and value in run.filters,
     "float": lambda _, value: isinstance(value, float),
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
     "iterable": lambda _, value: _is_list(value) or isinstance(value, Undefined),
-    "lower": lambda _, value: str(value).islower(),
+    "lower": lambda run, value: _is_case(run, value, str.islower),
     "mapping": lambda _, value: isinstance(value, Mapping),
     "none": _none,
     "number": lambda _, value: _is_number(value),
@@ -60,10 +67,10 @@ _OWN: Mapping[str, Verb] = {
     "sameas": _same,
     "sequence": lambda _, value: _is_list(value),
     "string": lambda _, value: isinstance(value, str),
-    "test": lambda run, value: value in run.tests,
+    "test": lambda run, value: isinstance(value, str) and value in run.tests,
     "true": _flag(True),
     "undefined": lambda _, value: isinstance(value, Undefined),
-    "upper": lambda _, value: str(value).isupper(),
+    "upper": lambda run, value: _is_case(run, value, str.isupper),
 }
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {

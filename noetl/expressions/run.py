@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, TypeAlias
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -163,7 +163,11 @@ def find(names: Mapping[str, Any], name: str) -> Any:
 
 def reach(value: Any, key: Any) -> Any:
     """One step of a chain, `value.key` or `value[key]`, references left alone."""
-    if isinstance(value, Mapping):
+    found: Any
+    if not isinstance(key, str | int | float | None):
+        # Not even looked up: hashing or printing what a template built may take for ever.
+        found = Undefined(f"[{kind_of(key)}]")
+    elif isinstance(value, Mapping):
         found = _from_mapping(value, key)
     elif isinstance(value, str | list | tuple | range) and isinstance(key, int):
         found = value[key] if -len(value) <= key < len(value) else _absent(value, key)
@@ -179,8 +183,6 @@ def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
         return value[key]
     except KeyError:
         return _from_object(value, key) if isinstance(key, str) else _absent(value, key)
-    except TypeError:
-        return _absent(value, key)
 
 
 def _from_object(value: Any, name: str) -> Any:
@@ -195,12 +197,12 @@ def _from_object(value: Any, name: str) -> Any:
         return value.member(name)
     if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
         return getattr(value, name)
-    if isinstance(value, date):
+    if isinstance(value, date | timedelta):
         return _from_instant(value, name)
     return _absent(value, name)
 
 
-def _from_instant(value: date, name: str) -> Any:
+def _from_instant(value: date | timedelta, name: str) -> Any:
     found = getattr(value, name, None)
     if found is None or not SANDBOX.is_safe_attribute(value, name, found):
         return _absent(value, name)
@@ -208,9 +210,8 @@ def _from_instant(value: date, name: str) -> Any:
 
 
 def _absent(value: Any, key: Any) -> Undefined:
-    if isinstance(value, Undefined):
-        return Undefined(f"{value.path}[{key!r}]")
-    return Undefined(f"{key}" if isinstance(key, str) else f"[{key!r}]")
+    shown = key[:60] if isinstance(key, str) else f"[{key}]"
+    return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
 
 
 def _methods(value: Any) -> Mapping[str, Verb]:

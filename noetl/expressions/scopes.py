@@ -7,7 +7,15 @@ from functools import lru_cache
 
 from jinja2 import nodes
 
-from noetl.expressions.grammar import Chain, chain_of, constant_key, is_global, is_template, parsed
+from noetl.expressions.grammar import (
+    Chain,
+    bound_names,
+    chain_of,
+    constant_key,
+    is_global,
+    is_template,
+    parsed,
+)
 from noetl.expressions.refusals import Refusal
 from noetl.facts.json import Json
 
@@ -41,7 +49,7 @@ def _parts(template: Json) -> Iterable[Json]:
 def _used(source: str, bare: bool) -> frozenset[tuple[str, ...]]:
     try:
         tree = parsed(source, bare)
-        finder = _Finder()
+        finder = _Finder(bound_names(tree.body))
         if tree.whole is not None:
             finder.expression(tree.whole, frozenset())
         else:
@@ -54,7 +62,9 @@ def _used(source: str, bare: bool) -> frozenset[tuple[str, ...]]:
 class _Finder:
     """Walks statements in order with the names bound so far; collects chains whose head is not bound."""
 
-    def __init__(self) -> None:
+    def __init__(self, anywhere: Bound) -> None:
+        #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.
+        self._anywhere = anywhere
         self.found: set[tuple[str, ...]] = set()
 
     def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
@@ -93,8 +103,8 @@ class _Finder:
             case nodes.CallBlock():
                 self.expression(node.call, bound)
                 self._macro(node, bound)
-            case nodes.ScopedEvalContextModifier():
-                return self.block(node.body, bound)
+            case nodes.Scope() | nodes.ScopedEvalContextModifier():
+                self.block(node.body, bound)
             case _:
                 self.expression(node, bound)
         return bound
@@ -138,7 +148,7 @@ class _Finder:
         if chain is not None:
             self._add(chain, bound)
             return
-        for child in _children(node):
+        for child in _children(node, self._anywhere):
             self.expression(child, bound)
 
     def _add(self, chain: Chain, bound: Bound) -> None:
@@ -146,10 +156,10 @@ class _Finder:
             self.found.add(chain.words)
 
 
-def _children(node: nodes.Node) -> Iterator[nodes.Node]:
+def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:
     """The parts of an expression in which names stand."""
     match node:
-        case nodes.Call() if is_global(node, frozenset()):
+        case nodes.Call() if is_global(node, anywhere):
             yield from (child for child in node.iter_child_nodes() if child is not node.node)
         case nodes.Call(node=nodes.Getattr() as method):
             yield from (child for child in node.iter_child_nodes() if child is not method)

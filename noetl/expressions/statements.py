@@ -85,7 +85,11 @@ class Statements(Expressions):
                 return self._macro(node)
             case nodes.CallBlock():
                 return self._call_block(node)
+            case nodes.Scope():
+                body = self.block(node.body)
+                return lambda scope, out: body(scope.inner(), out)
             case nodes.ScopedEvalContextModifier():
+                # `autoescape` has nothing to switch: nothing is ever escaped.
                 return self.block(node.body)
             case _:
                 return self._refuse(node)

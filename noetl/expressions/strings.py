@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from noetl.expressions.limits import MAX_WORK, Meter, check_width
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import kind_of, text
+from noetl.expressions.values import text
 
 Method: TypeAlias = Callable[..., Any]
 #: Reads one attribute or item of a value, sandboxed.
@@ -187,25 +187,39 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _same_size(name: str) -> Method:
+def _converting(name: str) -> Method:
     method = getattr(str, name)
 
-    def call(meter: Meter, value: str, *args: Any, **kwargs: Any) -> Any:
+    def call(meter: Meter, value: str, *args: Any) -> Any:
         meter.text(len(value))
-        return method(value, *args, **kwargs)
+        return method(value, *args)
 
     return call
 
 
-_SAME_SIZE = (  # noqa: SIM905  # a list of words reads better
-    "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit islower isnumeric"
-    " isspace istitle isupper lower lstrip partition removeprefix removesuffix rfind rindex rpartition rstrip"
-    " startswith strip swapcase title upper"
-).split()
+def _reading(name: str) -> Method:
+    method = getattr(str, name)
 
-#: What may be called on a text, but for `format`, which reads other values (see `access`).
+    def call(meter: Meter, value: str, *args: Any) -> Any:
+        meter.read(len(value))
+        return method(value, *args)
+
+    return call
+
+
+_CONVERTING = (
+    "capitalize casefold lower lstrip partition removeprefix removesuffix rpartition rstrip strip swapcase"
+    " title upper"
+)
+_READING = (
+    "count endswith find index isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle"
+    " isupper rfind rindex startswith"
+)
+
+#: What may be called on a text, but for `format`, which reads other values (see `run`).
 TEXT_METHODS: Mapping[str, Method] = {
-    **{name: _same_size(name) for name in _SAME_SIZE},
+    **{name: _converting(name) for name in _CONVERTING.split()},
+    **{name: _reading(name) for name in _READING.split()},
     **{name: _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
     "split": _split("split"),
     "rsplit": _split("rsplit"),
@@ -214,10 +228,3 @@ TEXT_METHODS: Mapping[str, Method] = {
     "join": join,
     "replace": replace,
 }
-
-
-def need_text(value: Any) -> str:
-    """`value` where only a text will do."""
-    if not isinstance(value, str):
-        raise Broken(f"needs a text where it has {kind_of(value)}")
-    return value

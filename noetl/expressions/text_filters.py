@@ -168,7 +168,7 @@ def _to_json(run: Run, value: Any, indent: int | None = None) -> str:
 
 def _from_json(run: Run, value: Any) -> Json:
     source = _text(run, value)
-    run.work(len(source) // 64)
+    run.work(len(source) // 4)
     try:
         return json.loads(source, parse_constant=_no_constant)
     except ValueError as error:

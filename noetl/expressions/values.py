@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from math import isfinite
 from typing import Any
@@ -17,9 +17,14 @@ from noetl.facts.json import Json
 ATOMS = frozenset({str, int, bool, type(None)})
 
 
+_TEXTS = frozenset({str})
+
+
 def kind_of(value: Any) -> str:
     """How `value` is called in messages."""
     match value:
+        case Undefined():
+            return "something undefined"
         case None:
             return "null"
         case bool():
@@ -67,6 +72,8 @@ def _finite(value: float) -> float:
 def _plain_mapping(value: Mapping[Any, Any], meter: Meter | None, depth: int) -> dict[str, Json]:
     if meter is not None:
         meter.items(len(value))
+    if type(value) is dict and _TEXTS.issuperset(map(type, value)) and _is_flat(value.values()):
+        return value
     same = type(value) is dict
     result = {}
     for key, item in value.items():
@@ -75,6 +82,11 @@ def _plain_mapping(value: Mapping[Any, Any], meter: Meter | None, depth: int) ->
         same = same and new_key is key and new_item is item
         result[new_key] = new_item
     return value if same else result  # type: ignore[return-value]  # `same`: it is a dict
+
+
+def _is_flat(values: Iterable[Any]) -> bool:
+    # One pass in C: most mappings are rows.
+    return ATOMS.issuperset(map(type, values))
 
 
 def _plain_key(key: Any) -> str:
@@ -86,6 +98,8 @@ def _plain_key(key: Any) -> str:
 def _plain_list(value: Sequence[Any], meter: Meter | None, depth: int) -> list[Json]:
     if meter is not None:
         meter.items(len(value))
+    if type(value) is list and _is_flat(value):
+        return value
     result = [item if type(item) in ATOMS else plain(item, meter, depth) for item in value]
     if type(value) is list and all(map(_is, result, value)):
         return value

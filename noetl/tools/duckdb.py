@@ -42,7 +42,7 @@ class DuckDbConfig(SqlConfig):
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
-        description="Files and directories that SQL may read and write; others are refused.",
+        description="Files and directories that SQL may read and write (`~/...` in SQL is the playbook's directory).",
     )
     allow_external: bool = Field(
         default=False,
@@ -103,7 +103,7 @@ def resolved(name: str, base_dir: Path | None, place: str) -> Path:
     """`name` as an absolute path without links. Raises ToolError(client_error) where it leaves its root."""
     root = (base_dir or Path.cwd()).resolve()
     try:
-        path = (root / name).resolve()
+        path = (root / name.removeprefix("~/")).resolve()
     except (ValueError, OSError, RuntimeError) as error:
         raise ToolError("client_error", f"{place} names no usable file: {error}.", type="BadPath") from error
     if not Path(name).is_absolute() and not path.is_relative_to(root):
@@ -228,11 +228,13 @@ def _unopened(path: Path | None, error: Exception) -> ToolError:
 
 
 def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None) -> None:
-    """Lets SQL touch what `files` names and nothing else, for good."""
-    if base_dir is not None:
-        connection.execute(f"SET file_search_path = {_quoted(str(base_dir))}")
+    """Lets SQL touch what `files` names and nothing else, for good.
+
+    `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.
+    """
     if config.allow_external:
         return
+    connection.execute(f"SET home_directory = {_quoted(str((base_dir or Path.cwd()).resolve()))}")
     names = [config.files] if isinstance(config.files, str) else config.files
     paths = [resolved(name, base_dir, "`files`") for name in names]
     folders = [path for path, name in zip(paths, names, strict=True) if path.is_dir() or name.endswith("/")]
@@ -271,8 +273,10 @@ class _Work:
         return answers
 
     def _run(self, bound: Bound, index: int) -> Answer:
-        kind, yields = self._kind(bound)
-        cursor = self._connection.execute(bound.dollar(), dict(bound.values) or None)
+        # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
+        text = bound.dollar()[bound.statement.lead :]
+        kind, yields = self._kind(text)
+        cursor = self._connection.execute(text, dict(bound.values) or None)
         described = cursor.description or []
         rows = cursor.fetchmany(MAX_ROWS + 1) if described else []
         if len(rows) > MAX_ROWS:
@@ -290,11 +294,11 @@ class _Work:
                 _parse(dicts, name)
         return Answer(names, dicts, len(dicts), kind)
 
-    def _kind(self, bound: Bound) -> tuple[str, bool]:
+    def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
         import duckdb  # see `_connect`
 
-        parsed = self._connection.extract_statements(bound.dollar())
+        parsed = self._connection.extract_statements(text)
         if not parsed:
             return "", False
         results = list(parsed[-1].expected_result_type)
@@ -304,12 +308,13 @@ class _Work:
         bound = self._bound[index]
         line = bound.statement.line
         if told := _LINE.search(str(error)):
-            line += int(told[1]) - 1 - bound.statement.lead_lines
+            line += int(told[1]) - 1
         name = type(error).__name__
         kind = "limit" if name == "OutOfMemoryException" else "sql"
         hint = ""
         if name == "PermissionException":
-            hint = " (only what `files` names can be reached; `allow_external: true` lifts that)"
+            hint = " (only what `files` names can be reached, by absolute path or as `~/...` from the playbook's "
+            hint += "directory; `allow_external: true` lifts that)"
         return ToolError(
             kind,
             f"{self._place(index)} failed at line {line}: {_first_line(error)}{hint}",

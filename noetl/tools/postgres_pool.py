@@ -128,6 +128,9 @@ def _is_reset(connection: extensions.connection) -> bool:
         connection.rollback()
         connection.autocommit = True
         with connection.cursor() as cursor:
+            # The driver does not see a BEGIN that a command sent by itself.
+            if connection.info.transaction_status != extensions.TRANSACTION_STATUS_IDLE:
+                cursor.execute("ROLLBACK")
             cursor.execute("DISCARD ALL")
     except psycopg2.Error:
         return False

@@ -45,16 +45,16 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement without its semicolon. `offset` is where `text` begins in the command (characters
-    from 0), `line` the line of its first word (from 1), `lead_lines` the lines of comments before that."""
+    from 0), `line` the line of its first word (from 1), `lead` the length of the comments before that."""
 
     text: str
     offset: int
     line: int
-    lead_lines: int = 0
+    lead: int = 0
 
     def line_at(self, offset: int) -> int:
         """The line in the command of a character of `text`."""
-        return self.line - self.lead_lines + self.text.count("\n", 0, offset)
+        return self.line + self.text.count("\n", self.lead, offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,7 @@ def _statement(sql: str, start: int, end: int, first: int) -> list[Statement]:
         return []
     text = sql[start:end]
     offset = start + len(text) - len(text.lstrip())
-    lead_lines = sql.count("\n", offset, first)
-    return [Statement(text.strip(), offset, sql.count("\n", 0, first) + 1, lead_lines)]
+    return [Statement(text.strip(), offset, sql.count("\n", 0, first) + 1, first - offset)]
 
 
 def bind(statements: Sequence[Statement], params: Params | None) -> list[Bound]:
@@ -216,7 +215,9 @@ class _Binder:
             line = statement.line_at(token.start)
             raise ToolError("sql", self._missing(source), line=line, type="MissingParameter")
         self._used.add(source)
-        return Placeholder(self._keys[source], source, _JSON_CAST.match(sql, token.end) is not None)
+        is_json = _JSON_CAST.match(sql, token.end) is not None
+        # A value may stand in one place as it is and in another as JSON: these are two for a driver.
+        return Placeholder(self._keys[source] + ("j" if is_json else ""), source, is_json)
 
     def _missing(self, source: str) -> str:
         near = difflib.get_close_matches(source, self._values, 1)

@@ -14,7 +14,10 @@ from noetl.tools.runner.sandbox import NoSandbox
 
 def open_runner(services: Services) -> Runner:
     """The process's runner; the tool that opened it closes it."""
-    return shared_runner(RunnerSettings(services.scratch, sandbox=services.python_isolation == "sandbox"))
+    if services.python_isolation == "process":
+        return shared_runner(RunnerSettings(services.scratch))
+    readable = () if services.base_dir is None else (services.base_dir,)
+    return shared_runner(RunnerSettings(services.scratch, sandbox=True, readable=readable))
 
 
 def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limits:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
+from noetl.engine.decide import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.events import ALIASES, Event
+from noetl.facts.events import ALIASES, Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import is_reference
 from noetl.net.model import Net
 from noetl.usecases.advance import stored_state
+from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+_TYPES = frozenset(fact.type for fact in get_args(Fact))
 
 
 def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
@@ -32,7 +37,7 @@ def executions(
     limit: int = 50,
 ) -> list[ExecutionRow]:
     """Newest first; `before` is the id to page on from."""
-    if before is not None and not _is_id(before):
+    if before is not None and not is_id(before):
         raise BadRequest(f"{before!r} is not an execution id.")
     with rt.store.read() as tx:
         return tx.executions(status=status, path=path, before=before, limit=limit)
@@ -41,11 +46,21 @@ def executions(
 def events(
     rt: Runtime, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
 ) -> list[Event]:
-    """Events behind version `after`. Other generations' names for event types are understood."""
-    wanted = tuple(ALIASES.get(name, name) for name in types)
+    """Events behind version `after`. Other generations' names for event types are understood.
+
+    Raises NotFound, and BadRequest for a type that no event has.
+    """
+    wanted = tuple(_event_type(name) for name in types)
     with rt.store.read() as tx:
         _row(tx, execution_id)
         return tx.events(execution_id, after=after, limit=limit, types=wanted)
+
+
+def _event_type(name: str) -> str:
+    known = ALIASES.get(name, name)
+    if known not in _TYPES:
+        raise BadRequest(f"{name[:80]!r} is not a type of event.{did_you_mean(name[:80], _TYPES)}")
+    return known
 
 
 def state_at(rt: Runtime, execution_id: str, version: int | None = None) -> State:
@@ -104,7 +119,13 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     """The whole story in short. With `resolve`, references are replaced by what they stand for."""
     row = execution(rt, execution_id)
     state = state_at(rt, execution_id, row.head_version)
-    steps = {
+    steps = _steps(rt, state, resolve)
+    ctx = {key: _seen(rt, value, resolve) for key, value in state.ctx.items()}
+    return Report(row, _seen(rt, result_of(state), resolve), ctx, steps, row.error, row.head_version)
+
+
+def _steps(rt: Runtime, state: State, resolve: bool) -> dict[str, Json]:
+    return {
         name: {
             "status": record.status,
             "runs": record.runs,
@@ -113,8 +134,49 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         }
         for name, record in state.steps.items()
     }
-    ctx = {key: _seen(rt, value, resolve) for key, value in state.ctx.items()}
-    return Report(row, _seen(rt, result_of(state), resolve), ctx, steps, row.error, row.head_version)
+
+
+def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> dict[str, Json]:
+    """`{execution_id, version, status, ctx, steps, marking: {tokens, running}}` as of `version`, or now.
+
+    Raises as `state_at` does.
+    """
+    state = state_at(rt, execution_id, version)
+    status = execution(rt, execution_id).status if version is None else status_of(state)
+    tokens = [
+        {"id": name, "place": waiting.token.arc, "step": waiting.token.step}
+        for name, waiting in state.tokens.items()
+        if not waiting.token.absorbed
+    ]
+    running = [
+        {"run_id": run.id, "step": run.step, "status": run.status}
+        for run in state.runs.values()
+        if not run.ended
+    ]
+    return {
+        "execution_id": execution_id,
+        "version": state.version,
+        "status": status,
+        "ctx": dict(state.ctx),
+        "steps": _steps(rt, state, resolve=False),
+        "marking": {"tokens": tokens, "running": running},
+    }
+
+
+def variable(rt: Runtime, execution_id: str, name: str) -> Json:
+    """What the dotted `name` holds in ctx, resolved. Raises NotFound with the nearest name."""
+    value: Json = state_at(rt, execution_id).ctx
+    for number, part in enumerate(name.split(".")):
+        value = _seen(rt, value, resolve=True)
+        if not isinstance(value, Mapping) or part not in value:
+            known = value if isinstance(value, Mapping) else ()
+            where = ".".join(name.split(".")[:number])
+            raise NotFound(
+                f"ctx{'.' + where if where else ''} of execution {execution_id} has no {part!r}."
+                f"{did_you_mean(part, known)}"
+            )
+        value = value[part]
+    return _seen(rt, value, resolve=True)
 
 
 def result(rt: Runtime, execution_id: str) -> Json:
@@ -136,11 +198,12 @@ def _seen(rt: Runtime, value: Json, resolve: bool) -> Json:
 
 
 def _row(tx: Transaction, execution_id: str) -> ExecutionRow:
-    row = tx.execution(execution_id) if _is_id(execution_id) else None
+    row = tx.execution(execution_id) if is_id(execution_id) else None
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     return row
 
 
-def _is_id(execution_id: str) -> bool:
-    return execution_id.isascii() and execution_id.isdigit() and len(execution_id) <= 19
+def is_id(text: str) -> bool:
+    """Whether `text` can be an execution's id: a decimal number that fits a BIGINT."""
+    return text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 1 << 63

@@ -327,11 +327,11 @@ class _Lane:
             return (), LaneEnd.DONE
         if at.execution.halt:
             # The lane keeps its place: it is delivered again when the execution goes on.
-            tx.release(command.command_id, command.attempt)
+            tx.release(command.command_id, command.attempt, self.worker.rt.clock())
             self.woken = True
             return (), LaneEnd.REFUSED
         if release:
-            tx.release(command.command_id, command.attempt)
+            tx.release(command.command_id, command.attempt, self.worker.rt.clock())
             return (), LaneEnd.AGAIN
         taken = tx.take(command.execution_id, command.run_id, command.generation, take)
         self.recorded = _recorded(tx, command, taken)

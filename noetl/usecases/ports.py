@@ -226,8 +226,8 @@ class Transaction(Protocol):
         its execution has ended or halts. Durable or not: a lost claim only means a second delivery.
         """
 
-    def release(self, command_id: str, attempt: int) -> None:
-        """Gives the lease back (open, unsent) and un-counts the delivery: the holder works on elsewhere."""
+    def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
+        """Gives the lease back and un-counts the delivery: the holder itself sends the command on."""
 
     def reopen(self, command_id: str, attempt: int) -> None:
         """Ends a lease that ran out: open and unsent again; the delivery stays counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,7 @@ def test_a_detached_daemon_does_not_outlive_its_call(runner: Runner) -> None:
         "        os.write(w, str(os.getpid()).encode())\n"
         "        time.sleep(300)\n"
         "    os._exit(0)\n"
+        "os.wait()\n"
         "result = int(os.read(r, 20))"
     )
     reply = python(runner, code)
@@ -333,6 +335,33 @@ def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
     pids = [int(word) for word in pids_file.read_text().split()]
     assert until(lambda: all(gone(pid) for pid in pids))
     assert until(lambda: [path.name for path in tmp_path.iterdir()] == ["pids"])
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_sandbox_hides_files_network_and_processes(tmp_path: Path) -> None:
+    playbooks = tmp_path / "playbooks"
+    playbooks.mkdir()
+    (playbooks / "data.txt").write_text("shown")
+    runner = Runner(RunnerSettings(tmp_path / "scratch", sandbox=True, readable=(playbooks,)))
+    try:
+        code = (
+            "import os, socket\n"
+            "def tried(what):\n"
+            "    try: return what()\n"
+            "    except OSError as error: return type(error).__name__\n"
+            "result = [tried(lambda: open('/etc/shadow').read()),\n"
+            "          tried(lambda: socket.create_connection(('10.0.0.1', 6379), 1)),\n"
+            f"          tried(lambda: os.kill({os.getpid()}, 0)),\n"
+            f"          tried(lambda: open('{playbooks}/new', 'w')),\n"
+            f"          tried(lambda: open('{playbooks}/data.txt').read()),\n"
+            "          tried(lambda: open('mine', 'w').write('x'))]"
+        )
+        reply = python(runner, code)
+        assert reply.value == ["FileNotFoundError", "OSError", "ProcessLookupError", "OSError", "shown", 1]
+        assert python(runner, "while True: pass", deadline_s=0.3).status == "timeout"
+    finally:
+        runner.close()
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_close_leaves_no_process_and_no_file(tmp_path: Path) -> None:

@@ -32,10 +32,14 @@ _AFTER_CALL_KILL = 2
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """`warm` children are forked ahead; at most `idle` used ones are kept for their owners."""
+    """`warm` children are forked ahead; at most `idle` used ones are kept for their owners.
+
+    `readable` are the directories that a sandbox shows beside those of the system.
+    """
 
     scratch: Path
     sandbox: bool = False
+    readable: tuple[Path, ...] = ()
     warm: int = 2
     idle: int = 8
 
@@ -156,8 +160,9 @@ class Runner:
                 dead.stop()
                 self._control = None
             if self._control is None:
+                chosen = self.settings
                 self._control = Control(
-                    self.settings.scratch, self.settings.warm, sandbox=self.settings.sandbox
+                    chosen.scratch, chosen.warm, sandbox=chosen.sandbox, readable=chosen.readable
                 )
             return self._control
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,9 @@ def environment() -> dict[str, str]:
 class Control:
     """One runner process. Thread-safe; a fork of the worker must not use it but `forget` it."""
 
-    def __init__(self, scratch: Path, warm: int, *, sandbox: bool = False) -> None:
+    def __init__(
+        self, scratch: Path, warm: int, *, sandbox: bool = False, readable: Iterable[Path] = ()
+    ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         root = tempfile.mkdtemp(prefix="noetl-run-", dir=scratch)
         self.pid = os.getpid()
@@ -84,7 +86,10 @@ class Control:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = _started(theirs.fileno(), root, warm, sandbox=sandbox)
+                command = _command(theirs.fileno(), root, warm)
+                if sandbox:
+                    command = wrapped(command, root, readable)
+                self._process = _started(command, theirs.fileno())
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -137,10 +142,13 @@ class Control:
         self._process.returncode = 0
 
 
-def _started(control: int, root: str, warm: int, *, sandbox: bool) -> subprocess.Popen[bytes]:
-    inside = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(warm)]
+def _command(control: int, root: str, warm: int) -> list[str]:
+    return [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(warm)]
+
+
+def _started(command: list[str], control: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        wrapped(inside, root) if sandbox else inside,
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env=environment(),

@@ -1,0 +1,230 @@
+"""What the API answers, as pydantic models: the OpenAPI document is made of them, and tests hold every
+answer against them. Handlers build plain JSON, because results may be nested deeper than pydantic goes.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from noetl.api.problems import MEDIA_TYPE
+from noetl.usecases.ports import ExecutionStatus
+
+JsonObject = dict[str, Any]
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str = Field(description="`urn:noetl:problem:<word>`: what went wrong, for programs")
+    title: str
+    status: int
+    detail: str = Field(description="one sentence with the place, the cause and the next move")
+    instance: str
+    problems: list[JsonObject] = Field([], description="all faults, where there may be several")
+    nearest: str | None = None
+
+
+class Links(Answer):
+    self: str
+    events: str
+    state: str
+    result: str
+    graph: str
+
+
+class Accepted(Answer):
+    execution_id: str
+    status: ExecutionStatus
+    links: Links
+
+
+class Stands(Answer):
+    """Where an execution is after a request to change it."""
+
+    execution_id: str
+    status: ExecutionStatus
+    version: int
+
+
+class ExecutionSummary(Answer):
+    execution_id: str
+    path: str
+    version: int = Field(description="of the playbook")
+    status: ExecutionStatus
+    events: int
+    created_at: str
+    updated_at: str
+    ended_at: str | None
+    error: JsonObject | None
+
+
+class ExecutionList(Answer):
+    executions: list[ExecutionSummary]
+    next: str | None = Field(description="`before` of the next page; null on the last one")
+
+
+class ExecutionReport(Answer):
+    execution_id: str
+    path: str
+    version: int = Field(description="of the playbook")
+    status: ExecutionStatus
+    result: Any
+    ctx: JsonObject
+    steps: JsonObject = Field(description="name → {status, runs, result, error?}")
+    error: JsonObject | None
+    events: int
+    duration_ms: float
+    created_at: str
+    updated_at: str
+    ended_at: str | None
+    links: Links
+
+
+class ExecutionResult(Answer):
+    execution_id: str
+    status: ExecutionStatus
+    result: Any = Field(description="null while the execution runs")
+    error: JsonObject | None
+
+
+class Event(Answer):
+    """One event of the log."""
+
+    event_id: str
+    execution_id: str
+    version: int
+    type: str
+    step: str | None
+    step_run_id: str | None
+    iteration: int | None
+    attempt: int | None
+    source: Literal["server", "worker", "client"]
+    status: Literal["started", "completed", "failed", "skipped", "cancelled"]
+    payload: JsonObject
+    recorded_at: str
+    duration_ms: float | None
+    dedup_key: str | None
+    schema_: int = Field(alias="schema")
+
+
+class EventPage(Answer):
+    events: list[Event]
+    next: int | None = Field(description="`after` of the next page; null where there is none yet")
+
+
+class Marking(Answer):
+    tokens: list[JsonObject] = Field(description="tokens that wait: {id, place, step}")
+    running: list[JsonObject] = Field(description="step runs in flight: {run_id, step, status}")
+
+
+class StateView(Answer):
+    execution_id: str
+    version: int
+    status: ExecutionStatus
+    ctx: JsonObject
+    steps: JsonObject
+    marking: Marking
+
+
+class Variables(Answer):
+    execution_id: str
+    version: int
+    vars: JsonObject
+
+
+class Variable(Answer):
+    execution_id: str
+    name: str
+    value: Any
+
+
+class PlaybookSummary(Answer):
+    path: str
+    version: int
+    name: str
+    description: str
+    created_at: str
+
+
+class PlaybookList(Answer):
+    playbooks: list[PlaybookSummary]
+
+
+class PlaybookView(PlaybookSummary):
+    content: str
+    content_sha256: str
+    versions: list[int]
+
+
+class CredentialSummary(Answer):
+    name: str
+    type: str
+    created_at: str
+    updated_at: str
+
+
+class CredentialList(Answer):
+    credentials: list[CredentialSummary]
+
+
+class Part(Answer):
+    status: Literal["ok", "down", "none"]
+    detail: str | None = None
+
+
+class Health(Answer):
+    """`degraded`: requests are recorded, and run once the broker is back."""
+
+    status: Literal["ok", "degraded", "down"]
+    database: Part
+    broker: Part
+
+
+class RuntimeView(Answer):
+    version: str
+    kinds: list[JsonObject] = Field(description="{kind, queue, effects, description}")
+    queues: list[str]
+    workers: list[JsonObject] = Field(description="{name, role, queues, started_at, seen_at}")
+
+
+class Rendered(Answer):
+    result: Any
+    warnings: list[str]
+
+
+def _problem(description: str) -> JsonObject:
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+#: Errors that any route may answer with.
+ERRORS: Final[dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None]] = {
+    "400": _problem("The request cannot be used."),
+    "4XX": _problem("What was named does not exist, or is in another state."),
+    "503": _problem("The database does not answer."),
+}
+
+#: A net as text for Mermaid or Graphviz, or as JSON.
+GRAPH: Final[JsonObject] = {
+    "description": "The net",
+    "content": {
+        "text/vnd.mermaid": {"schema": {"type": "string"}},
+        "text/vnd.graphviz": {"schema": {"type": "string"}},
+        "application/json": {"schema": {"type": "object"}},
+    },
+}
+#: A page of events, or all of them as they come.
+EVENTS: Final[JsonObject] = {
+    "description": "Events in order",
+    "content": {
+        "application/json": {"schema": {"$ref": f"#/components/schemas/{EventPage.__name__}"}},
+        "text/event-stream": {"schema": {"type": "string"}},
+    },
+}

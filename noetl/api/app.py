@@ -1,0 +1,81 @@
+"""The Flask application of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from flask import Flask, Response, jsonify
+from flask.json.provider import DefaultJSONProvider
+from flask_openapi3.models.info import Info
+from flask_openapi3.models.schema import Schema
+from flask_openapi3.openapi import OpenAPI
+
+from noetl import __version__
+from noetl.api import (
+    catalog,
+    credentials,
+    events,
+    executions,
+    guards,
+    problems,
+    system,
+    variables,
+    workflows,
+)
+from noetl.api.answers import Event, EventPage, Problem
+from noetl.api.services import Services, install
+from noetl.api.wire import StrictRequest
+from noetl.config import Settings
+from noetl.facts.json import JsonMap
+from noetl.usecases.runtime import Runtime
+
+#: Bytes of a request's body.
+MAX_BODY: Final = 1024 * 1024
+DOCUMENT: Final = "/api/openapi.json"
+
+_PARTS: Final = (system, catalog, executions, events, variables, credentials, workflows)
+
+
+class _Ordered(DefaultJSONProvider):
+    """Steps and names stay in the order in which they came to be."""
+
+    sort_keys = False
+
+
+def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], bytes]) -> Flask:
+    """The API under `/api`, over one runtime. `encrypt` seals the data of credentials."""
+    app = OpenAPI(
+        "noetl.api",
+        info=Info(title="NoETL", version=__version__, description="Run playbooks, durably."),
+        security_schemes={},
+        validation_error_status=400,
+        validation_error_model=Problem,
+        validation_error_callback=problems.invalid,
+        doc_ui=False,
+        static_folder=None,
+    )
+    app.request_class = StrictRequest
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.json = _Ordered(app)
+    install(app, Services(rt, settings, encrypt))
+    problems.register(app)
+    guards.register(app)
+    for part in _PARTS:
+        app.register_api(part.api)
+    app.add_url_rule(DOCUMENT, "document", lambda: _document(app))
+    return app
+
+
+def _document(app: OpenAPI) -> Response:
+    if not app.spec_json:
+        for model in (EventPage, Event):
+            app.components_schemas[model.__name__] = _component(model)
+    return jsonify(app.api_doc)
+
+
+def _component(model: type[EventPage] | type[Event]) -> Schema:
+    """A schema of its own: the stream's answer is described by hand, and so names what it uses."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return Schema(**schema)

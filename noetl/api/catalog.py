@@ -1,0 +1,66 @@
+"""`/api/catalog`: playbooks and their versions."""
+
+from __future__ import annotations
+
+from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models import RawModel
+from flask_openapi3.models.tag import Tag
+
+from noetl.api import shapes
+from noetl.api.answers import ERRORS, PlaybookList, PlaybookSummary, PlaybookView
+from noetl.api.guards import YAML_TYPES
+from noetl.api.requests import CatalogBody, CatalogPath, VersionQuery
+from noetl.api.services import services
+from noetl.api.wire import decode
+from noetl.facts.json import Json
+from noetl.usecases import catalog
+
+api = APIBlueprint(
+    "catalog",
+    __name__,
+    url_prefix="/api/catalog",
+    abp_tags=[Tag(name="catalog", description="Playbooks and their versions")],
+    abp_responses=ERRORS,
+)
+
+
+class PlaybookText(RawModel):
+    """`{"content": YAML text}`, or the YAML itself."""
+
+    mimetypes = ["application/json", "application/yaml"]  # noqa: RUF012 - the library's attribute
+
+
+@api.post("", responses={201: PlaybookSummary})
+def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """Register a playbook
+
+    Under its `metadata.path`: a new version when the text changed, else the newest one. 422 carries every
+    problem of the text with its line and column.
+    """
+    row = catalog.register(services().rt, _content(raw))
+    return shapes.playbook(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
+
+
+def _content(raw: PlaybookText) -> str:
+    if raw.mimetype in YAML_TYPES:
+        return decode(raw.get_data())
+    return CatalogBody.model_validate(raw.get_json()).content
+
+
+@api.get("", responses={200: PlaybookList})
+def playbooks() -> dict[str, Json]:
+    """List the newest version of every playbook"""
+    return {"playbooks": [shapes.playbook(row) for row in catalog.playbooks(services().rt)]}
+
+
+@api.get("/<path:path>", responses={200: PlaybookView})
+def playbook(path: CatalogPath, query: VersionQuery) -> dict[str, Json]:
+    """Show a playbook"""
+    rt = services().rt
+    row = catalog.playbook(rt, path.path, query.version)
+    return {
+        **shapes.playbook(row),
+        "content": row.content,
+        "content_sha256": row.content_sha256,
+        "versions": [one.version for one in catalog.versions(rt, path.path)],
+    }

@@ -1,0 +1,42 @@
+"""`/api/credentials`: secrets go in and never come out."""
+
+from __future__ import annotations
+
+from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models.tag import Tag
+
+from noetl.api import shapes
+from noetl.api.answers import ERRORS, CredentialList, CredentialSummary
+from noetl.api.requests import CredentialBody, CredentialPath
+from noetl.api.services import services
+from noetl.facts.json import Json
+from noetl.usecases import credentials
+
+api = APIBlueprint(
+    "credentials",
+    __name__,
+    url_prefix="/api/credentials",
+    abp_tags=[Tag(name="credentials", description="Secrets for tools, encrypted")],
+    abp_responses=ERRORS,
+)
+
+
+@api.post("", responses={201: CredentialSummary})
+def save(body: CredentialBody) -> tuple[dict[str, Json], int]:
+    """Create or replace a credential"""
+    here = services()
+    row = credentials.save(here.rt, here.encrypt, body.name, body.type, body.data)
+    return shapes.credential(row), 201
+
+
+@api.get("", responses={200: CredentialList})
+def listed() -> dict[str, Json]:
+    """List credentials, without their data"""
+    return {"credentials": [shapes.credential(row) for row in credentials.credentials(services().rt)]}
+
+
+@api.delete("/<path:name>", responses={204: None})
+def delete(path: CredentialPath) -> tuple[str, int]:
+    """Delete a credential"""
+    credentials.delete(services().rt, path.name)
+    return "", 204

@@ -1,0 +1,184 @@
+"""`/api/executions`: start, list, look at, and steer executions."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flask import Response, jsonify
+from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models.tag import Tag
+
+from noetl.api import shapes
+from noetl.api.answers import (
+    ERRORS,
+    GRAPH,
+    Accepted,
+    ExecutionList,
+    ExecutionReport,
+    ExecutionResult,
+    Stands,
+    StateView,
+)
+from noetl.api.requests import (
+    ExecutionPath,
+    ExecutionsQuery,
+    GraphFormat,
+    GraphQuery,
+    PatchBody,
+    PatchHeader,
+    ReasonBody,
+    ReportQuery,
+    StartBody,
+    StartHeader,
+    StateQuery,
+)
+from noetl.api.services import services
+from noetl.facts.json import Json
+from noetl.net.codec import to_json
+from noetl.net.diagram import dot, mermaid
+from noetl.net.model import Net
+from noetl.usecases import catalog, control, inspect
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+
+api = APIBlueprint(
+    "executions",
+    __name__,
+    url_prefix="/api/executions",
+    abp_tags=[Tag(name="executions", description="Runs of playbooks")],
+    abp_responses=ERRORS,
+)
+
+
+@api.post("", responses={202: Accepted})
+def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """Start an execution
+
+    Answers once the request is in the log: what was acknowledged is not lost. With an `Idempotency-Key` the
+    same request yields the same execution, and another one under that key is refused (409).
+    """
+    rt = services().rt
+    request = _start_request(rt, body, header.idempotency_key)
+    return acknowledge(rt, start(rt, request))
+
+
+def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
+    path, version = body.path, body.version
+    if body.playbook is not None:
+        row = catalog.register(rt, body.playbook)
+        path, version = row.path, row.version
+    return StartRequest(path or "", version, body.payload, body.overrides, key)
+
+
+def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """202 for an execution that was asked for."""
+    answer = shapes.accepted(inspect.execution(rt, execution_id))
+    return answer, 202, {"Location": answer["links"]["self"]}
+
+
+@api.get("", responses={200: ExecutionList})
+def executions(query: ExecutionsQuery) -> dict[str, Json]:
+    """List executions, newest first"""
+    rows = inspect.executions(
+        services().rt, status=query.status, path=query.path, before=query.before, limit=query.limit + 1
+    )
+    page = rows[: query.limit]
+    return {
+        "executions": [shapes.execution(row) for row in page],
+        "next": page[-1].execution_id if len(rows) > query.limit else None,
+    }
+
+
+@api.get("/<execution_id>", responses={200: ExecutionReport})
+def report(path: ExecutionPath, query: ReportQuery) -> dict[str, Json]:
+    """Tell how an execution went so far"""
+    found = inspect.report(services().rt, path.execution_id, resolve=query.resolve)
+    return {
+        **found.as_json(),
+        **shapes.execution_times(found.row),
+        "links": shapes.links(path.execution_id),
+    }
+
+
+@api.get("/<execution_id>/result", responses={200: ExecutionResult})
+def result(path: ExecutionPath) -> dict[str, Json]:
+    """Show an execution's result, whatever its size"""
+    return result_of(services().rt, path.execution_id)
+
+
+def result_of(rt: Runtime, execution_id: str) -> dict[str, Json]:
+    """`{execution_id, status, result, error}`."""
+    value = inspect.result(rt, execution_id)
+    row = inspect.execution(rt, execution_id)
+    return {"execution_id": execution_id, "status": row.status, "result": value, "error": row.error}
+
+
+@api.get("/<execution_id>/state", responses={200: StateView})
+def state(path: ExecutionPath, query: StateQuery) -> Response:
+    """Show the state, now or as of a version
+
+    The `ETag` is the version, for `If-Match`.
+    """
+    view = inspect.state_view(services().rt, path.execution_id, query.version)
+    response = jsonify(view)
+    response.set_etag(str(view["version"]))
+    return response
+
+
+@api.get("/<execution_id>/graph", responses={200: GRAPH})
+def graph(path: ExecutionPath, query: GraphQuery) -> Response:
+    """Draw the net that an execution runs"""
+    return _drawn(inspect.net_of(services().rt, path.execution_id), query.format)
+
+
+def _drawn(net: Net, wanted: GraphFormat) -> Response:
+    match wanted:
+        case "mermaid":
+            return Response(mermaid(net), mimetype="text/vnd.mermaid")
+        case "dot":
+            return Response(dot(net), mimetype="text/vnd.graphviz")
+        case "json":
+            return jsonify(to_json(net))
+        case _:
+            assert_never(wanted)
+
+
+@api.post("/<execution_id>/cancel", responses={202: Stands})
+def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
+    """Cancel an execution
+
+    Nothing new starts; running work is told and waited for shortly.
+    """
+    control.cancel(services().rt, path.execution_id, body.reason)
+    return _stands(path.execution_id), 202
+
+
+@api.post("/<execution_id>/pause", responses={202: Stands})
+def pause(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
+    """Pause an execution
+
+    Nothing new starts until it is resumed; running work ends.
+    """
+    control.pause(services().rt, path.execution_id, body.reason)
+    return _stands(path.execution_id), 202
+
+
+@api.post("/<execution_id>/resume", responses={202: Stands})
+def resume(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
+    """Resume an execution that was paused"""
+    control.resume(services().rt, path.execution_id, body.reason)
+    return _stands(path.execution_id), 202
+
+
+@api.patch("/<execution_id>/ctx", responses={200: Stands})
+def patch(path: ExecutionPath, body: PatchBody, header: PatchHeader) -> dict[str, Json]:
+    """Assign names in ctx
+
+    With `If-Match` only where the execution is still at that version, else 409.
+    """
+    control.patch_ctx(services().rt, path.execution_id, body.root, header.expected_version)
+    return _stands(path.execution_id)
+
+
+def _stands(execution_id: str) -> dict[str, Json]:
+    return shapes.stands(inspect.execution(services().rt, execution_id))

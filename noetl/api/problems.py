@@ -1,0 +1,136 @@
+"""Errors as answers: `application/problem+json` (RFC 9457), for every error there is.
+
+`type` is `urn:noetl:problem:<word>`, stable for programs; `detail` is the sentence for people. Nothing of a
+defect's inside leaves the process: the answer carries an incident number, the log its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from flask import Flask, Response, current_app, request
+from pydantic import ValidationError
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import NotFound as NoRoute
+from werkzeug.wrappers import Response as AnyResponse
+
+from noetl import errors
+from noetl.facts.json import Json
+from noetl.usecases.nearest import nearest
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+#: The first class that fits decides: subclasses stand before their bases.
+_ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
+    (errors.PlaybookInvalid, 422, "playbook-invalid"),
+    (errors.TemplateSecurity, 400, "template-security"),
+    (errors.TemplateLimit, 400, "template-limit"),
+    (errors.TemplateError, 400, "template"),
+    (errors.NotFound, 404, "not-found"),
+    (errors.VersionConflict, 409, "version-conflict"),
+    (errors.Conflict, 409, "conflict"),
+    (errors.LimitExceeded, 413, "too-large"),
+    (errors.BadRequest, 400, "bad-request"),
+    (errors.Unavailable, 503, "unavailable"),
+)
+
+
+def problem(
+    status: int, kind: str, detail: str, extras: Mapping[str, Json] | None = None, headers: Any = None
+) -> Response:
+    """One problem. `extras` are further members of its object."""
+    body: dict[str, Json] = {
+        "type": f"urn:noetl:problem:{kind}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+        **(extras or {}),
+    }
+    return Response(json.dumps(body), status=status, mimetype=MEDIA_TYPE, headers=headers)
+
+
+def register(app: Flask) -> None:
+    """Makes every error of `app` a problem."""
+    app.register_error_handler(errors.NoetlError, _noetl)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _defect)
+
+
+def _noetl(error: errors.NoetlError) -> Response:
+    for cls, status, kind in _ANSWERS:
+        if isinstance(error, cls):
+            headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+            return problem(status, kind, error.message, _extras(error), headers)
+    return _defect(error)
+
+
+def _extras(error: errors.NoetlError) -> dict[str, Json]:
+    match error:
+        case errors.PlaybookInvalid(problems=problems):
+            return {"problems": [one.as_json() for one in problems]}
+        case errors.TemplateError(source=source, line=line):
+            return {"source": source[:1000], "line": line}
+        case errors.VersionConflict(expected=expected, actual=actual):
+            return {"expected": expected, "actual": actual}
+        case _:
+            return {}
+
+
+def _http(error: HTTPException) -> AnyResponse:
+    code = error.code or 500
+    if error.response is not None or code < HTTPStatus.BAD_REQUEST:
+        return error.get_response()
+    match error:
+        case MethodNotAllowed():
+            allowed = ", ".join(sorted(error.valid_methods or ()))
+            detail = f"{request.method} is not possible at {request.path}; allowed: {allowed}."
+            return problem(code, "method-not-allowed", detail, headers={"Allow": allowed})
+        case NoRoute():
+            return _no_route()
+        case _:
+            word = HTTPStatus(code).phrase.lower().replace(" ", "-")
+            return problem(code, word, _sentence(code, error))
+
+
+def _sentence(code: int, error: HTTPException) -> str:
+    if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        limit = current_app.config["MAX_CONTENT_LENGTH"]
+        return f"The body is larger than {limit} bytes; keep large data outside and hand over where it is."
+    return error.description or HTTPStatus(code).phrase
+
+
+def _no_route() -> Response:
+    known = sorted({str(rule) for rule in current_app.url_map.iter_rules() if rule.endpoint != "static"})
+    near = nearest(request.path[:200], known)
+    hint = f" Did you mean {near}?" if near else ""
+    extras = {"nearest": near} if near else None
+    return problem(404, "no-route", f"There is nothing at {request.path[:200]}.{hint}", extras)
+
+
+def _defect(error: Exception) -> Response:
+    incident = secrets.token_hex(4)
+    log.error("Incident %s: %s %s failed", incident, request.method, request.path, exc_info=error)
+    detail = f"This is a defect or a broken set-up; the server's log says more under incident {incident}."
+    return problem(500, "internal", detail, {"incident": incident})
+
+
+def invalid(error: ValidationError) -> Response:
+    """What pydantic found in a body, a query or a header: 400 with every fault."""
+    problems = [
+        {"where": ".".join(map(str, one["loc"])) or "body", "message": _message(one["type"], one["msg"])}
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    detail = "; ".join(f"{one['where']}: {one['message']}" for one in problems[:5])
+    return problem(400, "bad-request", f"{detail}.", {"problems": problems})
+
+
+def _message(kind: str, message: str) -> str:
+    return message.removeprefix("Value error, ") if kind == "value_error" else message

@@ -1,0 +1,220 @@
+"""What callers may send: paths, queries, headers and bodies, checked by pydantic.
+
+Bodies are strict: an unknown key is an error that names the nearest known one. Unknown query parameters
+are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic_core import PydanticCustomError
+
+from noetl.errors import BadRequest, NotFound
+from noetl.usecases.inspect import is_id
+from noetl.usecases.nearest import did_you_mean
+from noetl.usecases.ports import ExecutionStatus
+
+#: Versions are kept in 32 bits.
+MAX_VERSION: Final = 2**31 - 1
+
+JsonObject = dict[str, Any]
+GraphFormat = Literal["mermaid", "dot", "json"]
+PlaybookPath = Annotated[
+    str, Field(min_length=1, max_length=512, description="`metadata.path` of the playbook")
+]
+PlaybookVersion = Annotated[int, Field(ge=1, le=MAX_VERSION, description="version; the newest by default")]
+Reason = Annotated[str, Field(max_length=1000, description="why; kept in the event")]
+
+
+class Parameters(BaseModel):
+    """Base of queries and headers."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Body(BaseModel):
+    """Base of JSON bodies."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, Mapping) else []
+        if unknown:
+            name = str(unknown[0])[:80]
+            text = f"{name!r} is not known here.{did_you_mean(name, cls.model_fields)}"
+            raise PydanticCustomError("unknown_key", "{text}", {"text": text.rstrip(".")})
+        return data
+
+
+# --- paths ------------------------------------------------------------------------------------------
+
+
+def _an_id(text: str) -> str:
+    # Not a ValueError: what is no id names no execution, which is a 404 and not a 400.
+    if not is_id(text):
+        raise NotFound(f"There is no execution {text[:80]!r}; ids are decimal numbers.")
+    return text
+
+
+class ExecutionPath(BaseModel):
+    execution_id: Annotated[str, AfterValidator(_an_id)] = Field(description="the execution's id")
+
+
+class VariablePath(ExecutionPath):
+    name: str = Field(max_length=512, description="a name in ctx, dotted: `a` or `a.b`")
+
+
+class CatalogPath(BaseModel):
+    path: PlaybookPath
+
+
+class CredentialPath(BaseModel):
+    name: str = Field(max_length=128, description="the credential's name")
+
+
+# --- queries and headers ----------------------------------------------------------------------------
+
+
+class VersionQuery(Parameters):
+    version: PlaybookVersion | None = None
+
+
+class ExecutionsQuery(Parameters):
+    status: ExecutionStatus | None = Field(None, description="only those in this status")
+    path: str | None = Field(None, max_length=512, description="only those of this playbook")
+    limit: int = Field(50, ge=1, le=1000, description="how many at most")
+    before: str | None = Field(None, max_length=19, description="go on behind this execution id")
+
+
+class ReportQuery(Parameters):
+    resolve: bool = Field(False, description="replace references to large results by the results")
+
+
+class EventsQuery(Parameters):
+    after: int = Field(0, ge=0, le=MAX_VERSION, description="only events behind this version")
+    limit: int = Field(100, ge=1, le=1000, description="how many at most")
+    type: list[str] = Field([], max_length=50, description="only these types; repeat it or use commas")
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(name.strip() for text in self.type for name in text.split(",") if name.strip())
+
+
+class StateQuery(Parameters):
+    version: int | None = Field(None, ge=0, le=MAX_VERSION, description="the state as of this version")
+
+
+class GraphQuery(Parameters):
+    format: GraphFormat = Field("mermaid", description="text for Mermaid or Graphviz, or the net itself")
+
+
+class StartHeader(Parameters):
+    idempotency_key: str | None = Field(
+        None,
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x20-\x7e]+$",
+        description="the same key and request yield the same execution, however often they are sent",
+    )
+
+
+class PatchHeader(Parameters):
+    if_match: str | None = Field(
+        None, alias="If-Match", max_length=40, description="version that the execution must be at (an ETag)"
+    )
+
+    @property
+    def expected_version(self) -> int | None:
+        """Raises BadRequest."""
+        if self.if_match is None or self.if_match.strip() == "*":
+            return None
+        text = self.if_match.strip().removeprefix("W/").strip('"')
+        if not (text.isascii() and text.isdigit()) or int(text) > MAX_VERSION:
+            raise BadRequest(
+                f'If-Match is {self.if_match!r}; give the version of the execution, for instance "12".'
+            )
+        return int(text)
+
+
+class EventsHeader(Parameters):
+    last_event_id: str | None = Field(
+        None,
+        alias="Last-Event-Id",
+        max_length=10,
+        pattern="^[0-9]*$",
+        description="version of the last event that a stream delivered; wins over `after`",
+    )
+
+
+# --- bodies -----------------------------------------------------------------------------------------
+
+
+class StartBody(Body):
+    """`path` of a playbook in the catalog, or `playbook`: YAML text, which is registered first."""
+
+    path: PlaybookPath | None = None
+    playbook: str | None = Field(None, min_length=1, description="YAML text")
+    version: PlaybookVersion | None = None
+    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
+    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StartBody:
+        if (self.path is None) == (self.playbook is None):
+            raise ValueError("give either `path` or `playbook`")
+        if self.playbook is not None and self.version is not None:
+            raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
+        return self
+
+
+class WorkflowBody(Body):
+    """`workflow` is another word for `path`, `input` for `payload`."""
+
+    path: PlaybookPath | None = None
+    workflow: PlaybookPath | None = None
+    version: PlaybookVersion | None = None
+    payload: JsonObject | None = None
+    input: JsonObject | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> WorkflowBody:
+        if (self.path is None) == (self.workflow is None):
+            raise ValueError("give either `path` or `workflow`")
+        if self.payload is not None and self.input is not None:
+            raise ValueError("give either `payload` or `input`")
+        return self
+
+
+class CatalogBody(Body):
+    content: str = Field(min_length=1, description="the playbook's YAML text")
+
+
+class ReasonBody(Body):
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+    reason: Reason = ""
+
+
+class PatchBody(RootModel[JsonObject]):
+    """Dotted names in ctx and the values they get."""
+
+
+class ValueBody(Body):
+    value: Any = Field(description="any JSON value")
+
+
+class CredentialBody(Body):
+    name: str = Field(description="letters, digits, `-`, `_`, `.` and `/`")
+    type: str = Field(description="postgres, http or generic")
+    data: JsonObject = Field(description="the secret fields; encrypted, never shown again")
+
+
+class RenderBody(Body):
+    template: Any = Field(description="JSON in which texts may hold expressions")
+    context: JsonObject = Field(default_factory=dict, description="the names that the template sees")

@@ -1,0 +1,60 @@
+"""`/api/health`, `/api/runtime`, `/api/context/render`."""
+
+from __future__ import annotations
+
+from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models.tag import Tag
+
+from noetl import __version__
+from noetl.api import shapes
+from noetl.api.answers import ERRORS, Health, Rendered, RuntimeView
+from noetl.api.requests import RenderBody
+from noetl.api.services import services
+from noetl.expressions import evaluate
+from noetl.facts.json import Json
+from noetl.usecases import health as checks
+
+api = APIBlueprint(
+    "system",
+    __name__,
+    url_prefix="/api",
+    abp_tags=[Tag(name="system", description="This installation")],
+    abp_responses=ERRORS,
+)
+
+
+@api.get("/health", responses={200: Health, 503: Health})
+def health() -> tuple[dict[str, Json], int]:
+    """Tell whether the database and the broker answer
+
+    200 while requests are accepted (`ok`, or `degraded` where the broker is away), else 503.
+    """
+    found = checks.health(services().rt)
+    return found, 503 if found["status"] == "down" else 200
+
+
+@api.get("/runtime", responses={200: RuntimeView})
+def runtime() -> dict[str, Json]:
+    """Show the version, the tool kinds and their queues, and the workers seen within a minute"""
+    rt = services().rt
+    kinds = [
+        {"kind": one.kind, "queue": one.queue, "effects": one.effects, "description": one.description}
+        for _, one in sorted(rt.kinds.items())
+    ]
+    return {
+        "version": __version__,
+        "kinds": kinds,
+        "queues": sorted({one["queue"] for one in kinds}),
+        "workers": [shapes.worker(row) for row in checks.workers(rt)],
+    }
+
+
+@api.post("/context/render", responses={200: Rendered})
+def render(body: RenderBody) -> dict[str, Json]:
+    """Evaluate a template against a context
+
+    With the language and the limits of playbooks; nothing but the context is visible.
+    """
+    warnings: list[str] = []
+    value = evaluate(body.template, body.context, warn=warnings.append)
+    return {"result": value, "warnings": warnings}

@@ -1,0 +1,45 @@
+"""`/api/workflows`: other names for starting an execution and asking after it."""
+
+from __future__ import annotations
+
+from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models.tag import Tag
+
+from noetl.api import shapes
+from noetl.api.answers import ERRORS, Accepted, ExecutionResult, ExecutionSummary
+from noetl.api.executions import acknowledge, result_of
+from noetl.api.requests import ExecutionPath, StartHeader, WorkflowBody
+from noetl.api.services import services
+from noetl.facts.json import Json
+from noetl.usecases import inspect
+from noetl.usecases.start import StartRequest, start
+
+api = APIBlueprint(
+    "workflows",
+    __name__,
+    url_prefix="/api/workflows",
+    abp_tags=[Tag(name="workflows", description="Other names for executions")],
+    abp_responses=ERRORS,
+)
+
+
+@api.post("/run", responses={202: Accepted})
+def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """Start an execution of a playbook in the catalog"""
+    rt = services().rt
+    path = body.path or body.workflow or ""
+    payload = body.payload or body.input or {}
+    request = StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key)
+    return acknowledge(rt, start(rt, request))
+
+
+@api.get("/status/<execution_id>", responses={200: ExecutionSummary})
+def status(path: ExecutionPath) -> dict[str, Json]:
+    """Tell where an execution is"""
+    return shapes.execution(inspect.execution(services().rt, path.execution_id))
+
+
+@api.get("/result/<execution_id>", responses={200: ExecutionResult})
+def result(path: ExecutionPath) -> dict[str, Json]:
+    """Show an execution's result"""
+    return result_of(services().rt, path.execution_id)

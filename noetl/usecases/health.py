@@ -1,0 +1,62 @@
+"""What this installation is and whether its parts answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
+
+from noetl.errors import NoetlError
+from noetl.facts.json import Json
+from noetl.usecases.ports import WorkerRow
+from noetl.usecases.runtime import Runtime
+
+#: A worker that was not seen for so long is not shown.
+SEEN = timedelta(seconds=60)
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """A dispatcher whose messages leave the process."""
+
+    def ping(self) -> None:
+        """Raises Unavailable where the broker does not answer."""
+
+
+def health(rt: Runtime) -> dict[str, Json]:
+    """`{status: ok|degraded|down, database: {status, detail?}, broker: {status, detail?}}`.
+
+    Without its database nothing is acknowledged (`down`); without its broker requests are recorded and
+    run later (`degraded`). A broker's status is `none` where messages stay in the process.
+    """
+    database, broker = _database(rt), _broker(rt)
+    status = "ok" if broker["status"] != "down" else "degraded"
+    return {
+        "status": status if database["status"] == "ok" else "down",
+        "database": database,
+        "broker": broker,
+    }
+
+
+def _database(rt: Runtime) -> dict[str, Json]:
+    try:
+        with rt.store.read() as tx:
+            tx.executions(limit=1)
+    except NoetlError as error:
+        return {"status": "down", "detail": error.message}
+    return {"status": "ok"}
+
+
+def _broker(rt: Runtime) -> dict[str, Json]:
+    if not isinstance(rt.dispatcher, Reachable):
+        return {"status": "none"}
+    try:
+        rt.dispatcher.ping()
+    except NoetlError as error:
+        return {"status": "down", "detail": error.message}
+    return {"status": "ok"}
+
+
+def workers(rt: Runtime) -> list[WorkerRow]:
+    """Those that were seen within the last minute."""
+    with rt.store.read() as tx:
+        return tx.workers(rt.clock() - SEEN)

@@ -1,0 +1,43 @@
+"""Events as JSON: the envelope that the API, the command line and exports show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+from noetl.facts.events import SCHEMA, STATUS_OF, Event
+from noetl.facts.json import Json
+
+
+def envelope(event: Event) -> dict[str, Json]:
+    """`{event_id, execution_id, version, type, step, step_run_id, iteration, attempt, source, status, payload,
+    recorded_at, duration_ms, dedup_key, schema}`; `recorded_at` is ISO 8601 in UTC."""
+    draft, fact = event.draft, event.fact
+    return {
+        "event_id": event.event_id,
+        "execution_id": event.execution_id,
+        "version": event.version,
+        "type": fact.type,
+        "step": draft.step,
+        "step_run_id": draft.run_id,
+        "iteration": draft.iteration,
+        "attempt": draft.attempt,
+        "source": draft.source,
+        "status": STATUS_OF.get(type(fact), "completed"),
+        "payload": _plain(fact),
+        "recorded_at": event.recorded_at.isoformat(),
+        "duration_ms": draft.duration_ms,
+        "dedup_key": draft.dedup_key,
+        "schema": SCHEMA,
+    }
+
+
+def _plain(value: object) -> Json:
+    """Records, tuples and mappings of any class as JSON."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

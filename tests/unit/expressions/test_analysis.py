@@ -1,0 +1,129 @@
+"""What can be said of a template without evaluating it, and what is recorded of an evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.expressions import Fault, check, names_used, values_read
+
+
+@pytest.mark.parametrize(
+    ("template", "chains"),
+    [
+        ("plain", set()),
+        ("{{ x }}", {"x"}),
+        ("{{ workload.base_url }}/{{ fetch.rows[0].id }}", {"workload.base_url", "fetch.rows.0.id"}),
+        ("{{ a['b'].c }}", {"a.b.c"}),
+        ("{{ a[b.c].d }}", {"a", "b.c"}),
+        ("{{ a[-1].b }}", {"a.-1.b"}),
+        ("{{ a[1:n] }}", {"a", "n"}),
+        ("{{ s.upper() }}", {"s"}),
+        ("{{ d.get(k.x).y }}", {"d", "k.x"}),
+        ("{{ now() }}", {"now"}),
+        ("{{ range(n) | list }}{{ dict(a=m) }}", {"n", "m"}),
+        ("{{ range }}", {"range"}),
+        ("{{ x | default(y.z) | upper }}", {"x", "y.z"}),
+        ("{{ x is defined and y is divisibleby z }}", {"x", "y", "z"}),
+        ("{{ {'a': b, c: 1} }}{{ [d] }}", {"b", "c", "d"}),
+        ("{{ a if b else c }}", {"a", "b", "c"}),
+        (
+            "{% for i in xs if i.ok and y %}{{ i.a }}{{ loop.index }}{% else %}{{ i }}{% endfor %}",
+            {"xs", "y", "i"},
+        ),
+        ("{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}{{ v.w }}", {"d", "v.w"}),
+        ("{{ loop.index }}", {"loop.index"}),
+        ("{% set a = b.c %}{{ a.d }}", {"b.c"}),
+        ("{{ a }}{% set a = 1 %}{{ a }}", {"a"}),
+        ("{% if q %}{% set a = 1 %}{% endif %}{{ a }}", {"q", "a"}),
+        ("{% if q %}{% set a = 1 %}{% else %}{% set a = 2 %}{% endif %}{{ a }}", {"q"}),
+        ("{% set a %}{{ b }}{% endset %}{{ a }}", {"b"}),
+        ("{% with a = b %}{{ a }}{% endwith %}{{ a }}", {"a", "b"}),
+        ("{% filter replace(o, 'x') %}{{ b }}{% endfilter %}", {"o", "b"}),
+        (
+            "{% macro m(a, b=c.d) %}{{ a }}{{ b }}{{ e }}{{ varargs }}{% endmacro %}{{ m(f) }}",
+            {"c.d", "e", "f"},
+        ),
+        ("{% macro m() %}{{ caller() }}{% endmacro %}{% call(x) m() %}{{ x }}{{ y }}{% endcall %}", {"y"}),
+        ("{% set range = 5 %}{{ range(2) }}", set()),
+        ("{{ broken", set()),
+    ],
+)
+def test_names_used(template: str, chains: set[str]) -> None:
+    assert {".".join(chain) for chain in names_used(template)} == chains
+
+
+def test_names_are_collected_from_all_strings_and_keys() -> None:
+    template = {"a": ["{{ x.y }}", 5, None], "{{ k }}": {"b": "{{ z }}"}}
+    assert names_used(template) == {("x", "y"), ("k",), ("z",)}
+
+
+def test_bare_strings_are_expressions_in_guards_only() -> None:
+    assert names_used("outcome.status == 'ok'", guard=True) == {("outcome", "status")}
+    assert names_used("outcome.status == 'ok'") == frozenset()
+    assert names_used(True, guard=True) == frozenset()
+    assert names_used("{{ a.b }}", guard=True) == {("a", "b")}
+
+
+def test_the_values_read_are_recorded_short() -> None:
+    def explode() -> Any:
+        raise AssertionError
+
+    names: dict[str, Any] = {
+        "a": {"b": 1},
+        "long": "x" * 300,
+        "many": [1] * 1200,
+        "wide": {str(i): i for i in range(100)},
+        "call": explode,
+        "odd": object(),
+    }
+    template = (
+        "{{ a.b + nope.x }}{{ long }}{{ many }}{{ wide }}{{ call() }}{{ odd }}{{ many[3] }}{{ a.upper() }}"
+    )
+    assert values_read(template, names) == {
+        "a": {"b": 1},
+        "a.b": 1,
+        "call": "<function>",
+        "long": "<text of 300 characters>",
+        "many": "<list of 1200>",
+        "many.3": 1,
+        "nope.x": None,
+        "odd": "<unreadable: Broken>",
+        "wide": "<mapping of 100>",
+    }
+    assert values_read("a.b > 0", names, guard=True) == {"a.b": 1}
+    assert values_read("{{ a }}", names, limit=3) == {"a": "<mapping of 1>"}
+
+
+def test_what_cannot_be_read_does_not_fail_the_record() -> None:
+    class Angry(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            raise OSError(key)
+
+    assert values_read("{{ x.y }}", Angry()) == {"x.y": "<unreadable: OSError>"}
+
+
+def test_check_finds_everything_at_once_with_its_place() -> None:
+    faults = check(
+        {
+            "url": "ok {{ x | default(1) }}",
+            "list": ["{{ x | defalt(1) }}\n{{ y is definde }}", "a\n{{ x"],
+            "inc": "{% include 'x' %}",
+        }
+    )
+    assert [(fault.path, fault.line, fault.hint) for fault in faults] == [
+        (("list", 0), 1, "Did you mean 'default'?"),
+        (("list", 0), 2, "Did you mean 'defined'?"),
+        (("list", 1), 2, ""),
+        (("inc",), 1, ""),
+    ]
+    assert all(isinstance(fault, Fault) and fault.message.startswith("The template `") for fault in faults)
+
+
+def test_check_reads_guards_as_expressions() -> None:
+    assert check("a ==") == []
+    assert len(check("a ==", guard=True)) == 1
+    assert check("a == 1", guard=True) == []
+    assert check("{{ a == 1 }}", guard=True) == []
+    assert check(True, guard=True) == []

@@ -1,0 +1,105 @@
+"""References are opened when something looks into them, and never for being handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from noetl.errors import Unavailable
+from noetl.expressions import evaluate, truth, values_read
+
+REF = {"kind": "result_ref", "ref": "noetl://1/big", "preview": [1]}
+ROWS = {"kind": "result_ref", "ref": "noetl://1/rows"}
+DATA: dict[str, Any] = {
+    "noetl://1/big": {"rows": [{"a": 1}, {"a": 2}], "ref": "inner", "deep": ROWS},
+    "noetl://1/rows": [1, 2, 3],
+}
+
+
+class Store:
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def __call__(self, reference: Mapping[str, Any], /) -> Any:
+        self.loaded.append(reference["ref"])
+        return DATA[reference["ref"]]
+
+
+NAMES: dict[str, Any] = {"big": REF, "step": {"result": REF, "list": [ROWS, ROWS]}, "n": 1}
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ big }}", "{{ step.result }}", "{{ step['result'] }}", "{{ step.list[0] }}"]
+)
+def test_a_plain_chain_that_ends_at_a_reference_yields_the_reference(template: str) -> None:
+    store = Store()
+    assert evaluate(template, NAMES, load=store)["kind"] == "result_ref"
+    assert store.loaded == []
+
+
+def test_a_chain_through_references_opens_all_but_the_last() -> None:
+    store = Store()
+    assert evaluate("{{ big.deep }}", NAMES, load=store) == ROWS
+    assert store.loaded == ["noetl://1/big"]
+    assert evaluate("{{ big.deep[1] }}", NAMES, load=store) == 2
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ big.ref }}", "inner"),
+        ("{{ big.kind }}", None),
+        ("{{ big.rows[1].a }}", 2),
+        ("{{ big.rows | length }}", 2),
+        ("{{ big['rows'] | map(attribute='a') | list }}", [1, 2]),
+        ("{{ big.deep | sum }}", 6),
+        ("{{ big.deep + [4] }}", [1, 2, 3, 4]),
+        ("{{ step.result.ref ~ '!' }}", "inner!"),
+        ("{% for x in big.deep %}{{ x }}{% endfor %}", "123"),
+        ("{% for x in step.list %}{{ x[0] }}{{ x | length }}{% endfor %}", "1313"),
+        ("{{ step.list | map('length') }}", [3, 3]),
+        ("{{ step.list | map('sum') }}", [6, 6]),
+        ("{{ step.get('result').ref }}", "inner"),
+        ("{{ (step.list | first) | length }}", 3),
+        ("rows: {{ big.deep }}", "rows: [1, 2, 3]"),
+        ("{{ [big.deep] }}", [[1, 2, 3]]),
+        ("{{ (big if n else n).ref }}", "inner"),
+    ],
+)
+def test_looking_into_a_reference_opens_it(template: str, expected: Any) -> None:
+    assert evaluate(template, NAMES, load=Store()) == expected
+
+
+def test_guards_look_into_references() -> None:
+    assert truth("big.rows | length == 2", NAMES, load=Store())
+
+
+def test_without_a_loader_references_are_mappings() -> None:
+    assert evaluate("{{ big.ref }}", NAMES) == "noetl://1/big"
+    assert evaluate("{{ big.preview | length }}", NAMES) == 1
+
+
+def test_only_what_is_used_is_loaded() -> None:
+    store = Store()
+    assert evaluate("{{ n if n else big.ref }}", NAMES, load=store) == 1
+    assert store.loaded == []
+
+
+def test_a_store_out_of_reach_is_not_the_fault_of_the_template() -> None:
+    def load(_: Mapping[str, Any], /) -> Any:
+        raise Unavailable("The result store does not answer.")
+
+    for template in ("{{ big.ref }}", "{{ big.ref | length }}"):
+        with pytest.raises(Unavailable):
+            evaluate(template, NAMES, load=load)
+
+
+def test_the_record_describes_references_and_never_opens_them() -> None:
+    store = Store()
+    assert values_read("{{ big.rows | length }} {{ step.result }}", NAMES, load=store) == {
+        "big.rows": "<reference noetl://1/big>",
+        "step.result": "<reference noetl://1/big>",
+    }
+    assert store.loaded == []
