@@ -10,7 +10,7 @@ import click
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_text
 from noetl.dsl import compile_playbook, json_schema, load_playbook
-from noetl.dsl.problems import Problem, as_json, render
+from noetl.dsl.problems import Problem, render
 from noetl.net.diagram import dot, mermaid
 from noetl.tools.registry import kinds as installed_kinds
 
@@ -30,7 +30,7 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
         problems += compile_playbook(text, file=str(file), kinds=kinds, strict=strict).problems
     ok = not any(problem.severity == "error" for problem in problems)
     if form == "json":
-        json_out({"ok": ok, "problems": [as_json(problem) for problem in problems]})
+        json_out({"ok": ok, "problems": [problem.as_json() for problem in problems]})
     else:
         for problem in problems:
             click.echo(render(problem, texts[problem.file] if sys.stdout.isatty() else None))

@@ -15,7 +15,7 @@ from noetl.cli.tables import table
 from noetl.engine.decide import status_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json
-from noetl.store.codec import envelope
+from noetl.store.envelope import envelope
 from noetl.usecases import control, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime

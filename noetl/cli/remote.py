@@ -12,7 +12,7 @@ from noetl.cli.progress import Progress
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
-from noetl.store.codec import from_envelope
+from noetl.store.envelope import from_envelope
 from noetl.usecases.ports import ENDED
 
 #: Seconds that one answer may take.

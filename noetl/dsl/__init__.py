@@ -1,4 +1,22 @@
 """Front ends: YAML text to a document with positions, to a Net; problems; JSON Schema.
 
-Imports `net`, `expressions`, `facts` and `errors`. The only package that knows a dialect.
+Imports `net`, `expressions`, `facts` and `errors`. The only package that knows a dialect: a dialect is
+one module that turns a document into a Net (`canonical`).
 """
+
+from __future__ import annotations
+
+from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook
+from noetl.dsl.problems import MEANING, Code, Problem, render
+from noetl.dsl.schema import json_schema
+
+__all__ = [
+    "MEANING",
+    "Code",
+    "Compiled",
+    "Problem",
+    "compile_playbook",
+    "json_schema",
+    "load_playbook",
+    "render",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import Run, State, StepRecord
-from noetl.expressions.results import StepResult
+from noetl.expressions.results import of_step, of_task
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
@@ -51,7 +51,7 @@ class StepNames(Mapping[str, Any]):
         record = self._records[name]
         if "done" not in record.counts:
             raise KeyError(name)
-        return StepResult(record.result, record.results)
+        return of_step(record.result, record.results)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, record in self._records.items() if "done" in record.counts)
@@ -97,6 +97,8 @@ def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:
     """Names at the boundary of `run`: those of the step, its outcome, and the event."""
     outcome = outcome_of(run)
     envelope = outcome.as_json()
+    if outcome.ok:
+        envelope["result"] = envelope["data"] = of_task(outcome.result)
     extra: dict[str, Json] = {
         "outcome": envelope,
         "output": envelope,
@@ -104,7 +106,7 @@ def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:
         "event": {"name": boundary(run), "step": run.step},
     }
     if outcome.ok:
-        extra["result"] = extra["response"] = StepResult(run.result, run.results)
+        extra["result"] = extra["response"] = of_step(run.result, run.results)
     if run.error is not None:
         extra["error"] = run.error.as_json()
     return step_names(state, inputs, run.args, extra)

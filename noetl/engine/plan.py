@@ -20,7 +20,7 @@ class Reach:
     tokens: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Needs:
     """The names that the templates of a step's pipeline use; `everything` where code names `context`."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from jinja2 import nodes
 
 from noetl.expressions import operators
-from noetl.expressions.grammar import constant_key, describe, is_global
+from noetl.expressions.grammar import chain_of, constant_key, describe, is_global
 from noetl.expressions.refusals import Broken, Refusal
 from noetl.expressions.run import GLOBALS, Run, Verb
 from noetl.expressions.strings import join
@@ -142,7 +142,22 @@ class Expressions:
             return lambda scope: scope.lookup(name)
         return lambda scope: scope.run.name(name)
 
+    def _chain(self, node: Node) -> Eval | None:
+        """Names with attributes are walked at once: results answer for more than their value has."""
+        chain = chain_of(node)
+        if chain is None or chain.head in self.bound:
+            return None
+        found, path = chain, ".".join(chain.words)
+
+        def get(scope: Scope) -> Any:
+            value = scope.run.chain(found)
+            return Undefined(path) if type(value) is Undefined else value
+
+        return get
+
     def _getattr(self, node: nodes.Getattr) -> Eval:
+        if (whole := self._chain(node)) is not None:
+            return whole
         inner, name, path = self.expression(node.node), node.attr, describe(node)
 
         def get(scope: Scope) -> Any:
@@ -152,6 +167,8 @@ class Expressions:
         return get
 
     def _getitem(self, node: nodes.Getitem) -> Eval:
+        if (whole := self._chain(node)) is not None:
+            return whole
         inner, path = self.expression(node.node), describe(node)
         fixed = constant_key(node.arg)
         key = self.expression(node.arg) if fixed is None else _constant(fixed)

@@ -10,6 +10,7 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
+from noetl.expressions.chains import Chain
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import GLOBALS, SANDBOX
@@ -90,18 +91,6 @@ def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
 
 def _is_blank(node: nodes.Expr) -> bool:
     return isinstance(node, nodes.TemplateData) and not node.data.strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """`head.part.part`: a name, then attributes and constant items."""
-
-    head: str
-    parts: tuple[str | int, ...]
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.head, *map(str, self.parts))
 
 
 def chain_of(node: nodes.Node) -> Chain | None:

@@ -10,15 +10,16 @@ from typing import Any
 from jinja2 import nodes
 
 from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
+from noetl.expressions.chains import Chain
 from noetl.expressions.compiler import Eval, Scope
-from noetl.expressions.grammar import Chain, bound_names, chain_of, parsed
+from noetl.expressions.grammar import bound_names, chain_of, parsed
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
-from noetl.expressions.run import Run, find, reach
+from noetl.expressions.run import Run, follow
 from noetl.expressions.statements import Out, Render, Statements
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
 from noetl.expressions.vocabulary import FILTERS, TESTS
-from noetl.facts.reference import Load, is_reference
+from noetl.facts.reference import Load
 
 #: Characters of a template's source in messages.
 _SHOWN = 120
@@ -60,11 +61,7 @@ class Program:
 
     def _walk(self, chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
         try:
-            value = find(names, chain.head)
-            for part in chain.parts:
-                if load is not None and is_reference(value):
-                    value = load(value)
-                value = reach(value, part)
+            value = follow(names, chain, load)
             if type(value) in ATOMS:
                 return value
             return Undefined(".".join(chain.words)) if type(value) is Undefined else plain(value)

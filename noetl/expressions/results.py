@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from noetl.facts.json import Json, JsonMap
 
 
 @dataclass(frozen=True, slots=True)
-class StepResult:
-    """What a step left behind. Under its name templates see `value`; `<step>.results.<task>` finds the
-    tasks of its pipeline, and `<step>.data` is `value` itself, where `value` has no such keys."""
+class Result:
+    """What a step or a task left behind. To templates it is `value`; a name that `value` does not have is
+    looked up in `also`, and `data` is `value` itself where neither has it."""
 
     value: Json
-    results: JsonMap = field(default_factory=dict)
+    also: JsonMap = field(default_factory=dict)
+
+
+def of_task(value: Json) -> Result:
+    """A task's result. Where it is the response of an http call, its body stands behind its fields."""
+    if isinstance(value, Mapping) and "status_code" in value:
+        body = value.get("data")
+        return Result(value, body if isinstance(body, Mapping) else {})
+    return Result(value)
+
+
+def of_step(value: Json, results: JsonMap) -> Result:
+    """A step's result, behind it those of its tasks: `<step>.results.<task>`."""
+    return Result(value, {"results": results})
+
+
+class TaskResults(Mapping[str, Result]):
+    """Task name → its result, as templates see it."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: JsonMap) -> None:
+        self._results = results
+
+    def __getitem__(self, name: str) -> Result:
+        return of_task(self._results[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)

@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from noetl.expressions.chains import Chain
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
+from noetl.expressions.results import Result
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, kind_of, measure
@@ -51,9 +53,13 @@ class Run(Meter):
 
     def resolve(self, value: Any) -> Any:
         """`value`, or what it stands for when it is a reference."""
-        if type(value) in ATOMS or self._load is None or not is_reference(value):
-            return value
-        return self._load(value)
+        if type(value) is Result:
+            value = value.value
+        return _loaded(value, self._load)
+
+    def chain(self, chain: Chain) -> Any:
+        """The value of a name with attributes, resolved."""
+        return self.resolve(follow(self._names, chain, self._load))
 
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`."""
@@ -151,6 +157,33 @@ class Method(Callee):
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return self._function(run, self._value, *args, **kwargs)
+
+
+def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
+    """The value at the end of a chain, a reference left as it is where it is the end."""
+    value = find(names, chain.head)
+    for part in chain.parts:
+        value = into(value, part, load)
+    return value.value if type(value) is Result else value
+
+
+def into(value: Any, part: str | int, load: Load | None) -> Any:
+    """One step of a chain, through references and results."""
+    if type(value) is not Result:
+        return reach(_loaded(value, load), part)
+    inner = _loaded(value.value, load)
+    found = reach(inner, part)
+    if type(found) is not Undefined:
+        return found
+    if part in value.also:
+        return value.also[str(part)]
+    return inner if part == "data" else found
+
+
+def _loaded(value: Any, load: Load | None) -> Any:
+    if type(value) in ATOMS or load is None or not is_reference(value):
+        return value
+    return load(value)
 
 
 def find(names: Mapping[str, Any], name: str) -> Any:

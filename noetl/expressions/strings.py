@@ -52,7 +52,7 @@ def percent(meter: Meter, template: str, values: Any) -> str:
     parts: list[str] = []
     position = 0
     for match in _PERCENT.finditer(template):
-        meter.work(1)
+        meter.work(3)
         part = template[position : match.start()] + _placeholder(meter, match, values, arguments)
         meter.text(len(part))
         parts.append(part)
@@ -126,7 +126,7 @@ class _Sandboxed(Formatter):
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             value = text(value, self._meter)
         result = format(value, format_spec)
-        self._meter.work(1)
+        self._meter.work(3)
         self._meter.text(len(result))
         return result
 

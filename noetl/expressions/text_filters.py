@@ -111,6 +111,8 @@ def _wordwrap(
     break_on_hyphens: bool = True,
 ) -> str:
     rendered = _short(run, value)
+    # Wrapping to a narrow column is the slowest of all: a microsecond or two for each character.
+    run.work(2 * len(rendered))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
     return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)
@@ -152,7 +154,7 @@ def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
 
 def _pprint(run: Run, value: Any) -> str:
     # Pretty printing is slow Python code: what it prints is paid for like a text of a slow filter.
-    _short(run, to_json(value, run))
+    run.work(len(_short(run, to_json(value, run))))
     return jinja.do_pprint(None if isinstance(value, Undefined) else value)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from noetl.expressions.limits import MAX_NESTING, MAX_TEXT, Meter
 from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.results import Result
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
 
@@ -114,6 +115,8 @@ def _plain_other(value: Any) -> Json:
     match value:
         case Undefined():
             return None
+        case Result():
+            return plain(value.value)
         case str():
             return str(value)
         case int():
@@ -161,6 +164,8 @@ def measure(value: Any, meter: Meter) -> int:
     stack = [value]
     while stack:
         item = stack.pop()
+        if type(item) is Result:
+            item = item.value
         if isinstance(item, str):
             size += len(item) + 2
             meter.read(len(item))

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl.expressions.results import TaskResults, of_task
 from noetl.expressions.scope import layered, without
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.net.model import Task
 from noetl.pipeline.model import Names, Program, Progress
@@ -49,7 +50,7 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
     ctx = applied(names.ctx, progress.ctx)
     iteration = applied(names.iter or {}, progress.iter)
     last = progress.last
-    own: dict[str, Json] = {
+    own: dict[str, Any] = {
         "ctx": ctx,
         "vars": ctx,
         "args": args,
@@ -66,7 +67,7 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
         around.builtins,
         _bare(names.iter, iteration),
         applied({}, progress.local),
-        progress.results,
+        TaskResults(progress.results),
         names.steps,
         args,
         ctx,
@@ -78,9 +79,10 @@ def in_policy(sight: Sight, outcome: Outcome) -> Sight:
     """What rules see besides: `outcome` = `output` = the envelope, `result` = `response` = the raw
     result (undefined after a failure), `error` (undefined after a success)."""
     envelope = outcome.as_json()
-    own: dict[str, Json] = {"outcome": envelope, "output": envelope}
+    own: dict[str, Any] = {"outcome": envelope, "output": envelope}
     if outcome.ok:
-        own["result"] = own["response"] = outcome.result
+        result = of_task(outcome.result)
+        own["result"] = own["response"] = envelope["result"] = envelope["data"] = result
         return layered(own, without(sight, _AFTER_SUCCESS))
     own["error"] = envelope["error"]
     return layered(own, without(sight, _AFTER_FAILURE))
@@ -89,7 +91,7 @@ def in_policy(sight: Sight, outcome: Outcome) -> Sight:
 def in_set(sight: Sight, outcome: Outcome) -> Sight:
     """What the task's own `set` sees besides, after a success: `output` and `result` are raw, `outcome` is
     the envelope."""
-    raw = outcome.result
+    raw = of_task(outcome.result)
     own = {"outcome": outcome.as_json(), "output": raw, "result": raw, "response": raw}
     return layered(own, without(sight, _AFTER_SUCCESS))
 

@@ -91,6 +91,9 @@ class Tool(ABC):
         """Seconds that this call may take."""
         return self.services.default_deadline_s if call.deadline_s is None else call.deadline_s
 
+    def interrupt(self, call: Call) -> None:  # noqa: B027 - what is quick need not be stopped
+        """Ends `call`, the very object, if it runs: its `run` then raises ToolError of kind `cancelled`."""
+
     def close(self) -> None:  # noqa: B027 - most tools hold nothing
         """Gives back what the instance holds. Called once, when no call runs."""
 

@@ -125,6 +125,12 @@ class Registry:
                 ErrorInfo(kind, error.message, type="ResultRefused"), outcome.meta, **outcome.extras
             )
 
+    def interrupt(self, call: Call) -> None:
+        """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run on."""
+        tool = self._tools.get(call.kind)
+        if tool is not None:
+            tool.interrupt(call)
+
     def close(self) -> None:
         """Gives back what the tools hold."""
         with self._lock:

@@ -13,7 +13,7 @@ from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import Unavailable
-from noetl.expressions.results import StepResult
+from noetl.expressions.results import of_step
 from noetl.expressions.scope import layered
 from noetl.facts.events import (
     CtxPatched,
@@ -158,7 +158,7 @@ def names(rt: Runtime, command: CommandRow, iteration: JsonMap | None = None) ->
     """What the command's templates see, from the context in its row."""
     context = command.context
     steps = {
-        name: StepResult(view.get("result"), view.get("results") or {})
+        name: of_step(view.get("result"), view.get("results") or {})
         for name, view in context["steps"].items()
     }
     return Names(

@@ -11,7 +11,7 @@ import pytest
 from noetl.errors import TemplateError, TemplateLimit, TemplateSecurity
 from noetl.expressions import check, evaluate, names_used, truth, values_read
 
-#: Seconds that a refusal may take, and kilobytes that it may add to the process.
+#: Seconds of CPU that a refusal may take, and kilobytes that it may add to the process.
 PATIENCE = 1.0
 GROWTH = 400_000
 
@@ -27,10 +27,10 @@ MACROS = "".join(
 
 def refused(template: str) -> TemplateError:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(TemplateError) as caught:
         evaluate(template, NAMES)
-    assert time.perf_counter() - started < PATIENCE
+    assert time.process_time() - started < PATIENCE
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < GROWTH
     return caught.value
 
@@ -60,6 +60,9 @@ def refused(template: str) -> TemplateError:
         "{{ ('a\\n' * 100000) | indent('x' * 1000) }}",
         "{{ ('a ' * 50000) | wordwrap(1, wrapstring='x' * 100000) }}",
         "{{ ('a' * 5000000) | wordwrap }}",
+        "{% for i in range(99) %}{{ ('a' * 90000) | wordwrap(1) | length }}{% endfor %}",
+        "{% for i in range(99) %}{{ (range(20000) | list | pprint) | length }}{% endfor %}",
+        "{{ ('{0}' * 200000).format(1) }}",
         "{{ ('<!--' * 2000000) | striptags }}",
         "{{ many | join }}",
         "{{ ''.join(many) }}",
@@ -114,7 +117,7 @@ def test_a_bomb_is_refused_as_a_limit(template: str) -> None:
         "{{ " + "not " * 5000 + "1 }}",
         "{{ " + "-" * 5000 + "1 }}",
         "{{ 1" + " + 1" * 5000 + " }}",
-        "{{ x()" + ".a" * 50000 + " }}",
+        "{{ x()" + ".a" * 20000 + " }}",
         "{{ " + "[" * 5000 + "]" * 5000 + " }}",
         "{% if x %}" * 1000 + "{% endif %}" * 1000,
         TUPLES + "{{ {x: 1} }}",
@@ -125,11 +128,11 @@ def test_a_bomb_is_refused_as_a_limit(template: str) -> None:
 )
 def test_what_is_nested_or_odd_is_a_template_error(template: str) -> None:
     refused(template)
-    started = time.perf_counter()
+    started = time.process_time()
     names_used(template)
     check(template)
     values_read(template, NAMES)
-    assert time.perf_counter() - started < PATIENCE
+    assert time.process_time() - started < PATIENCE
 
 
 def test_an_undefined_key_that_cannot_be_hashed_in_time_is_just_absent() -> None:

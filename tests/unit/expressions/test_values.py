@@ -221,6 +221,16 @@ def test_arithmetic_with_undefined_names_the_expression(operation: str) -> None:
     assert caught.value.line == 1
 
 
+@pytest.mark.parametrize("chain", ["d.z.y", "d['nested'].z", "xs[9]", "rows[0].z.y", "d.get('q').w"])
+def test_the_message_names_the_whole_chain(chain: str) -> None:
+    shown = (
+        chain.replace("['nested']", ".nested").replace("[9]", ".9").replace("[0]", ".0").replace("'q'", "")
+    )
+    with pytest.raises(TemplateError) as caught:
+        evaluate(f"{{{{ {chain} + 1 }}}}", NAMES)
+    assert f"'{shown}' is undefined" in caught.value.message
+
+
 def test_null_takes_a_default_only_when_falsy_values_do() -> None:
     assert evaluate("{{ null | default(5) }}", NAMES) is None
     assert evaluate("{{ null | default(5, true) }}", NAMES) == 5

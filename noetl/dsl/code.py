@@ -1,0 +1,119 @@
+"""Checks of what tools are handed as written: python, SQL, and the keys that must be there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+
+from noetl.dsl.context import Context, is_template
+from noetl.dsl.problems import Code, Path
+from noetl.net.model import KindInfo, Template
+
+_CONTEXT = re.compile(r"\bcontext\b")
+# An expression or statement, not the doubled braces of a format string.
+_IN_CODE = re.compile(r"\{\{\s*[A-Za-z_][\w.]*\s*(\||\}\}|\[)|\{%-?\s*(if|for|set)\b")
+# What stands before a value in SQL.
+_BEFORE_VALUE = re.compile(
+    r"(=|<|>|'|\(|,|\b(like|ilike|in|values|then|between|and|limit|offset|select))\s*$", re.IGNORECASE
+)
+# Filters after which nothing of the value can end the literal that it stands in.
+_NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
+_QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
+
+
+def check_code(
+    context: Context,
+    kind: KindInfo,
+    config: Mapping[str, Template],
+    paths: Mapping[str, Path],
+    verbatim: tuple[str, ...],
+    task: Path,
+) -> None:
+    """Adds the problems of a tool's configuration: required keys, python syntax, templates in code and SQL."""
+    for group in kind.required:
+        _check_required(context, kind, group, config, task)
+    for key, value in config.items():
+        if not isinstance(value, str):
+            continue
+        if key in verbatim and key in kind.python_keys:
+            _check_python(context, value, paths[key])
+        if key in verbatim and key in kind.verbatim:
+            _check_templates_in_code(context, key, value, paths[key])
+        if key in kind.verbatim_with_params and key not in verbatim:
+            _check_sql(context, value, paths[key])
+
+
+def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
+    """Whether python code of the task has the word `context`."""
+    codes = (config.get(key) for key in kind.python_keys)
+    return any(isinstance(code, str) and bool(_CONTEXT.search(code)) for code in codes)
+
+
+def _check_required(
+    context: Context, kind: KindInfo, group: tuple[str, ...], config: Mapping[str, Template], task: Path
+) -> None:
+    if any(config.get(key) not in (None, "", [], {}) for key in group):
+        return
+    first, *others = group
+    or_else = f" (or {', '.join(others)})" if others else ""
+    context.report.missing(task, first, f"{kind.kind} needs {first}{or_else}", f"add {first}:")
+
+
+def _check_python(context: Context, code: str, path: Path) -> None:
+    try:
+        with warnings.catch_warnings():
+            # Invalid escapes in strings warn; they are the author's business, not a problem.
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+    except SyntaxError as error:
+        message = f"python: {error.msg}"
+        line = context.line(path) + max(error.lineno or 1, 1) - 1
+    except (ValueError, RecursionError, MemoryError) as error:
+        message, line = f"python: {str(error) or 'nested too deeply'}", context.line(path)
+    else:
+        return
+    context.report.add(Code.PYTHON, path, message, "the line is that of the playbook", line=line)
+
+
+def _check_templates_in_code(context: Context, key: str, code: str, path: Path) -> None:
+    found = _IN_CODE.search(code)
+    if found is not None:
+        context.report.add(
+            Code.TEMPLATE_IN_CODE,
+            path,
+            f"`{key}` is handed over as written: the template in it is not rendered",
+            "hand the value over with input:, or set spec.render: true",
+            line=context.line(path) + code.count("\n", 0, found.start()),
+        )
+
+
+def _check_sql(context: Context, sql: str, path: Path) -> None:
+    if not is_template(sql):
+        return
+    for start, expression in _expressions(sql):
+        if _BEFORE_VALUE.search(sql, max(0, start - 60), start) and not _is_safe(expression):
+            context.report.add(
+                Code.SQL_INTERPOLATION,
+                path,
+                "a template stands where SQL means a value: text from it becomes part of the statement",
+                "write :name and params: {name: ...}",
+                line=context.line(path) + sql.count("\n", 0, start),
+            )
+            return
+
+
+def _expressions(text: str) -> Iterator[tuple[int, str]]:
+    """Where each `{{ ... }}` begins and what is in it."""
+    start = text.find("{{")
+    while start >= 0:
+        end = text.find("}}", start)
+        if end < 0:
+            return
+        yield start, text[start + 2 : end]
+        start = text.find("{{", end)
+
+
+def _is_safe(expression: str) -> bool:
+    return bool(_NUMERIC.search(expression.rstrip("- \n")) or _QUOTES_DOUBLED.search(expression))

@@ -1,0 +1,70 @@
+"""Text to Net: reads, validates, compiles and checks. All problems come back together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noetl.dsl.canonical import compile_document
+from noetl.dsl.context import Context
+from noetl.dsl.document import Document
+from noetl.dsl.flow import check_flow
+from noetl.dsl.problems import Problem
+from noetl.dsl.report import Report
+from noetl.dsl.source import read
+from noetl.dsl.templates import check_templates
+from noetl.dsl.validation import to_document
+from noetl.errors import PlaybookInvalid
+from noetl.net.model import KindInfo, Net
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What became of a playbook. `net` is None where any problem is an error.
+
+    `document` is what could be read of it; `problems` are errors and warnings in the order of the text.
+    """
+
+    net: Net | None
+    document: Document | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+
+def compile_playbook(
+    text: bytes | str, *, file: str, kinds: Mapping[str, KindInfo], strict: bool = False
+) -> Compiled:
+    """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
+
+    `strict` makes warnings errors.
+    """
+    source = read(text, file)
+    report = Report(source, strict=strict)
+    document = to_document(source.data, report) if source.data is not None else None
+    if document is None:
+        return Compiled(None, None, report.problems)
+    context = Context(document, report, kinds)
+    net = compile_document(context)
+    check_templates(context, net)
+    if net is not None and not context.graph_broken:
+        check_flow(net, report)
+    return Compiled(None if report.failed else net, document, report.problems)
+
+
+def load_playbook(
+    text: bytes | str, *, file: str, kinds: Mapping[str, KindInfo], strict: bool = False
+) -> Net:
+    """The net of `text`. Raises PlaybookInvalid with every problem found where any is an error."""
+    compiled = compile_playbook(text, file=file, kinds=kinds, strict=strict)
+    if compiled.net is not None:
+        return compiled.net
+    errors = compiled.errors
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    raise PlaybookInvalid(f"The playbook cannot be run: {errors[0]}{more}", compiled.problems)

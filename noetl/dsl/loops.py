@@ -1,0 +1,124 @@
+"""`loop`, and what failure means for loops, steps and executions."""
+
+from __future__ import annotations
+
+from noetl.dsl.context import Context, is_template
+from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskSpec, Tolerate
+from noetl.dsl.identifiers import readable
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.validation import warn_unknown
+from noetl.net.model import Failure, Reducer, Template
+from noetl.net.model import Loop as NetLoop
+
+
+def loop(context: Context, part: Loop, path: Path, step: str, step_failure: Failure | None) -> NetLoop | None:
+    """The loop at `path`; None where it cannot be one."""
+    warn_unknown(part, path, context.report)
+    if part.cursor is not None:
+        context.report.add(
+            Code.UNSUPPORTED,
+            (*path, "cursor"),
+            "loop.cursor is not supported yet",
+            "select the rows in a step before, and loop over them",
+            at_key=True,
+        )
+        return None
+    iterator = _iterator(context, part, path)
+    if "in_" not in part.model_fields_set:
+        context.report.missing(
+            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
+        )
+    if iterator is None:
+        return None
+    spec = part.spec or LoopSpec()
+    at = (*path, "spec")
+    context.use((*path, "in"), part.in_, step)
+    return NetLoop(
+        collection=part.in_,
+        iterator=iterator,
+        mode=spec.mode or part.mode or "sequential",
+        max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
+        failure=failure_of(context, spec, at) or step_failure or Failure(),
+        reduce=reducers(context, part, path),
+        commit=spec.commit,
+    )
+
+
+def is_parallel(part: Loop) -> bool:
+    """Whether iterations run side by side."""
+    return ((part.spec.mode if part.spec else None) or part.mode) == "parallel"
+
+
+def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
+    """ctx name (without `ctx.`) → reducer."""
+    made: dict[str, Reducer] = {}
+    for key, reducer in ((part.spec and part.spec.reduce) or {}).items():
+        head, dot, rest = key.partition(".")
+        if dot and head in ("iter", "step", "workload", "args"):
+            context.report.add(
+                Code.SCOPE,
+                (*path, "spec", "reduce", key),
+                f"{shown(key)} cannot be reduced",
+                "reducers fold ctx.<name>",
+                at_key=True,
+            )
+            continue
+        made[rest if dot and head in ("ctx", "vars") else key] = reducer
+    return made
+
+
+def reduced_names(part: Loop) -> frozenset[str]:
+    """The ctx names that have a reducer."""
+    keys = ((part.spec and part.spec.reduce) or {}).keys()
+    return frozenset(key.removeprefix("ctx.").removeprefix("vars.") for key in keys)
+
+
+def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure | None:
+    """`policy.failure` of the spec at `path`; None where it has none."""
+    policy = spec.policy if spec is not None and spec.policy is not None else Policy()
+    given = policy.failure
+    if given is None:
+        return None
+    at = (*path, "policy", "failure")
+    warn_unknown(given, at, context.report)
+    return _failure(context, given, at)
+
+
+def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
+    tolerate = given.tolerate or Tolerate()
+    if tolerate.count is not None and tolerate.count < 0:
+        context.report.add(
+            Code.VALUE, (*at, "tolerate", "count"), f"count is {tolerate.count}", "write 0 or more"
+        )
+    if tolerate.percent is not None and not 0 <= tolerate.percent <= 100:
+        context.report.add(
+            Code.VALUE,
+            (*at, "tolerate", "percent"),
+            f"percent is {shown(tolerate.percent)}",
+            "write 0 to 100",
+        )
+    # Who tolerates some failures wants the rest to run.
+    mode = given.mode or ("fail_fast" if given.tolerate is None else "best_effort")
+    percent = None if tolerate.percent is None else float(tolerate.percent)
+    return Failure(mode, tolerate.count, percent)
+
+
+def _iterator(context: Context, part: Loop, path: Path) -> str | None:
+    if part.iterator is None:
+        context.report.missing(path, "iterator", "the loop has no iterator", "add iterator: item")
+        return None
+    return part.iterator if readable(context.report, part.iterator, (*path, "iterator")) else None
+
+
+def _max_in_flight(context: Context, value: int | str | None, at: Path, step: str) -> Template:
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
+        value = int(value)
+    if value is None or is_template(value):
+        context.use(at, value, step)
+        return value
+    if isinstance(value, int) and value >= 1:
+        return value
+    context.report.add(
+        Code.VALUE, at, f"max_in_flight is {shown(value)}", "write a whole number from 1, or a template"
+    )
+    return None

@@ -1,0 +1,184 @@
+"""Problems: what is wrong with a playbook, where, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from noetl.facts.json import Json
+
+Severity = Literal["error", "warning"]
+
+#: Keys and indices that lead from the root of a document to one of its parts.
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Code(StrEnum):
+    """Stable codes: 1xx the text, 2xx structure, 3xx references, 4xx templates and code, 5xx flow.
+
+    From 50 on, within each hundred, they are warnings.
+    """
+
+    SYNTAX = "NOETL101"
+    ENCODING = "NOETL102"
+    CHARACTER = "NOETL103"
+    TOO_LARGE = "NOETL104"
+    TOO_DEEP = "NOETL105"
+    TOO_MANY_NODES = "NOETL106"
+    ALIAS = "NOETL107"
+    DUPLICATE_KEY = "NOETL108"
+    KEY_TYPE = "NOETL109"
+    TAG = "NOETL110"
+    NUMBER = "NOETL111"
+    ROOT = "NOETL112"
+    MERGE = "NOETL113"
+    YAML_1_1 = "NOETL150"
+    TYPE = "NOETL201"
+    MISSING = "NOETL202"
+    VALUE = "NOETL203"
+    NAME = "NOETL204"
+    DUPLICATE_NAME = "NOETL205"
+    TOO_MANY_STEPS = "NOETL206"
+    DIALECT = "NOETL207"
+    UNSUPPORTED = "NOETL208"
+    MISPLACED = "NOETL209"
+    SCOPE = "NOETL210"
+    UNREDUCED = "NOETL211"
+    UNKNOWN_KEY = "NOETL250"
+    IGNORED = "NOETL251"
+    HEADER = "NOETL252"
+    UNKNOWN_STEP = "NOETL301"
+    UNKNOWN_KIND = "NOETL302"
+    UNKNOWN_TASK = "NOETL303"
+    TEMPLATE = "NOETL401"
+    PYTHON = "NOETL402"
+    UNDEFINED = "NOETL450"
+    TEMPLATE_IN_CODE = "NOETL451"
+    SQL_INTERPOLATION = "NOETL452"
+    NO_PREVIOUS = "NOETL501"
+    UNREACHABLE = "NOETL550"
+    SELF_LOOP = "NOETL551"
+    ENDLESS = "NOETL552"
+    ERRORS_UNCOVERED = "NOETL553"
+    JOIN_COUNT = "NOETL554"
+
+
+#: What each code means, for the reference.
+MEANING: Mapping[Code, str] = {
+    Code.SYNTAX: "the text is not YAML",
+    Code.ENCODING: "the text is not UTF-8",
+    Code.CHARACTER: "a character that no playbook may contain (NUL, control, lone surrogate)",
+    Code.TOO_LARGE: "the document is larger than 256 kB",
+    Code.TOO_DEEP: "the document is nested deeper than 64 levels",
+    Code.TOO_MANY_NODES: "the document has more than 20,000 values after aliases and merges",
+    Code.ALIAS: "an alias without anchor, or one that contains itself",
+    Code.DUPLICATE_KEY: "a key occurs twice in one mapping",
+    Code.KEY_TYPE: "a key that is not text",
+    Code.TAG: "a YAML tag outside of the core schema, or one that its value does not fit",
+    Code.NUMBER: "a number that JSON cannot hold",
+    Code.ROOT: "the text is not one document that is a mapping",
+    Code.MERGE: "a merge key (`<<`) whose value is not a mapping or a list of mappings",
+    Code.YAML_1_1: "a word that older YAML reads as a boolean; here it is text",
+    Code.TYPE: "a value of the wrong type",
+    Code.MISSING: "something that must be there is not",
+    Code.VALUE: "a value that is not one of those allowed",
+    Code.NAME: "a name that cannot be used",
+    Code.DUPLICATE_NAME: "two steps or two tasks of a step with the same name",
+    Code.TOO_MANY_STEPS: "more than 1,000 steps",
+    Code.DIALECT: "a key of a dialect that this version does not run",
+    Code.UNSUPPORTED: "a feature that this version does not run",
+    Code.MISPLACED: "a key that stands in the wrong place",
+    Code.SCOPE: "a target of `set` that cannot be assigned here",
+    Code.UNREDUCED: "a parallel loop writes ctx without a reducer",
+    Code.UNKNOWN_KEY: "a key that means nothing here",
+    Code.IGNORED: "a key that has no effect here",
+    Code.HEADER: "`apiVersion` or `kind` is missing",
+    Code.UNKNOWN_STEP: "a step is named that does not exist",
+    Code.UNKNOWN_KIND: "a tool kind that is not installed",
+    Code.UNKNOWN_TASK: "a task is named that does not exist",
+    Code.TEMPLATE: "a template that cannot be parsed, or names an unknown filter",
+    Code.PYTHON: "python code that cannot be parsed",
+    Code.UNDEFINED: "a template names something that nothing defines",
+    Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
+    Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
+    Code.NO_PREVIOUS: "a jump to `previous` from the first task",
+    Code.UNREACHABLE: "no path leads to a step",
+    Code.SELF_LOOP: "a step leads to itself without a condition",
+    Code.ENDLESS: "a cycle of steps that nothing can leave",
+    Code.ERRORS_UNCOVERED: "no rule of a policy covers errors, so they are passed over",
+    Code.JOIN_COUNT: "a join waits for more tokens than arcs lead to it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault. `line` and `column` count from 1; `path` reads like `workflow[2].tool.kind`."""
+
+    code: Code
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    hint: str = ""
+
+    def as_json(self) -> dict[str, Json]:
+        """`{file, line, column, severity, code, path, message, hint}`."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "severity": self.severity,
+            "code": str(self.code),
+            "path": self.path,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.file}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}{hint}"
+
+
+def severity_of(code: Code) -> Severity:
+    """Warnings are the codes from 50 on within their hundred."""
+    return "warning" if int(code[-2:]) >= 50 else "error"
+
+
+def render(problem: Problem, source_text: str | None = None) -> str:
+    """The text form; with `source_text` also the line of the source and a caret below the column."""
+    if source_text is None:
+        return str(problem)
+    lines = source_text.splitlines()
+    if not 1 <= problem.line <= len(lines):
+        return str(problem)
+    line = lines[problem.line - 1].replace("\t", " ")
+    start = max(0, problem.column - 80)
+    return f"{problem}\n    {line[start : start + 120]}\n    {' ' * (problem.column - 1 - start)}^"
+
+
+def dotted(path: Path) -> str:
+    """`("workflow", 2, "tool")` as `workflow[2].tool`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that `name` may be meant for, or an empty string."""
+    if len(name) > 128:
+        return ""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else ""
+
+
+def shown(value: Json, limit: int = 60) -> str:
+    """A value as messages quote it: short, on one line."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

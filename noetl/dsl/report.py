@@ -1,0 +1,91 @@
+"""Collects the problems of one document, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl.dsl.problems import Code, Path, Problem, dotted, nearest, severity_of
+from noetl.dsl.source import Source
+
+#: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
+_MAX_COMPARED = 200_000
+
+
+class Report:
+    """Problems found so far. `strict` turns warnings into errors."""
+
+    def __init__(self, source: Source, *, strict: bool = False) -> None:
+        self.source = source
+        self.strict = strict
+        self._problems: dict[tuple[str, Path, str, int], Problem] = {}
+        self._faulty: set[Path] = set()
+        self._compared = 0
+        for problem in source.problems:
+            self._keep((), problem)
+
+    def add(
+        self,
+        code: Code,
+        path: Path,
+        message: str,
+        hint: str = "",
+        *,
+        line: int | None = None,
+        at_key: bool = False,
+    ) -> None:
+        """Adds a problem of the part at `path`; `line` where it is known better than by its path."""
+        mark = self.source.key_mark(path) if at_key else self.source.mark(path)
+        severity = "error" if self.strict else severity_of(code)
+        column = mark.column if line in (None, mark.line) else 1
+        self._keep(
+            path,
+            Problem(code, severity, self.source.file, line or mark.line, column, dotted(path), message, hint),
+        )
+        if severity_of(code) == "error":
+            self._faulty.add(path)
+
+    def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
+        """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
+        if path not in self._faulty and (*path, key) not in self._faulty:
+            self.add(Code.MISSING, path, message, hint)
+
+    def mark_faulty(self, path: Path) -> None:
+        """Says that what is missing in this part is explained by another problem."""
+        self._faulty.add(path)
+
+    def is_faulty(self, path: Path) -> bool:
+        """Whether an error was found at exactly this part."""
+        return path in self._faulty
+
+    def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
+        """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
+        candidates = list(known)
+        if self._compared > _MAX_COMPARED:
+            return otherwise
+        self._compared += len(name) * len(candidates)
+        close = nearest(name, candidates)
+        return f"did you mean {close!r}?" if close else otherwise
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems in the order of the text."""
+        return tuple(sorted(self._problems.values(), key=lambda p: (p.line, p.column, p.code)))
+
+    @property
+    def failed(self) -> bool:
+        """Whether any problem is an error."""
+        return any(problem.severity == "error" for problem in self._problems.values())
+
+    def _keep(self, path: Path, problem: Problem) -> None:
+        if self.strict and problem.severity == "warning":
+            problem = Problem(
+                problem.code,
+                "error",
+                problem.file,
+                problem.line,
+                problem.column,
+                problem.path,
+                problem.message,
+                problem.hint,
+            )
+        self._problems.setdefault((problem.code, path, problem.message, problem.line), problem)

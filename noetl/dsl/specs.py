@@ -1,0 +1,110 @@
+"""The effective `spec` of a task: kind defaults, executor, step, loop, task; the inner wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noetl.dsl.context import Context, Site
+from noetl.dsl.document import PolicyRule, TaskSpec, Tool
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.json import Json, JsonMap, deep_merge
+from noetl.net.model import KindInfo
+
+#: What is compiled into the net elsewhere and means nothing to a task.
+_STRUCTURE = frozenset(
+    {
+        "join",
+        "queue",
+        "entry_step",
+        "final_step",
+        "no_next_is_error",
+        "mode",
+        "max_in_flight",
+        "reduce",
+        "commit",
+    }
+)
+_POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
+#: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
+_OF_THE_PIPELINE = frozenset({"policy", "render", "queue"})
+
+
+def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:
+    """The merged spec of the task whose tool mappings stand at `tools`, outermost first."""
+    merged: Json = dict(kind.defaults)
+    for path in site.specs:
+        around = context.raw(path)
+        merged = deep_merge(merged, {k: v for k, v in around.items() if k not in _STRUCTURE})
+    for path in tools:
+        own = context.raw((*path, "spec"))
+        moved = config_from_spec(own, kind)
+        merged = deep_merge(merged, {k: v for k, v in own.items() if k == "timeout" or k not in moved})
+        _check_timeout(context, own, (*path, "spec", "timeout"))
+    return _without_structure(merged)
+
+
+def config_from_spec(spec: JsonMap, kind: KindInfo) -> dict[str, Json]:
+    """The tool's own keys that stand under `spec`."""
+    known = kind.schema.get("properties", {})
+    required = {key for group in kind.required for key in group}
+    return {
+        key: value
+        for key, value in spec.items()
+        if (key in known or key in required) and key not in _OF_THE_PIPELINE
+    }
+
+
+def rules_of(spec: TaskSpec | None) -> list[PolicyRule] | None:
+    """The policy rules of a spec; None where it has none."""
+    return spec.policy.rules if spec is not None and spec.policy is not None else None
+
+
+def rules_around(context: Context, site: Site) -> list[tuple[list[PolicyRule], Path]]:
+    """The rules that the specs around a task give it, the innermost last."""
+    found = []
+    for path in site.specs:
+        part: Any = context.document
+        for key in path:
+            part = _step_into(part, key)
+        given = rules_of(part)
+        if given is not None:
+            found.append((given, (*path, "policy", "rules")))
+    return found
+
+
+def _step_into(part: Any, key: str | int) -> Any:
+    if part is None:
+        return None
+    return part[key] if isinstance(key, int) else getattr(part, key)
+
+
+def queue_of(context: Context, site: Site, tool: Any) -> str | None:
+    """The queue that the first task of `tool`, or the innermost spec around the pipeline, asks for."""
+    first = tool[0] if isinstance(tool, list) and tool else tool
+    if isinstance(first, dict):
+        first = next(iter(first.values()))
+    own = first.spec if isinstance(first, Tool) else None
+    if own is not None and own.queue:
+        return own.queue
+    for path in reversed(site.specs):
+        queue = context.raw(path).get("queue")
+        if isinstance(queue, str) and queue:
+            return queue
+    return None
+
+
+def _without_structure(merged: Json) -> JsonMap:
+    spec = {key: value for key, value in merged.items() if key not in _STRUCTURE}
+    policy = spec.pop("policy", None)
+    if isinstance(policy, dict):
+        rest = {key: value for key, value in policy.items() if key not in _POLICY_STRUCTURE}
+        if rest:
+            spec["policy"] = rest
+    return spec
+
+
+def _check_timeout(context: Context, spec: JsonMap, path: Path) -> None:
+    timeout = spec.get("timeout")
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout <= 0:
+        context.report.add(Code.VALUE, path, f"timeout is {shown(timeout)}", "write seconds above zero")

@@ -1,0 +1,208 @@
+"""All forms of `tool`, to the tasks of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.dsl.assignments import assignments, task_level
+from noetl.dsl.code import check_code, names_context
+from noetl.dsl.context import WORKBOOK, Context, Site
+from noetl.dsl.document import PolicyRule, Tool, known_keys
+from noetl.dsl.entries import Entry, entries_of
+from noetl.dsl.foreign import is_foreign, refuse_foreign
+from noetl.dsl.policies import policy
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
+from noetl.facts.json import JsonMap
+from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
+
+#: Kinds that the language knows and this version cannot run, whatever is installed.
+_LATER = frozenset({"wait"})
+
+
+def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
+    """The tasks of a step's `tool`, which stands at `path`."""
+    entries = list(entries_of(context, form, path))
+    names = [entry.name for entry in entries]
+    tasks = [_task(context, entry, names, site) for entry in entries]
+    return tuple(task for task in tasks if task is not None)
+
+
+def workbook_tasks(context: Context) -> dict[str, Task]:
+    """The workbook, compiled by itself."""
+    made = {}
+    for name, (tool, path) in context.workbook.items():
+        task = _task(
+            context, Entry(name, path, ((tool, path),)), [name], Site(WORKBOOK, (("executor", "spec"),))
+        )
+        if task is not None:
+            made[name] = task
+    return made
+
+
+def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task | None:
+    for tool, path in entry.parts:
+        refuse_foreign(tool, path, context.report)
+        _refuse_misplaced(context, tool, path)
+    kind = _kind(context, entry)
+    shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
+    if kind is None or not context.may_share(shared, entry.path):
+        return None
+    config, paths = _config(context, entry, kind)
+    spec = effective_spec(context, kind, site, [path for _, path in entry.parts])
+    verbatim = _verbatim(kind, config, spec)
+    check_code(context, kind, config, paths, verbatim, entry.path)
+    for key, value in config.items():
+        if key not in verbatim:
+            context.use(paths[key], value, site.step)
+    return Task(
+        name=entry.name,
+        kind=kind.kind,
+        config=config,
+        args=_args(context, entry, site),
+        rules=_rules(context, kind, entry, names, site),
+        set=_set(context, entry, site),
+        spec=spec,
+        line=context.report.source.mark(entry.path).line,
+        lines={key: context.line(path) for key, path in paths.items()},
+        verbatim=verbatim,
+        wants_context=names_context(kind, config),
+    )
+
+
+def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
+    extra = tool.model_extra or {}
+    if "loop" in extra:
+        context.report.add(
+            Code.UNSUPPORTED,
+            (*path, "loop"),
+            "a loop inside of a pipeline is not supported yet",
+            "put the loop on a step of its own",
+            at_key=True,
+        )
+    if isinstance(extra.get("policy"), dict):
+        context.report.add(
+            Code.IGNORED,
+            (*path, "policy"),
+            "`policy` has no effect beside kind",
+            "put it under spec:",
+            at_key=True,
+        )
+    if "output" in tool.model_fields_set:
+        context.report.add(
+            Code.IGNORED,
+            (*path, "output"),
+            "`output` of a task has no effect",
+            "assign with set:",
+            at_key=True,
+        )
+
+
+def _kind(context: Context, entry: Entry) -> KindInfo | None:
+    tool, path = entry.parts[0]
+    if tool.kind is None:
+        hint = f"add kind: with one of {', '.join(sorted(context.kinds))}"
+        context.report.missing(path, "kind", f"task {shown(entry.name)} has no kind", hint)
+        return None
+    found = context.kinds.get(tool.kind)
+    if found is not None:
+        return found
+    available = f"available: {', '.join(sorted(context.kinds))}"
+    if tool.kind in _LATER:
+        context.report.add(
+            Code.UNSUPPORTED, (*path, "kind"), f"kind: {tool.kind} is not supported yet", available
+        )
+        return None
+    hint = context.report.suggest(tool.kind, [*context.kinds, "workbook"])
+    hint = f"{hint} {available}".strip()
+    context.report.add(
+        Code.UNKNOWN_KIND, (*path, "kind"), f"no tool of kind {shown(tool.kind)} is installed", hint
+    )
+    return None
+
+
+def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, Template], dict[str, Path]]:
+    """The tool's own keys and where each stands."""
+    config: dict[str, Template] = {}
+    paths: dict[str, Path] = {}
+    for tool, path in entry.parts:
+        own = {
+            key: (value, (*path, key))
+            for key, value in (tool.model_extra or {}).items()
+            if _is_config(tool, key, value)
+        }
+        if tool.name is not None and "name" in kind.schema.get("properties", {}):
+            own["name"] = (tool.name, (*path, "name"))
+        below = config_from_spec(context.raw((*path, "spec")), kind)
+        own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
+        config |= {key: value for key, (value, _) in own.items()}
+        paths |= {key: at for key, (_, at) in own.items()}
+    _warn_unknown_config(context, kind, paths)
+    return config, paths
+
+
+def _is_config(tool: Tool, key: str, value: Template) -> bool:
+    if key == "loop" or (key == "task" and tool.kind == "workbook"):
+        return False
+    return not (is_foreign("Tool", key) and isinstance(value, dict | list))
+
+
+def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
+    known = kind.schema.get("properties")
+    if not known or kind.schema.get("additionalProperties") is not False:
+        return
+    for key, path in paths.items():
+        if key not in known and key != "policy":
+            hint = context.report.suggest(key, [*known, *known_keys(Tool)], f"known here: {', '.join(known)}")
+            context.report.add(
+                Code.UNKNOWN_KEY,
+                path,
+                f"the key {shown(key)} means nothing to {kind.kind}",
+                hint,
+                at_key=True,
+            )
+
+
+def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
+    keys = [] if spec.get("render") is True else [key for key in kind.verbatim if key in config]
+    if config.get("params") is not None:
+        keys += [key for key in kind.verbatim_with_params if key in config and key not in keys]
+    return tuple(keys)
+
+
+def _args(context: Context, entry: Entry, site: Site) -> dict[str, Template]:
+    args: dict[str, Template] = {}
+    for tool, path in entry.parts:
+        for key, names in (("with", tool.with_), ("args", tool.args), ("input", tool.input)):
+            for name, value in (names or {}).items():
+                context.use((*path, key, name), value, site.step)
+            args |= names or {}
+    return args
+
+
+def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:
+    level = task_level(site)
+    return tuple(one for tool, path in entry.parts for one in assignments(context, tool, path, level))
+
+
+def _rules(
+    context: Context, kind: KindInfo, entry: Entry, names: list[str], site: Site
+) -> tuple[Rule, ...] | None:
+    own: list[tuple[list[PolicyRule], Path]] = []
+    for tool, path in entry.parts:
+        given = rules_of(tool.spec)
+        if given is not None:
+            own.append((given, (*path, "spec", "policy", "rules")))
+    inherited = rules_around(context, site)
+    found = own or inherited or _rules_of_kind(kind, entry.path)
+    if not found:
+        return None
+    rules, path = found[-1]
+    return policy(context, rules, path, entry.name, names, site)
+
+
+def _rules_of_kind(kind: KindInfo, path: Path) -> list[tuple[list[PolicyRule], Path]]:
+    """The rules that a kind brings along; problems in them point at the task."""
+    given = (kind.defaults.get("policy") or {}).get("rules")
+    return [([PolicyRule.model_validate(rule) for rule in given], path)] if given else []

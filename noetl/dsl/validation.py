@@ -1,0 +1,148 @@
+"""Plain data to the document model. Type faults become problems; what is faulty is taken out and the
+rest is still read, so that everything is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from noetl.dsl.document import Document, Part, known_keys
+from noetl.dsl.foreign import is_foreign
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.report import Report
+from noetl.facts.json import Json
+
+_WORDS: Mapping[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "list_type": "a list",
+}
+
+#: Taking faulty parts out may uncover others (a union's other branch); it settles in two rounds.
+_MAX_ROUNDS = 4
+
+
+@dataclass(slots=True)
+class _TypeFault:
+    """What pydantic says about one place, all branches together."""
+
+    expected: list[str] = field(default_factory=list)
+    choices: list[str] = field(default_factory=list)
+
+
+def to_document(data: dict[str, Json], report: Report) -> Document | None:
+    """The document without its faulty parts; None where nothing could be made of it."""
+    for _ in range(_MAX_ROUNDS):
+        try:
+            return Document.model_validate(data)
+        except ValidationError as error:
+            faults = _by_place(error.errors(include_url=False, include_context=True), data)
+        for path, fault in faults.items():
+            _report(report, path, fault, _at(data, path))
+        for path in sorted(faults, key=lambda p: (len(p), str(p)), reverse=True):
+            data = _without(data, path)
+    return None
+
+
+def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str] = frozenset()) -> None:
+    """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
+    known = known_keys(type(part))
+    for key in part.model_extra or {}:
+        if key in except_for or is_foreign(type(part).__name__, key):
+            continue
+        hint = report.suggest(key, known, f"known here: {', '.join(known)}")
+        report.add(
+            Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
+        )
+
+
+def _by_place(errors: list[ErrorDetails], data: Json) -> dict[Path, _TypeFault]:
+    places: dict[Path, _TypeFault] = {}
+    for error in errors:
+        path = _real_path(error["loc"], data)
+        fault = places.setdefault(path, _TypeFault())
+        context = error.get("ctx") or {}
+        if error["type"] == "literal_error":
+            fault.choices.append(str(context.get("expected", "")))
+            continue
+        words = error["msg"] if error["type"] == "shape" else _WORDS.get(error["type"], error["msg"])
+        if words not in fault.expected:
+            fault.expected.append(words)
+    return places
+
+
+def _real_path(loc: tuple[int | str, ...], data: Json) -> Path:
+    """`loc` without the names of union branches that pydantic puts in."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(data, dict) and part in data:
+            data = data[str(part)]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _report(report: Report, path: Path, fault: _TypeFault, value: Json) -> None:
+    name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
+    if fault.choices and isinstance(value, str):
+        choices = _choices(fault.choices)
+        hint = report.suggest(value, choices, "")
+        report.add(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
+        return
+    expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
+    hint = f'quote it: "{value}"' if "text" in fault.expected and _is_scalar(value) else ""
+    report.add(Code.TYPE, path, f"{name} must be {expected}, not {_kind_of(value)}", hint)
+
+
+def _choices(texts: list[str]) -> list[str]:
+    return [word.strip(" '") for text in texts for word in text.replace(" or ", ",").split(",")]
+
+
+def _is_scalar(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _kind_of(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float() | str():
+            return shown(value)
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _at(data: Json, path: Path) -> Json:
+    for part in path:
+        data = data[part]
+    return data
+
+
+def _without(data: Any, path: Path) -> Any:
+    """A copy without what is at `path`; in lists an empty mapping takes its place, so that paths stay true."""
+    if not path:
+        return {}
+    head, rest = path[0], path[1:]
+    if isinstance(data, list) and isinstance(head, int):
+        items = list(data)
+        items[head] = _without(items[head], rest)
+        return items
+    if not rest:
+        return {key: value for key, value in data.items() if key != head}
+    return {**data, head: _without(data[head], rest)} if head in data else data

@@ -1,0 +1,94 @@
+"""Nets as pictures: Mermaid and Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from noetl.net.model import Arc, Net, Transition
+
+#: Longer texts are cut: a guard is a label, not a listing.
+_MAX_LABEL = 60
+
+
+def mermaid(net: Net) -> str:
+    """A Mermaid flowchart: steps with their kinds and loops, guards on the arcs."""
+    lines = ["flowchart TD"]
+    for node, transition in _numbered(net):
+        label = "<br/>".join(_mermaid_text(text) for text in _label(transition))
+        opening, closing = ("([", "])") if transition.name == net.entry else ("[", "]")
+        lines.append(f'    {node}{opening}"{label}"{closing}')
+    for source, target, arc in _edges(net):
+        guard = _guard(arc)
+        label = f'|"{_mermaid_text(guard)}"|' if guard else ""
+        lines.append(f"    {source} {'-.->' if arc.boundary else '-->'}{label} {target}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(net: Net) -> str:
+    """A Graphviz digraph with the same content."""
+    lines = [f'digraph "{_dot_text(net.name)}" {{', "    node [shape=box, style=rounded];"]
+    for node, transition in _numbered(net):
+        label = "\\n".join(_dot_text(text) for text in _label(transition))
+        bold = ', style="rounded,bold"' if transition.name == net.entry else ""
+        lines.append(f'    {node} [label="{label}"{bold}];')
+    for source, target, arc in _edges(net):
+        guard = _guard(arc)
+        attributes = [f'label="{_dot_text(guard)}"'] if guard else []
+        attributes += ["style=dashed"] if arc.boundary else []
+        suffix = f" [{', '.join(attributes)}]" if attributes else ""
+        lines.append(f"    {source} -> {target}{suffix};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _numbered(net: Net) -> Iterator[tuple[str, Transition]]:
+    """Nodes are numbered: names may hold anything."""
+    for index, transition in enumerate(net.transitions):
+        yield f"s{index}", transition
+
+
+def _edges(net: Net) -> Iterator[tuple[str, str, Arc]]:
+    nodes = {transition.name: node for node, transition in _numbered(net)}
+    for arc in net.arcs.values():
+        yield nodes[arc.source], nodes[arc.step], arc
+
+
+def _label(transition: Transition) -> list[str]:
+    """The lines of a node: name, kinds, loop and join where there are any."""
+    lines = [transition.name]
+    kinds = list(dict.fromkeys(task.kind for task in transition.tasks))
+    if kinds:
+        lines.append(", ".join(kinds))
+    if transition.loop is not None:
+        width = transition.loop.max_in_flight
+        times = f" ×{_cut(str(width))}" if width is not None and transition.loop.mode == "parallel" else ""
+        lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times})")
+    if transition.join.mode != "auto":
+        count = f" {transition.join.count}" if transition.join.mode == "count" else ""
+        lines.append(f"join: {transition.join.mode}{count}")
+    return lines
+
+
+def _guard(arc: Arc) -> str:
+    if arc.when is None:
+        return ""
+    text = str(arc.when).lower() if isinstance(arc.when, bool) else str(arc.when).strip()
+    if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
+        text = text[2:-2].strip()
+    return _cut(" ".join(text.split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
+
+
+def _escape(text: str, replace: Callable[[str], str]) -> str:
+    return "".join(replace(char) for char in text if char.isprintable())
+
+
+def _mermaid_text(text: str) -> str:
+    # Entities are the only escapes that Mermaid knows; `#` opens them.
+    return _escape(text, lambda char: f"#{ord(char)};" if char in '#"<>&;{}|`\\[]()' else char)
+
+
+def _dot_text(text: str) -> str:
+    return _escape(text, lambda char: f"\\{char}" if char in '"\\' else char)

@@ -1,0 +1,366 @@
+"""Every code is produced, at the right place, with a way out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from noetl.dsl import MEANING, Code, Compiled, Problem, compile_playbook, json_schema, load_playbook, render
+from noetl.dsl.problems import dotted, severity_of
+from noetl.errors import PlaybookInvalid
+from noetl.net.model import KindInfo
+
+Compile = Callable[..., Compiled]
+
+_TOOL = "tool: {kind: noop}"
+
+
+def _many(count: int) -> str:
+    return "workflow:\n" + "".join(f"- {{step: s{i}, next: s{(i + 1) % count}}}\n" for i in range(count))
+
+
+#: (code, text below the header, line, word of message or hint)
+SAMPLES = [
+    (Code.YAML_1_1, f"workload: {{a: off}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "off"),
+    (Code.TYPE, "workflow:\n- step: 5\n  tool: {kind: noop}", 5, 'quote it: "5"'),
+    (Code.TYPE, "workflow: nothing", 4, "a list"),
+    (Code.TYPE, f"workflow:\n- 7\n- {{step: a, {_TOOL}}}", 5, "a mapping"),
+    (Code.MISSING, "workload: {}", 1, "no steps"),
+    (Code.MISSING, "workflow:\n- tool: {kind: noop}", 5, "no name"),
+    (Code.MISSING, "workflow:\n- name: x\n  tool: {kind: noop}", 5, "instead of name"),
+    (Code.MISSING, "workflow:\n- step: a\n  tool: {url: x}", 6, "no kind"),
+    (Code.MISSING, "workflow:\n- step: a\n  tool: {kind: http, method: GET}", 6, "url (or endpoint)"),
+    (Code.MISSING, "workflow:\n- step: a\n  tool: {kind: http, url: ''}", 6, "url (or endpoint)"),
+    (Code.MISSING, "workflow:\n- step: a", 5, "neither tool nor next"),
+    (Code.MISSING, f"workflow:\n- {{step: a, loop: {{in: [1]}}, {_TOOL}}}", 5, "no iterator"),
+    (Code.MISSING, f"workflow:\n- {{step: a, loop: {{iterator: i}}, {_TOOL}}}", 5, "what to loop over"),
+    (Code.MISSING, "workflow:\n- step: start\n  next:\n    arcs: [{when: true}]", 7, "which step"),
+    (Code.VALUE, f"workflow:\n- {{step: a, spec: {{join: al}}, {_TOOL}}}", 5, "'all'"),
+    (Code.VALUE, f"workflow:\n- {{step: a, spec: {{join: {{count: 0}}}}, {_TOOL}}}", 5, "count is 0"),
+    (
+        Code.VALUE,
+        f"workflow:\n- {{step: a, loop: {{in: [], iterator: i, mode: paralel}}, {_TOOL}}}",
+        5,
+        "'parallel'",
+    ),
+    (
+        Code.VALUE,
+        f"workflow:\n- {{step: a, loop: {{in: [], iterator: i, spec: {{max_in_flight: 0}}}}, {_TOOL}}}",
+        5,
+        "max_in_flight is 0",
+    ),
+    (Code.VALUE, "workflow:\n- {step: a, tool: {kind: noop, spec: {timeout: -1}}}", 5, "timeout"),
+    (
+        Code.VALUE,
+        f"workflow:\n- {{step: a, spec: {{policy: {{failure: {{tolerate: {{percent: 101}}}}}}}}, {_TOOL}}}",
+        5,
+        "percent",
+    ),
+    (Code.NAME, f"workflow:\n- {{step: '{'x' * 10_000}', {_TOOL}}}", 5, "10,000"),
+    (Code.NAME, f"workflow:\n- {{step: ../../x, {_TOOL}}}", 5, "'/'"),
+    (Code.NAME, f'workflow:\n- {{step: "a\\nb", {_TOOL}}}', 5, "\\n"),
+    (Code.NAME, f"workflow:\n- {{step: 'a->b', {_TOOL}}}", 5, "->"),
+    (Code.NAME, f"workflow:\n- {{step: a, loop: {{in: [], iterator: a-b}}, {_TOOL}}}", 5, "letters"),
+    (Code.NAME, "workflow:\n- {step: a, tool: {kind: noop, name: a#1}}", 5, "'#'"),
+    (Code.DUPLICATE_NAME, f"workflow:\n- {{step: a, {_TOOL}}}\n- {{step: a, {_TOOL}}}", 6, "line 5"),
+    (
+        Code.DUPLICATE_NAME,
+        "workflow:\n- step: a\n  tool:\n  - {name: x, kind: noop}\n  - {name: x, kind: noop}",
+        8,
+        "'x'",
+    ),
+    (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
+    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  case: []", 7, "classic"),
+    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  vars: {{x: 1}}", 7, "set:"),
+    (Code.DIALECT, "workflow:\n- step: a\n  rules: []", 6, "rules dialect"),
+    (Code.DIALECT, f"tasks: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "workbook"),
+    (Code.DIALECT, "workflow:\n- step: end\n  next:\n  - {when: x, then: [end]}", 7, "arc"),
+    (
+        Code.UNSUPPORTED,
+        f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",
+        5,
+        "cursor",
+    ),
+    (
+        Code.UNSUPPORTED,
+        "workflow:\n- {step: a, tool: {kind: noop, loop: {in: [], iterator: i}}}",
+        5,
+        "pipeline",
+    ),
+    (Code.UNSUPPORTED, "workflow:\n- {step: a, tool: {kind: wait, timer: 5s}}", 5, "not supported yet"),
+    (Code.MISPLACED, "workflow:\n- step: end\n  command: ls", 6, "under tool:"),
+    (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{workload.x: 1}}", 7, "ctx.x"),
+    (Code.SCOPE, "workflow:\n- step: a\n  tool: {kind: noop, set: {iter.x: 1}}", 6, "outside"),
+    (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{ctx.: 1}}", 7, "nothing to assign"),
+    (
+        Code.UNREDUCED,
+        "workflow:\n- step: a\n  loop: {in: [], iterator: i, mode: parallel}\n  tool: {kind: noop, set: {ctx.n: 1}}",
+        7,
+        "reduce",
+    ),
+    (Code.UNKNOWN_KEY, f"workflow:\n- step: a\n  {_TOOL}\n  descr: x", 7, "'desc'"),
+    (Code.UNKNOWN_KEY, f"workloads: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'workload'"),
+    (Code.UNKNOWN_KEY, "workflow:\n- step: a\n  tool: {kind: http, url: x, metod: GET}", 6, "'method'"),
+    (Code.IGNORED, f"workflow:\n- step: a\n  {_TOOL}\n  output: {{x: 1}}", 7, "set:"),
+    (Code.IGNORED, "workflow:\n- step: a\n  tool: {kind: noop, policy: {rules: []}}", 6, "spec:"),
+    (Code.UNKNOWN_STEP, f"workflow:\n- step: a\n  next: fetc\n- {{step: fetch, {_TOOL}}}", 6, "'fetch'"),
+    (Code.UNKNOWN_STEP, f"executor: {{spec: {{entry_step: x}}}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'x'"),
+    (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: pyton, code: x}", 6, "'python'"),
+    (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: snowflake}", 6, "available: duckdb, http"),
+    (Code.UNKNOWN_TASK, "workbook: {load: {kind: noop}}\nworkflow: [{step: a, tool: lod}]", 5, "'load'"),
+    (Code.TEMPLATE, "workflow:\n- step: a\n  tool: {kind: http, url: '{{ x +  }}'}", 6, "template"),
+    (
+        Code.TEMPLATE,
+        "workflow:\n- step: a\n  tool:\n    kind: shell\n    command: |\n      a\n      {{ b | nope }}",
+        10,
+        "nope",
+    ),
+    (
+        Code.TEMPLATE,
+        "workflow:\n- step: start\n  next: [{step: end, when: 'a =='}]\n- step: end",
+        6,
+        "template",
+    ),
+    (
+        Code.PYTHON,
+        "workflow:\n- step: a\n  tool:\n    kind: python\n    code: |\n      x = 1\n      def f(:\n",
+        10,
+        "python",
+    ),
+    (
+        Code.UNDEFINED,
+        "workload: {city: 1}\nworkflow:\n- step: a\n  tool: {kind: http, url: '{{ cty }}'}",
+        7,
+        "'city'",
+    ),
+    (
+        Code.TEMPLATE_IN_CODE,
+        "workflow:\n- step: a\n  tool:\n    kind: python\n    code: |\n      x = 1\n      y = '{{ a.b }}'\n",
+        10,
+        "input:",
+    ),
+    (
+        Code.SQL_INTERPOLATION,
+        "workload: {n: 1}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: |\n      select 1\n"
+        "      where a = '{{ n }}'\n",
+        11,
+        "params",
+    ),
+    (
+        Code.NO_PREVIOUS,
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}",
+        6,
+        "first",
+    ),
+    (Code.UNREACHABLE, f"workflow:\n- {{step: a, {_TOOL}}}\n- {{step: b, {_TOOL}}}", 6, "'b'"),
+    (Code.SELF_LOOP, "workflow:\n- {step: a, next: a}", 5, "itself"),
+    (Code.ENDLESS, "workflow:\n- {step: a, next: b}\n- {step: b, next: a}", 5, "a, b"),
+    (
+        Code.ERRORS_UNCOVERED,
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{when: '{{ result.x }}', then: {do: break}}]}}}",
+        6,
+        "else",
+    ),
+    (
+        Code.JOIN_COUNT,
+        f"workflow:\n- {{step: a, spec: {{join: {{count: 3}}}}, {_TOOL}}}",
+        5,
+        "3 tokens, but 1",
+    ),
+]
+#: Codes of texts that are no document; `test_source` has their samples, too.
+TEXTS = {
+    Code.SYNTAX: "a: [",
+    Code.ENCODING: b"\xff",
+    Code.CHARACTER: "a: \0",
+    Code.TOO_LARGE: " " * 300_000,
+    Code.TOO_DEEP: "[" * 70,
+    Code.TOO_MANY_NODES: "a: [" + "1," * 50_000 + "]",
+    Code.ALIAS: "a: *b",
+    Code.DUPLICATE_KEY: "a: 1\na: 1",
+    Code.KEY_TYPE: "~: 1",
+    Code.TAG: "a: !x 1",
+    Code.NUMBER: "a: .nan",
+    Code.ROOT: "[]",
+    Code.MERGE: "a: {<<: 1}",
+    Code.HEADER: "workflow: [{step: start}]",
+}
+
+
+@pytest.mark.parametrize(("code", "text", "line", "word"), SAMPLES, ids=lambda value: str(value)[:40])
+def test_a_fault_is_named_at_its_line_with_a_way_out(
+    body: Compile, code: Code, text: str, line: int, word: str
+) -> None:
+    found = [problem for problem in body(text).problems if problem.code == code]
+    assert found, body(text).problems
+    assert found[0].line == line
+    assert word in f"{found[0].message} {found[0].hint}"
+
+
+@pytest.mark.parametrize(("code", "text", "line", "word"), SAMPLES, ids=lambda value: str(value)[:40])
+def test_one_fault_is_one_problem_of_its_severity(
+    body: Compile, code: Code, text: str, line: int, word: str
+) -> None:
+    result = body(text)
+    errors = {problem.code for problem in result.errors}
+    assert errors == ({code} if severity_of(code) == "error" else set())
+    assert (result.net is None) == bool(errors)
+
+
+def test_every_code_is_unique_has_a_meaning_and_a_sample(compiled: Compile) -> None:
+    produced = {code for code, *_ in SAMPLES}
+    for code, text in TEXTS.items():
+        assert code in {problem.code for problem in compiled(text).problems}
+        produced.add(code)
+    assert produced == set(Code) == set(MEANING)
+    assert len({code.value for code in Code}) == len(Code.__members__)
+
+
+def test_all_faults_are_reported_together_in_the_order_of_the_text(body: Compile) -> None:
+    text = (
+        "workflow:\n- step: a\n  tool: {kind: pyton}\n  next: nowhere\n- step: 5\n  tool: 7\n"
+        "- step: c\n  loop: {in: [1]}\n  tool: {kind: http}\n"
+    )
+    problems = body(text).problems
+    assert [(problem.line, problem.code) for problem in problems] == [
+        (6, Code.UNKNOWN_KIND),
+        (7, Code.UNKNOWN_STEP),
+        (8, Code.TYPE),
+        (9, Code.TYPE),
+        (11, Code.MISSING),
+        (12, Code.MISSING),
+    ]
+    assert problems[0].path == "workflow[0].tool.kind"
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "executor: {spec: {policy: {rules: ["
+        + "{when: '{{ error }}', then: {do: continue}}," * 900
+        + "]}}}\nworkflow:\n"
+        + "".join(f"- {{step: s{i}, tool: {{kind: noop}}}}\n" for i in range(900)),
+        "workbook: {big: {kind: shell, command: "
+        + "x" * 100_000
+        + "}}\nworkflow:\n"
+        + "".join(f"- {{step: s{i}, tool: big}}\n" for i in range(900)),
+    ],
+    ids=["spec", "workbook"],
+)
+def test_what_tasks_share_stays_small(body: Compile, shared: str) -> None:
+    began = time.perf_counter()
+    assert [problem.code for problem in body(shared).errors] == [Code.TOO_LARGE]
+    assert time.perf_counter() - began < 2.0
+
+
+def test_a_document_of_unknown_names_is_answered_in_time(body: Compile) -> None:
+    names = [f"{i:04}" * 25 for i in range(1_000)]
+    text = "workflow:\n" + "".join(f"- {{step: s{name}, next: t{name}}}\n" for name in names)
+    began = time.perf_counter()
+    assert len(body(text).errors) == 1_000
+    assert time.perf_counter() - began < 2.0
+
+
+def test_strict_makes_warnings_errors(compiled: Compile) -> None:
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow:\n- {step: start}\n- {step: end}\n"
+    assert compiled(text).net is not None
+    assert {problem.severity for problem in compiled(text).problems} == {"warning"}
+    assert compiled(text, strict=True).net is None
+    assert {problem.severity for problem in compiled(text, strict=True).problems} == {"error"}
+
+
+def test_known_names_of_every_scope_are_not_warned_of(body: Compile) -> None:
+    text = """\
+workload: {base: 'http://x', later: '{{ base }}/{{ execution_id }}/{{ env.HOME }}'}
+workflow:
+- step: start
+  input: {given: 1}
+  loop: {in: '{{ base }}', iterator: item}
+  tool:
+  - {name: first, kind: http, url: '{{ base }}{{ item }}{{ given }}{{ loop_index }}{{ iter.index }}'}
+  - name: second
+    kind: shell
+    input: {own: '{{ first.data }}'}
+    command: '{{ own }} {{ _prev }} {{ kept }} {% for x in first %}{{ x }}{% endfor %} {{ maybe | default(1) }}'
+    set: {kept: '{{ result }}', ctx.total: 1}
+  next: [{step: end, args: {handed: 1}, when: '{{ event.name and other is defined }}'}]
+- step: end
+  tool: {kind: shell, command: '{{ handed }} {{ total }} {{ start.results }} {{ ctx.any }} {{ keychain.x }}'}
+"""
+    assert body(text).problems == ()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "'{{ whole }}'",
+        "select * from {{ whole }}",
+        "select a = {{ whole | int }}",
+        """insert into t values ('{{ whole | tojson | replace("'", "''") }}')""",
+    ],
+)
+def test_sql_in_which_templates_are_no_values_is_not_warned_of(body: Compile, sql: str) -> None:
+    text = f"workload: {{whole: 1}}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: {sql}\n"
+    assert [p.code for p in body(text).problems] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["return {'a': 1}", "def main(x):\n  return x", "x = f'{{{1}}}'\nresult = '{{}}'.format(1)", "x = '\\d'"],
+)
+def test_python_as_people_write_it_has_no_problems(body: Compile, code: str) -> None:
+    block = "\n".join(f"      {line}" for line in code.splitlines())
+    text = f"workflow:\n- step: a\n  tool:\n    kind: python\n    code: |\n{block}\n"
+    assert body(text).problems == ()
+
+
+def test_emoji_are_allowed_in_names(body: Compile) -> None:
+    assert body("workflow:\n- {step: 🚀 launch, tool: {kind: noop}}\n").problems == ()
+
+
+def test_the_text_form_shows_place_code_message_hint_and_the_line() -> None:
+    problem = Problem(Code.TYPE, "error", "a.yaml", 2, 3, "b", "`b` must be text", 'quote it: "5"')
+    first = 'a.yaml:2:3: error[NOETL201]: `b` must be text (quote it: "5")'
+    assert render(problem) == str(problem) == first
+    assert render(problem, "a:\n  b: 5\n").splitlines() == [first, "      b: 5", "      ^"]
+    assert json.loads(json.dumps(problem.as_json()))["code"] == "NOETL201"
+
+
+def test_paths_are_dotted() -> None:
+    assert dotted(("workflow", 2, "tool", "kind")) == "workflow[2].tool.kind"
+    assert dotted(()) == ""
+
+
+def test_load_raises_with_all_problems(kinds: Mapping[str, KindInfo]) -> None:
+    with pytest.raises(PlaybookInvalid, match=r"x\.yaml:1:1: error\[NOETL202\]") as caught:
+        load_playbook("apiVersion: noetl.io/v9\n", file="x.yaml", kinds=kinds)
+    assert {problem.code for problem in caught.value.problems} == {Code.VALUE, Code.MISSING, Code.HEADER}
+
+
+def test_load_gives_the_net(kinds: Mapping[str, KindInfo]) -> None:
+    assert load_playbook("workflow: [{step: start}]", file="dir/x.yaml", kinds=kinds).name == "x.yaml"
+
+
+def test_the_schema_names_every_key_that_the_reader_knows() -> None:
+    schema = json_schema()
+    assert {"apiVersion", "workflow", "tasks"} <= schema["properties"].keys()
+    step = schema["$defs"]["Step"]
+    assert {"step", "tool", "next", "loop", "case"} <= step["properties"].keys()
+    assert step["properties"]["case"]["deprecated"] is True
+    assert step["required"] == ["step"]
+    assert {"in", "iterator"} <= schema["$defs"]["Loop"]["properties"].keys()
+    json.dumps(schema)
+
+
+def test_a_thousand_steps_compile_in_time(kinds: Mapping[str, KindInfo]) -> None:
+    steps = "".join(
+        f"- step: s{i}\n  tool: {{kind: python, code: 'result = {i}'}}\n"
+        f"  next: {{arcs: [{{step: s{min(i + 1, 999)}, when: '{{{{ output.status }}}}'}}]}}\n"
+        for i in range(1_000)
+    )
+    began = time.perf_counter()
+    assert compile_playbook(f"workflow:\n{steps}", file="x", kinds=kinds).errors == ()
+    assert time.perf_counter() - began < 3.0

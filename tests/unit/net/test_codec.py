@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from noetl.errors import NoetlError
+from noetl.net.codec import digest, from_json, same_net, to_json
+from noetl.net.model import (
+    Admission,
+    AdmitRule,
+    Arc,
+    Assignment,
+    Directive,
+    Failure,
+    Join,
+    Loop,
+    Net,
+    Rule,
+    Task,
+    Transition,
+)
+
+_TASK = Task(
+    name="get",
+    kind="http",
+    config={"url": "{{ base }}", "params": {"z": 1, "a": [1.0, None, True]}},
+    args={"x": 1},
+    rules=(
+        Rule("{{ error }}", Directive("retry", attempts="{{ n }}", backoff="fixed", delay=0.5)),
+        Rule(
+            None,
+            Directive("jump", to="get", set=(Assignment("ctx", "a.b", [1]), Assignment("iter", "c", None))),
+        ),
+    ),
+    set=(Assignment("local", "x", "{{ result }}"), Assignment("step", "y", 2)),
+    spec={"timeout": 5},
+    line=7,
+    lines={"url": 8},
+    verbatim=("url",),
+    wants_context=True,
+)
+NET = Net(
+    name="n",
+    path="p/n",
+    entry="a",
+    transitions=(
+        Transition(
+            name="a",
+            tasks=(_TASK,),
+            arcs=(
+                Arc("a->b", "a", "b", when=True, args={"k": "v"}, set=(Assignment("ctx", "m", 1),), line=9),
+                Arc("a->b#2", "a", "b"),
+            ),
+            router="inclusive",
+            loop=Loop(
+                [1, {"x": 2}], "i", "parallel", 4, Failure("best_effort", 1, 12.5), {"t": "sum"}, "each"
+            ),
+            admit=Admission((AdmitRule("{{ ctx.x }}", True), AdmitRule(None, False)), "skip"),
+            no_next_is_error=False,
+        ),
+        Transition(name="b", join=Join("count", 2, True)),
+    ),
+    workload={"b": 1, "a": {"c": 1e100, "d": 10**30}},
+    workbook={"get": _TASK},
+    keychain=({"name": "k", "kind": "token"},),
+    final_step="b",
+    file="f.yaml",
+)
+
+
+def test_a_net_survives_json_exactly() -> None:
+    again = from_json(json.loads(json.dumps(to_json(NET))))
+    assert again == NET
+    assert list(again.workload) == ["b", "a"]
+    assert isinstance(again.steps["a"].tasks[0].set, tuple)
+    assert isinstance(again.workload["a"]["c"], float)
+    assert digest(again) == digest(NET)
+
+
+def test_the_digest_covers_everything_but_the_order_of_keys() -> None:
+    reordered = replace(NET, workload=dict(reversed(NET.workload.items())))
+    assert digest(reordered) == digest(NET)
+    moved = replace(NET, transitions=(replace(NET.transitions[0], line=99), NET.transitions[1]))
+    renamed = replace(NET, name="other")
+    assert len({digest(NET), digest(moved), digest(renamed)}) == 3
+
+
+def test_nets_that_differ_in_positions_only_are_the_same() -> None:
+    first, second = NET.transitions
+    moved_task = replace(_TASK, line=1, lines={}, set=tuple(reversed(_TASK.set)))
+    moved = replace(first, line=99, tasks=(moved_task,))
+    assert same_net(NET, replace(NET, file="g", transitions=(moved, second)))
+    assert not same_net(NET, replace(NET, transitions=(replace(first, router="exclusive"), second)))
+    assert not same_net(NET, replace(NET, transitions=(second, first)))
+
+
+def test_a_body_that_is_no_net_is_named() -> None:
+    with pytest.raises(NoetlError, match="entry"):
+        from_json({"name": "n", "path": "p", "transitions": []})
