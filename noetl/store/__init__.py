@@ -2,3 +2,23 @@
 
 An adapter of `noetl.usecases.ports.Store`: the only code that writes the `event` table.
 """
+
+from __future__ import annotations
+
+from noetl.usecases.ports import Store
+
+__all__ = ["open_store"]
+
+
+def open_store(url: str) -> Store:
+    """The store at `sqlite:///path`, `postgresql://…` or `memory://`. Raises ConfigError.
+
+    Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
+    """
+    if url.startswith("memory:"):
+        from noetl.store.memory import MemoryStore
+
+        return MemoryStore()
+    from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
+
+    return SqlStore(url)

@@ -55,7 +55,7 @@ def versions(rt: Runtime, path: str) -> list[PlaybookRow]:
     """All versions of one path, oldest first. Raises NotFound."""
     with rt.store.read() as tx:
         find(tx, path, None)
-        return tx.playbook_versions(path)
+        return _versions(tx, path)
 
 
 def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
@@ -63,11 +63,15 @@ def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
     row = tx.playbook(path, version)
     if row is not None:
         return row
-    known = [one.version for one in tx.playbook_versions(path)]
+    known = [one.version for one in _versions(tx, path)]
     if known:
         raise NotFound(f"Playbook {path!r} has no version {version}; there are {known[0]} to {known[-1]}.")
     hint = did_you_mean(path, (one.path for one in tx.playbooks()))
     raise NotFound(f"There is no playbook {path!r} in the catalog.{hint}")
+
+
+def _versions(tx: Transaction, path: str) -> list[PlaybookRow]:
+    return sorted(tx.playbook_versions(path), key=lambda row: row.version)
 
 
 def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:

@@ -1,0 +1,213 @@
+"""The `command` table: outbox entry, pending index and lease in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    and_,
+    bindparam,
+    exists,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from noetl.store import codec
+from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
+from noetl.store.executions import WIDTH
+from noetl.store.executions import row as execution_row
+from noetl.store.schema import command, execution
+from noetl.store.session import Session, lines
+from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
+
+_c = command.c
+_x = execution.c
+#: In the order of CommandRow's fields.
+COLUMNS: Final[Sequence[Column[Any]]] = (
+    _c.command_id,
+    _c.execution_id,
+    _c.run_id,
+    _c.step,
+    _c.purpose,
+    _c.part,
+    _c.queue,
+    _c.issue,
+    _c.context,
+    _c.label,
+    _c.iteration,
+    _c.generation,
+    _c.priority,
+    _c.state,
+    _c.attempt,
+    _c.due_at,
+    _c.sent_at,
+    _c.lease_until,
+    _c.owner,
+    _c.chord_id,
+    _c.chord_index,
+    _c.chord_size,
+)
+_CONTEXT: Final = COLUMNS.index(_c.context)
+_brief = tuple(literal_column("'{}'") if column is _c.context else column for column in COLUMNS)
+
+#: Literals, not parameters: SQLite uses a partial index only for what it can read in the statement.
+OPEN: Final[ColumnElement[str]] = literal_column("'open'")
+CLAIMED: Final[ColumnElement[str]] = literal_column("'claimed'")
+CLOSED: Final[ColumnElement[str]] = literal_column("'closed'")
+
+_its_id = _c.command_id == bindparam("id")
+_their_ids = _c.command_id.in_(bindparam("ids", expanding=True))
+_its_execution = _x.execution_id == _c.execution_id
+_leased = and_(_its_id, _c.state == CLAIMED, _c.attempt == bindparam("held"))
+
+_insert = insert(command)
+_one = select(*COLUMNS).where(_its_id)
+#: Both rows are locked, the execution first (the order of every other transaction): a command that is read
+#: without a lock beside a row that was waited for would be as old as the wait.
+_lock = (
+    select(*EXECUTION_COLUMNS, *COLUMNS)
+    .join_from(execution, command, _its_execution)
+    .where(_its_id)
+    .with_for_update(of=[execution, command], key_share=True)
+)
+_claim = (
+    update(command)
+    .where(
+        _its_id,
+        _c.attempt < bindparam("max_attempts"),
+        or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")),
+        or_(_c.state == OPEN, and_(_c.state == CLAIMED, _c.lease_until <= bindparam("now"))),
+        exists().where(_its_execution, _x.halt == "", _x.status.not_in(sorted(ENDED))),
+    )
+    .values(
+        state="claimed",
+        attempt=_c.attempt + 1,
+        owner=bindparam("new_owner"),
+        lease_until=bindparam("until", type_=_c.lease_until.type),
+    )
+    .returning(*COLUMNS)
+)
+_release = (
+    update(command)
+    .where(_leased)
+    .values(state="open", attempt=_c.attempt - 1, owner=None, lease_until=None, sent_at=None)
+)
+_heartbeat = (
+    update(command)
+    .where(_leased)
+    .values(lease_until=bindparam("until", type_=_c.lease_until.type))
+    .returning(select(_x.halt).where(_its_execution).scalar_subquery())
+)
+_close = update(command).where(_their_ids).values(state="closed", owner=None, lease_until=None)
+_sent = update(command).where(_their_ids).values(sent_at=bindparam("now", type_=_c.sent_at.type))
+_open_of = (
+    select(*_brief)
+    .where(_c.execution_id == bindparam("execution"), _c.state != CLOSED)
+    .order_by(_c.command_id)
+)
+_unsent = (
+    select(*_brief)
+    .where(_c.state == OPEN, _c.sent_at.is_(None), or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")))
+    .order_by(_c.execution_id, _c.command_id)
+    .limit(bindparam("limit"))
+)
+_unclaimed = (
+    select(*_brief)
+    .where(_c.state == OPEN, _c.sent_at < bindparam("before"))
+    .order_by(_c.sent_at, _c.command_id)
+    .limit(bindparam("limit"))
+)
+_expired = (
+    select(*_brief)
+    .where(_c.state == CLAIMED, _c.lease_until <= bindparam("now"))
+    .order_by(_c.lease_until, _c.command_id)
+    .limit(bindparam("limit"))
+)
+
+
+def row(columns: Sequence[Any]) -> CommandRow:
+    """The row of a result that holds `COLUMNS`."""
+    values = list(columns)
+    values[1] = str(values[1])
+    values[_CONTEXT] = codec.loads(values[_CONTEXT])
+    return CommandRow(*values)
+
+
+def _values(row: CommandRow) -> dict[str, Any]:
+    values = {column.name: getattr(row, column.name) for column in COLUMNS}
+    values["execution_id"] = codec.number(row.execution_id)
+    values["context"] = codec.dumps(row.context, f"context of the command {row.command_id}")
+    return values
+
+
+class Commands:
+    """The methods of `Transaction` on commands."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add_commands(self, rows: Sequence[CommandRow]) -> None:
+        if rows:
+            self._session.write(_insert, [_values(row) for row in rows])
+
+    def command(self, command_id: str) -> CommandRow | None:
+        found = self._session.read(_one, {"id": command_id}).first()
+        return row(found) if found else None
+
+    def lock_command(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
+        found = self._session.write(_lock, {"id": command_id}).first()
+        return (execution_row(found[:WIDTH]), row(found[WIDTH:])) if found else None
+
+    def claim(
+        self, command_id: str, owner: str, now: datetime, lease_until: datetime, max_attempts: int
+    ) -> CommandRow | None:
+        values = {
+            "id": command_id,
+            "new_owner": owner,
+            "now": now,
+            "until": lease_until,
+            "max_attempts": max_attempts,
+        }
+        found = self._session.write(_claim, values).first()
+        return row(found) if found else None
+
+    def release(self, command_id: str, attempt: int) -> None:
+        self._session.write(_release, {"id": command_id, "held": attempt})
+
+    def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
+        values = {"id": command_id, "held": attempt, "until": lease_until}
+        found = self._session.write(_heartbeat, values).first()
+        return None if found is None else str(found[0])
+
+    def close_commands(self, command_ids: Sequence[str]) -> None:
+        for ids in lines(command_ids):
+            self._session.write(_close, {"ids": ids})
+
+    def mark_sent(self, command_ids: Sequence[str], now: datetime) -> None:
+        for ids in lines(command_ids):
+            self._session.write(_sent, {"ids": ids, "now": now})
+
+    def open_commands(self, execution_id: str) -> list[CommandRow]:
+        return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))
+
+    def unsent(self, now: datetime, limit: int) -> list[CommandRow]:
+        return _rows(self._session.read(_unsent, {"now": now, "limit": limit}))
+
+    def unclaimed(self, sent_before: datetime, limit: int) -> list[CommandRow]:
+        return _rows(self._session.read(_unclaimed, {"before": sent_before, "limit": limit}))
+
+    def expired(self, now: datetime, limit: int) -> list[CommandRow]:
+        return _rows(self._session.read(_expired, {"now": now, "limit": limit}))
+
+
+def _rows(found: Iterable[Any]) -> list[CommandRow]:
+    return [row(columns) for columns in found]

@@ -1,0 +1,111 @@
+"""The tables of what is run: compiled nets, the catalog, credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Column, bindparam, delete, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from noetl.facts.json import JsonMap
+from noetl.store import codec
+from noetl.store.schema import credential, net, playbook
+from noetl.store.session import Session
+from noetl.usecases.ports import CredentialRow, PlaybookRow
+
+_p = playbook.c
+#: In the order of PlaybookRow's fields.
+PLAYBOOK: Final[Sequence[Column[Any]]] = (
+    _p.path,
+    _p.version,
+    _p.content,
+    _p.content_sha256,
+    _p.digest,
+    _p.created_at,
+    _p.name,
+    _p.description,
+)
+_r = credential.c
+#: In the order of CredentialRow's fields.
+CREDENTIAL: Final[Sequence[Column[Any]]] = (_r.name, _r.type, _r.data, _r.created_at, _r.updated_at)
+
+_net = select(net.c.body).where(net.c.digest == bindparam("digest"))
+_add_playbook = insert(playbook)
+_versions = select(*PLAYBOOK).where(_p.path == bindparam("path")).order_by(_p.version.desc())
+_newest_of = _versions.limit(1)
+_version = select(*PLAYBOOK).where(_p.path == bindparam("path"), _p.version == bindparam("version"))
+_other = playbook.alias("other")
+_newest = (
+    select(*PLAYBOOK)
+    .where(_p.version == select(func.max(_other.c.version)).where(_other.c.path == _p.path).scalar_subquery())
+    .order_by(_p.path)
+)
+_credential = select(*CREDENTIAL).where(_r.name == bindparam("name"))
+_credentials = select(*CREDENTIAL).order_by(_r.name)
+_delete = delete(credential).where(_r.name == bindparam("name"))
+
+
+def _put_net(dialect: Any) -> Any:
+    return dialect.insert(net).on_conflict_do_nothing(index_elements=[net.c.digest])
+
+
+def _save_credential(dialect: Any) -> Any:
+    insert = dialect.insert(credential)
+    kept = {name: insert.excluded[name] for name in ("type", "data", "updated_at")}
+    return insert.on_conflict_do_update(index_elements=[_r.name], set_=kept)
+
+
+_nets = {"postgresql": _put_net(postgresql), "sqlite": _put_net(sqlite)}
+_saves = {"postgresql": _save_credential(postgresql), "sqlite": _save_credential(sqlite)}
+
+
+class Definitions:
+    """The methods of `Transaction` on nets, playbooks and credentials."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def put_net(self, digest: str, body: JsonMap) -> None:
+        values = {"digest": digest, "body": codec.dumps(body, "net")}
+        self._session.write(_nets[self._session.dialect], values)
+
+    def net(self, digest: str) -> JsonMap | None:
+        text = self._session.read(_net, {"digest": digest}).scalar()
+        found: JsonMap | None = None if text is None else codec.loads(text)
+        return found
+
+    def add_playbook(self, row: PlaybookRow) -> None:
+        """Raises Conflict where that version of the path exists."""
+        self._session.write(_add_playbook, {c.name: getattr(row, c.name) for c in PLAYBOOK})
+
+    def playbook(self, path: str, version: int | None = None) -> PlaybookRow | None:
+        if version is None:
+            found = self._session.read(_newest_of, {"path": path}).first()
+        else:
+            found = self._session.read(_version, {"path": path, "version": version}).first()
+        return PlaybookRow(*found) if found else None
+
+    def playbooks(self) -> list[PlaybookRow]:
+        return [PlaybookRow(*found) for found in self._session.read(_newest)]
+
+    def playbook_versions(self, path: str) -> list[PlaybookRow]:
+        """Newest first."""
+        return [PlaybookRow(*found) for found in self._session.read(_versions, {"path": path})]
+
+    def save_credential(self, row: CredentialRow) -> None:
+        """Creates it, or replaces all but `created_at`."""
+        values = {c.name: getattr(row, c.name) for c in CREDENTIAL}
+        self._session.write(_saves[self._session.dialect], values)
+
+    def credential(self, name: str) -> CredentialRow | None:
+        found = self._session.read(_credential, {"name": name}).first()
+        return CredentialRow(*found) if found else None
+
+    def credentials(self) -> list[CredentialRow]:
+        return [CredentialRow(*found) for found in self._session.read(_credentials)]
+
+    def delete_credential(self, name: str) -> bool:
+        return self._session.write(_delete, {"name": name}).rowcount > 0

@@ -1,0 +1,196 @@
+"""Connections: how each database is opened, how its transactions begin, what its failures mean.
+
+SQLite: WAL with `synchronous=FULL` (a commit that was acknowledged survives a power loss; only claims and
+heartbeats use NORMAL); writers begin IMMEDIATE and queue on a lock of the process first, because SQLite
+itself only sleeps and polls. PostgreSQL: psycopg2, READ COMMITTED for writers, whose row locks carry the
+guarantees, and REPEATABLE READ, READ ONLY for readers, so that a reader sees one moment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import QueuePool
+
+from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
+
+#: Seconds that a writer waits for another one (SQLite), and anyone for a connection.
+PATIENCE: Final = 10.0
+
+UNIQUE = frozenset({"23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
+FOREIGN = frozenset({"23503", "SQLITE_CONSTRAINT_FOREIGNKEY"})
+#: Serialization failure, deadlock.
+RETRY = frozenset({"40001", "40P01"})
+NO_TABLE = frozenset({"42P01", "42703"})
+
+
+def parse(url: str) -> URL:
+    """The URL with its driver named. Raises ConfigError for a database that is not supported."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(
+            f"The database URL {url!r} cannot be read; use sqlite:///file or postgresql://…"
+        ) from error
+    match parsed.get_backend_name():
+        case "postgresql" | "postgres":
+            return parsed.set(drivername="postgresql+psycopg2")
+        case "sqlite" if parsed.database and parsed.database != ":memory:":
+            return parsed
+        case "sqlite":
+            raise ConfigError(f"The database URL {url!r} names no file; for a store in memory use memory://.")
+        case other:
+            raise ConfigError(
+                f"The database {other!r} is not supported; use sqlite:///file or postgresql://…"
+            )
+
+
+def open_engine(url: str, pool_size: int = 10) -> Engine:
+    """An engine that connects when it is first used; the directory of a SQLite file is made."""
+    parsed = parse(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(parsed, pool_size)
+    return create_engine(
+        parsed,
+        pool_size=pool_size,
+        max_overflow=2 * pool_size,
+        pool_timeout=PATIENCE,
+        pool_use_lifo=True,
+        connect_args={
+            "options": "-c timezone=UTC",
+            "connect_timeout": int(PATIENCE),
+            "application_name": "noetl",
+        },
+    )
+
+
+def _open_sqlite(url: URL, pool_size: int) -> Engine:
+    path = Path(str(url.database))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"The directory of the database {path} cannot be made: {error}.") from error
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=pool_size,
+        max_overflow=-1,
+        connect_args={"timeout": PATIENCE, "check_same_thread": False, "isolation_level": None},
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    match connection.get_execution_options().get("noetl_mode"):
+        case "read":
+            raw.execute("BEGIN")
+        case "relaxed":
+            raw.execute("PRAGMA synchronous=NORMAL")
+            raw.execute("BEGIN IMMEDIATE")
+        case _:
+            raw.execute("PRAGMA synchronous=FULL")
+            raw.execute("BEGIN IMMEDIATE")
+
+
+class Connections:
+    """Hands out connections inside a transaction, in one of three modes: `durable`, `relaxed`, `read`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect = engine.dialect.name
+        self.place = engine.url.render_as_string(hide_password=True)
+        reads: dict[str, Any] = {"noetl_mode": "read"}
+        if self.dialect == "postgresql":
+            reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        self._engines = {
+            "durable": engine.execution_options(noetl_mode="durable"),
+            "relaxed": engine.execution_options(noetl_mode="relaxed"),
+            "read": engine.execution_options(**reads),
+        }
+        self._turn: threading.Lock | None = threading.Lock() if self.dialect == "sqlite" else None
+
+    @contextmanager
+    def open(self, mode: str) -> Iterator[Connection]:
+        """Commits on a clean exit, rolls back otherwise. Failures of the database are NoetlErrors."""
+        with self._queue(mode), self.translated(), self._engines[mode].begin() as connection:
+            if mode == "relaxed" and self.dialect == "postgresql":
+                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+            yield connection
+
+    @contextmanager
+    def _queue(self, mode: str) -> Iterator[None]:
+        if self._turn is None or mode == "read":
+            yield
+            return
+        if not self._turn.acquire(timeout=PATIENCE):
+            raise Unavailable(
+                f"The database {self.place} was held by another transaction for {PATIENCE:g} s; try again."
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turns what the driver raises into the errors of NoETL."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise translate(error, self.place) from error
+
+    def forget(self) -> None:
+        """After a fork: the parent's connections are the parent's."""
+        self.engine.dispose(close=False)
+        if self._turn is not None:
+            self._turn = threading.Lock()
+
+
+def translate(error: SQLAlchemyError, place: str) -> NoetlError:
+    """What a failure of the database at `place` means to a caller."""
+    if isinstance(error, PoolTimeout):
+        return Unavailable(f"No connection to {place} became free within {PATIENCE:g} s; try again.")
+    if not isinstance(error, DBAPIError):
+        return BadRequest(f"The database {place} cannot take this: {error}.")
+    cause = error.orig
+    code = getattr(cause, "pgcode", None) or getattr(cause, "sqlite_errorname", None) or ""
+    said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    return _by_code(code, said, place) or _by_kind(error, said, place)
+
+
+def _by_code(code: str, said: str, place: str) -> NoetlError | None:
+    if code in UNIQUE:
+        return Conflict(f"It is already recorded: {said}.")
+    if code in FOREIGN:
+        return NotFound(f"The execution that this belongs to does not exist: {said}.")
+    if code in RETRY:
+        return Conflict(f"Another transaction came first ({said}); try again.")
+    if code in NO_TABLE or said.startswith(("no such table", "no such column")):
+        return Unavailable(f"The database {place} lacks NoETL's tables ({said}); run `noetl db upgrade`.")
+    return None
+
+
+def _by_kind(error: DBAPIError, said: str, place: str) -> NoetlError:
+    names = {cls.__name__ for cls in type(error.orig).__mro__}
+    if error.connection_invalidated or names & {"OperationalError", "InterfaceError"}:
+        return Unavailable(f"The database {place} does not answer: {said}.")
+    if names & {"DataError", "IntegrityError"}:
+        return BadRequest(f"The database {place} refused a value: {said}.")
+    return NoetlError(f"The database {place} failed: {said}.")

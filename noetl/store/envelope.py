@@ -1,0 +1,124 @@
+"""Drafts to rows of the `event` table and back: the envelope around a fact's payload.
+
+`event_id` is `<execution_id>.<version>` and is not stored twice. The entity is what the event is about:
+its type follows from the event's type, its id and parent from where the event happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from noetl.facts.events import SCHEMA, STATUS_OF, Draft, Event
+from noetl.store import codec
+
+#: From execution id and draft to (entity_id, parent_id).
+Entity: TypeAlias = Callable[[str, Draft], tuple[str, str | None]]
+
+
+def _of_execution(execution_id: str, _draft: Draft) -> tuple[str, str | None]:
+    return execution_id, None
+
+
+def _below_execution(execution_id: str, _draft: Draft) -> tuple[str, str | None]:
+    return execution_id, execution_id
+
+
+def _of_run(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.run_id or draft.step or execution_id, execution_id
+
+
+def _of_loop(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.run_id or execution_id, draft.run_id
+
+
+def _of_iteration(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return f"{draft.run_id}/{draft.iteration}", draft.run_id
+
+
+def _of_task(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    parent = draft.run_id if draft.iteration is None else f"{draft.run_id}/{draft.iteration}"
+    return f"{parent}/{draft.fact.task}", parent  # type: ignore[union-attr]
+
+
+def _of_command(_execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.fact.command_id, draft.run_id  # type: ignore[union-attr]
+
+
+def _of_admission(execution_id: str, draft: Draft) -> tuple[str, str | None]:
+    return draft.fact.token, execution_id  # type: ignore[union-attr]
+
+
+#: By prefix of the type, longest first: the entity's type, and its id and parent.
+_ENTITIES: Final[Sequence[tuple[str, str, Entity]]] = (
+    ("loop.iteration.", "iteration", _of_iteration),
+    ("policy.admit.", "policy", _of_admission),
+    ("policy.task.", "policy", _of_task),
+    ("playbook.", "playbook", _of_execution),
+    ("workflow.", "workflow", _below_execution),
+    ("step.", "step", _of_run),
+    ("next.", "step", _of_run),
+    ("join.", "join", _of_run),
+    ("task.", "task", _of_task),
+    ("loop.", "loop", _of_loop),
+    ("command.", "command", _of_command),
+    ("result.", "result", _of_command),
+    ("ctx.", "ctx", _below_execution),
+)
+
+
+def _entity(kind: str) -> tuple[str, Entity]:
+    return next((name, entity) for prefix, name, entity in _ENTITIES if kind.startswith(prefix))
+
+
+_ENTITY_OF: Final[Mapping[str, tuple[str, Entity]]] = {kind: _entity(kind) for kind in codec.FACTS}
+
+
+def row(execution_id: str, number: int, version: int, draft: Draft, now: datetime) -> dict[str, Any]:
+    """The `event` row of a draft. `number` is the execution's id as the database keeps it."""
+    kind = draft.fact.type
+    entity_type, entity = _ENTITY_OF[kind]
+    entity_id, parent_id = entity(execution_id, draft)
+    return {
+        "execution_id": number,
+        "version": version,
+        "type": kind,
+        "entity_type": entity_type,
+        "entity_id": entity_id,
+        "parent_id": parent_id,
+        "step": draft.step,
+        "step_run_id": draft.run_id,
+        "iteration": draft.iteration,
+        "attempt": draft.attempt,
+        "source": draft.source,
+        "status": STATUS_OF.get(type(draft.fact), "completed"),
+        "payload": codec.payload(draft.fact),
+        "recorded_at": now,
+        "duration_ms": draft.duration_ms,
+        "dedup_key": draft.dedup_key,
+        "schema": SCHEMA,
+    }
+
+
+#: The columns that `event` wants, in its order.
+COLUMNS: Final = (
+    "version",
+    "recorded_at",
+    "type",
+    "schema",
+    "payload",
+    "source",
+    "step",
+    "step_run_id",
+    "iteration",
+    "attempt",
+    "duration_ms",
+    "dedup_key",
+)
+
+
+def event(execution_id: str, columns: Sequence[Any]) -> Event:
+    """The event of a row that holds `COLUMNS`."""
+    version, recorded_at, kind, schema, text, *place = columns
+    return Event(execution_id, version, recorded_at, Draft(codec.fact(kind, schema, text), *place))

@@ -1,0 +1,100 @@
+"""The `event` table: the only code that writes it, and its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, exists, insert, select, update
+
+from noetl.errors import NoetlError, VersionConflict
+from noetl.facts.events import Draft, Event
+from noetl.store import codec, envelope
+from noetl.store.rules import known_types, missing
+from noetl.store.schema import event, execution
+from noetl.store.session import Session
+
+_e = event.c
+_x = execution.c
+
+_move = (
+    update(execution)
+    .where(_x.execution_id == bindparam("id"), _x.head_version == bindparam("expected"))
+    .values(head_version=bindparam("head"), updated_at=bindparam("now", type_=_x.updated_at.type))
+)
+_head = select(_x.head_version).where(_x.execution_id == bindparam("id"))
+_insert = insert(event)
+_columns: Final = [_e[name] for name in envelope.COLUMNS]
+_after = (
+    select(*_columns)
+    .where(_e.execution_id == bindparam("id"), _e.version > bindparam("after"))
+    .order_by(_e.version)
+)
+_limited = _after.limit(bindparam("limit"))
+_of_types = _e.type.in_(bindparam("types", expanding=True))
+_typed, _typed_limited = _after.where(_of_types), _limited.where(_of_types)
+_run = (
+    select(*_columns)
+    .where(_e.execution_id == bindparam("id"), _e.step_run_id == bindparam("run"))
+    .order_by(_e.version)
+)
+_run_alone = _run.where(_e.iteration.is_(None))
+_run_iteration = _run.where(_e.iteration == bindparam("iteration"))
+_recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
+
+
+class Log:
+    """The methods of `Transaction` on events."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def append(
+        self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
+    ) -> list[Event]:
+        number = codec.number(execution_id)
+        first = expected_version + 1
+        rows = [envelope.row(execution_id, number, first + i, draft, now) for i, draft in enumerate(drafts)]
+        moved = self._session.write(
+            _move,
+            {"id": number, "expected": expected_version, "head": expected_version + len(rows), "now": now},
+        )
+        if moved.rowcount == 0:
+            raise self._session.fail(self._stale(execution_id, number, expected_version))
+        if rows:
+            self._session.write(_insert, rows)
+        return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
+
+    def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError:
+        actual = self._session.read(_head, {"id": number}).scalar()
+        return missing(execution_id) if actual is None else VersionConflict(execution_id, expected, actual)
+
+    def events(
+        self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
+    ) -> list[Event]:
+        """`types` may be given by the names that other generations used."""
+        wanted = known_types(types)
+        values: dict[str, Any] = {"id": codec.number(execution_id), "after": after}
+        if wanted:
+            values["types"] = wanted
+        if limit is None:
+            statement = _typed if wanted else _after
+        else:
+            values["limit"] = limit
+            statement = _typed_limited if wanted else _limited
+        return [envelope.event(execution_id, columns) for columns in self._session.read(statement, values)]
+
+    def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
+        values: dict[str, Any] = {"id": codec.number(execution_id), "run": run_id}
+        if iteration is None:
+            found = self._session.read(_run_alone, values)
+        else:
+            found = self._session.read(_run_iteration, {**values, "iteration": iteration})
+        return [envelope.event(execution_id, columns) for columns in found]
+
+    def recorded(self, execution_id: str, dedup_key: str) -> bool:
+        values = {"id": codec.number(execution_id), "dedup_key": dedup_key}
+        return bool(self._session.read(_recorded, values).scalar())

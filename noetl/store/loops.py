@@ -1,0 +1,113 @@
+"""The `loop_run` table: which indices of a loop were handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Column, bindparam, false, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from noetl.store import codec
+from noetl.store.rules import not_later
+from noetl.store.schema import loop_run
+from noetl.store.session import Session, text_or_none, value_or_none
+from noetl.usecases.ports import LoopRow
+
+_c = loop_run.c
+_its = (_c.execution_id == bindparam("id"), _c.run_id == bindparam("run"))
+
+_columns: Final[Sequence[Column[Any]]] = (
+    _c.generation,
+    _c.next_index,
+    _c.count,
+    _c.open,
+    _c.items,
+    _c.indices,
+    _c.size,
+)
+_one = select(*_columns).where(*_its)
+_taken: Final[Sequence[Column[Any]]] = (_c.next_index, _c.size, _c.indices)
+#: One blind update: whoever holds the row gets the indices that end at the new `next_index`.
+_take = (
+    update(loop_run)
+    .where(*_its, _c.generation == bindparam("its_generation"), _c.open == true(), _c.next_index < _c.size)
+    .values(next_index=_c.next_index + bindparam("wanted"))
+    .returning(*_taken)
+)
+_close = update(loop_run).where(*_its).values(open=false())
+_close_all = (
+    update(loop_run).where(_c.execution_id == bindparam("id"), _c.open == true()).values(open=false())
+)
+
+
+def _upsert(dialect: Any) -> Any:
+    insert = dialect.insert(loop_run)
+    later = {c.name: insert.excluded[c.name] for c in loop_run.c if not c.primary_key}
+    return insert.on_conflict_do_update(
+        index_elements=[_c.execution_id, _c.run_id],
+        set_=later,
+        where=_c.generation < insert.excluded.generation,
+    ).returning(_c.run_id)
+
+
+_save = {"postgresql": _upsert(postgresql), "sqlite": _upsert(sqlite)}
+
+
+class Loops:
+    """The methods of `Transaction` on loops."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def save_loop(self, row: LoopRow) -> None:
+        """Raises Conflict where the generation is not a later one."""
+        values = {
+            "execution_id": codec.number(row.execution_id),
+            "run_id": row.run_id,
+            "generation": row.generation,
+            "next_index": row.next_index,
+            "count": row.count,
+            "size": row.count if row.indices is None else len(row.indices),
+            "open": row.open,
+            "indices": text_or_none(row.indices),
+            "items": text_or_none(row.items),
+        }
+        if self._session.write(_save[self._session.dialect], values).first() is None:
+            raise self._session.fail(not_later(row))
+
+    def loop(self, execution_id: str, run_id: str) -> LoopRow | None:
+        values = {"id": codec.number(execution_id), "run": run_id}
+        found = self._session.read(_one, values).first()
+        if found is None:
+            return None
+        generation, next_index, count, is_open, items, indices, size = found
+        handed_out = min(next_index, size)
+        left = None if indices is None else tuple(codec.loads(indices))
+        return LoopRow(
+            execution_id, run_id, generation, handed_out, count, is_open, value_or_none(items), left
+        )
+
+    def take(self, execution_id: str, run_id: str, generation: int, count: int) -> tuple[int, ...]:
+        if count < 1:
+            return ()
+        values = {
+            "id": codec.number(execution_id),
+            "run": run_id,
+            "its_generation": generation,
+            "wanted": count,
+        }
+        found = self._session.write(_take, values).first()
+        if found is None:
+            return ()
+        end, size, indices = found
+        taken = range(end - count, min(end, size))
+        return tuple(taken) if indices is None else tuple(codec.loads(indices)[taken.start : taken.stop])
+
+    def close_loop(self, execution_id: str, run_id: str) -> None:
+        self._session.write(_close, {"id": codec.number(execution_id), "run": run_id})
+
+    def close_loops(self, execution_id: str) -> None:
+        self._session.write(_close_all, {"id": codec.number(execution_id)})

@@ -1,0 +1,189 @@
+"""Brings a database to the tables of this version, and says how far it is from them.
+
+Alembic is imported only where revisions have to be run or compared: a database that is at `HEAD` costs
+one query, and an empty SQLite file gets its tables straight from `schema` (a test holds that the
+revisions lead to the same ones).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from noetl.errors import Unavailable
+from noetl.store.engine import Connections, open_engine
+from noetl.store.schema import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+#: The newest revision in `noetl.migrations`.
+HEAD: Final = "0001"
+
+#: Key of the advisory lock that upgrades of one PostgreSQL database queue on.
+LOCK: Final = 0x6E6F65746C
+
+#: Seconds that an upgrade waits for another one.
+PATIENCE: Final = 300.0
+
+VERSION_TABLE: Final = "alembic_version"
+
+
+def upgrade(url: str) -> bool:
+    """Runs the revisions that are missing; says whether there were any. Safe to run from many processes."""
+    if url.startswith("memory:"):
+        return False
+    with _connections(url) as connections:
+        if _recorded(connections) == HEAD:
+            return False
+        if connections.dialect == "sqlite":
+            return _upgrade_sqlite(connections)
+        with _exclusively(connections):
+            return _upgrade_postgresql(connections)
+
+
+def current(url: str) -> str | None:
+    """The revision on record; None for a database without NoETL's tables."""
+    if url.startswith("memory:"):
+        return HEAD
+    with _connections(url) as connections:
+        return _recorded(connections)
+
+
+def check(url: str) -> list[str]:
+    """What stands between the database and this version, one line each; empty when it is as it should be."""
+    if url.startswith("memory:"):
+        return []
+    with _connections(url) as connections:
+        recorded = _recorded(connections)
+        if recorded != HEAD:
+            return _pending(recorded)
+        with connections.open("read") as connection:
+            return _drift(connection)
+
+
+def new_revision(url: str, message: str) -> None:
+    """Writes the draft of a revision: what `schema` has beyond the database at `url`, which is at HEAD."""
+    from alembic import command  # slow to import
+
+    with _connections(url) as connections, connections.open("durable") as connection:
+        command.revision(_config(connection), message=message, autogenerate=True)
+
+
+@contextmanager
+def _connections(url: str) -> Iterator[Connections]:
+    engine: Engine = open_engine(url, pool_size=1)
+    try:
+        yield Connections(engine)
+    finally:
+        engine.dispose()
+
+
+def _recorded(connections: Connections) -> str | None:
+    with connections.open("read") as connection:
+        return _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    return None if found is None else str(found)
+
+
+def _upgrade_sqlite(connections: Connections) -> bool:
+    with connections.open("durable") as connection:  # holds the file's only write lock
+        recorded = _revision(connection)
+        if recorded == HEAD:
+            return False
+        if recorded is None and not inspect(connection).get_table_names():
+            _create(connection)
+        else:
+            _run_revisions(connection)
+        return True
+
+
+def _upgrade_postgresql(connections: Connections) -> bool:
+    if _recorded(connections) == HEAD:
+        return False
+    with connections.translated(), connections.engine.connect() as connection:
+        _run_revisions(connection)
+        connection.commit()
+    return True
+
+
+def _create(connection: Connection) -> None:
+    """All tables at once, in an empty database."""
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(
+        text(
+            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
+            f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+        )
+    )
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608
+
+
+def _run_revisions(connection: Connection) -> None:
+    from alembic import command  # slow to import
+
+    command.upgrade(_config(connection), "head")
+
+
+@contextmanager
+def _exclusively(connections: Connections) -> Iterator[None]:
+    """Holds the advisory lock. It is polled for: a session that waits inside a statement would hold up
+    the CREATE INDEX CONCURRENTLY of the one that it waits for."""
+    with connections.translated(), connections.engine.connect() as pooled:
+        connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
+        deadline = time.monotonic() + PATIENCE
+        while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK}).scalar():
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"Another upgrade of {connections.place} runs for {PATIENCE:g} s; try again."
+                )
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK})
+
+
+def _config(connection: Connection | None = None) -> Config:
+    from alembic.config import Config  # slow to import
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(resources.files("noetl.migrations")).replace("%", "%%"))
+    return config
+
+
+def _pending(recorded: str | None) -> list[str]:
+    from alembic.script import ScriptDirectory  # slow to import
+    from alembic.util import CommandError
+
+    script = ScriptDirectory.from_config(_config())
+    try:
+        missing = list(script.iterate_revisions("heads", recorded or "base"))
+    except CommandError:
+        return [f"The database is at revision {recorded}, which this version does not know; upgrade NoETL."]
+    return [f"Revision {one.revision} ({one.doc}) is pending." for one in reversed(missing)]
+
+
+def _drift(connection: Connection) -> list[str]:
+    from alembic.autogenerate import compare_metadata  # slow to import
+    from alembic.migration import MigrationContext
+
+    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    return [
+        f"The tables differ from their definition: {_said(one)}."
+        for one in compare_metadata(context, metadata)
+    ]
+
+
+def _said(difference: Any) -> str:
+    return "; ".join(map(str, difference)) if isinstance(difference, list) else str(difference)

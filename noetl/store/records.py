@@ -1,0 +1,128 @@
+"""The tables around the log: snapshots, idempotency keys, dead letters, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from noetl.facts.json import JsonMap
+from noetl.store import codec
+from noetl.store.rules import legible, letter
+from noetl.store.schema import dead_letter, idempotency, snapshot, worker
+from noetl.store.session import Session
+from noetl.usecases.ports import Snapshot, WorkerRow
+
+_s, _i, _d, _w = snapshot.c, idempotency.c, dead_letter.c, worker.c
+
+_snapshot = select(_s.version, _s.schema, _s.state).where(_s.execution_id == bindparam("id"))
+_owner = select(_i.request_sha256, _i.execution_id).where(_i.key == bindparam("key"))
+_bury = insert(dead_letter)
+_letters = (
+    select(_d.id, _d.source, _d.reason, _d.body, _d.recorded_at)
+    .order_by(_d.id.desc())
+    .limit(bindparam("limit"))
+)
+_alive = (
+    select(_w.name, _w.role, _w.queues, _w.started_at, _w.seen_at)
+    .where(_w.seen_at > bindparam("after"))
+    .order_by(_w.name)
+)
+
+
+def _save_snapshot(dialect: Any) -> Any:
+    insert = dialect.insert(snapshot)
+    newer = {name: insert.excluded[name] for name in ("version", "schema", "state")}
+    return insert.on_conflict_do_update(
+        index_elements=[_s.execution_id], set_=newer, where=_s.version <= insert.excluded.version
+    )
+
+
+def _remember(dialect: Any) -> Any:
+    return dialect.insert(idempotency).on_conflict_do_nothing(index_elements=[_i.key])
+
+
+def _see(dialect: Any) -> Any:
+    insert = dialect.insert(worker)
+    seen = {name: insert.excluded[name] for name in ("role", "queues", "started_at", "seen_at")}
+    return insert.on_conflict_do_update(index_elements=[_w.name], set_=seen)
+
+
+_snapshots = {"postgresql": _save_snapshot(postgresql), "sqlite": _save_snapshot(sqlite)}
+_remembers = {"postgresql": _remember(postgresql), "sqlite": _remember(sqlite)}
+_sees = {"postgresql": _see(postgresql), "sqlite": _see(sqlite)}
+
+
+class Records:
+    """The methods of `Transaction` on snapshots, idempotency keys, dead letters and workers."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """One that is older than what is kept is dropped."""
+        values = {
+            "execution_id": codec.number(snapshot.execution_id),
+            "version": snapshot.version,
+            "schema": snapshot.schema,
+            "state": codec.dumps(snapshot.state, "snapshot"),
+        }
+        self._session.write(_snapshots[self._session.dialect], values)
+
+    def snapshot(self, execution_id: str) -> Snapshot | None:
+        found = self._session.read(_snapshot, {"id": codec.number(execution_id)}).first()
+        if found is None:
+            return None
+        version, schema, state = found
+        return Snapshot(execution_id, version, schema, codec.loads(state))
+
+    def remember(
+        self, key: str, request_sha256: str, execution_id: str, now: datetime
+    ) -> tuple[str, str] | None:
+        values = {
+            "key": key,
+            "request_sha256": request_sha256,
+            "execution_id": codec.number(execution_id),
+            "created_at": now,
+        }
+        if self._session.write(_remembers[self._session.dialect], values).rowcount > 0:
+            return None
+        sha256, owner = self._session.read(_owner, {"key": key}).one()
+        return sha256, str(owner)
+
+    def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None:
+        values = {
+            "source": legible(source),
+            "reason": legible(reason),
+            "body": legible(body),
+            "recorded_at": now,
+        }
+        self._session.write(_bury, values)
+
+    def dead_letters(self, limit: int = 50) -> list[JsonMap]:
+        """Newest first, as `letter` shapes them."""
+        return [letter(*found) for found in self._session.read(_letters, {"limit": limit})]
+
+    def see_worker(self, row: WorkerRow) -> None:
+        values = {
+            "name": row.name,
+            "role": row.role,
+            "queues": codec.dumps(row.queues),
+            "started_at": row.started_at,
+            "seen_at": row.seen_at,
+        }
+        self._session.write(_sees[self._session.dialect], values)
+
+    def workers(self, seen_after: datetime) -> list[WorkerRow]:
+        """Ordered by name."""
+        return [_worker(found) for found in self._session.read(_alive, {"after": seen_after})]
+
+
+def _worker(columns: Sequence[Any]) -> WorkerRow:
+    name, role, queues, started_at, seen_at = columns
+    return WorkerRow(name, role, tuple(codec.loads(queues)), started_at, seen_at)

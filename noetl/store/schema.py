@@ -1,0 +1,256 @@
+"""The tables. Every constraint has a name; every index serves one query of the port.
+
+Executions' ids are numbers here and decimal strings in Python. JSON is kept as TEXT: `jsonb` refuses
+NUL characters that are legal in JSON, costs a parse for each insert, and no query of ours looks inside.
+Instants are `timestamptz` on PostgreSQL and ISO 8601 text of one width, in UTC, on SQLite, so that they
+sort as they compare.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+metadata = MetaData(naming_convention=NAMES)
+
+
+class IsoInstant(TypeDecorator[datetime]):
+    """An aware instant as text of one width: `2026-01-31T12:00:00.000000+00:00`."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _: Dialect) -> str | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"The instant {value.isoformat()} has no time zone; instants are aware, in UTC.")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: Any, _: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+Instant = DateTime(timezone=True).with_variant(IsoInstant(), "sqlite")
+#: SQLite gives numbers by itself to INTEGER primary keys only.
+Serial = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    """An index over the rows that `where` selects, on both databases."""
+    return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
+def owner() -> Column[int]:
+    """`execution_id` of a table whose rows belong to an execution that exists."""
+    return Column("execution_id", BigInteger, ForeignKey("execution.execution_id"), nullable=False)
+
+
+execution = Table(
+    "execution",
+    metadata,
+    Column("execution_id", BigInteger, autoincrement=False, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("playbook_version", Integer, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("head_version", Integer, nullable=False),
+    Column("decided_version", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    Column("next_wake_at", Instant),
+    Column("halt", Text, nullable=False),
+    Column("error", Text),
+    PrimaryKeyConstraint("execution_id"),
+    Index(None, "status", "execution_id"),
+    Index(None, "path", "execution_id"),
+    partial("ix_execution_owing", "execution_id", where="head_version > decided_version"),
+    partial("ix_execution_next_wake_at", "next_wake_at", where="next_wake_at IS NOT NULL"),
+)
+
+#: No foreign key: `append` writes events only behind the head of an execution that it has just moved,
+#: and a check for each row would cost more than the rows themselves.
+event = Table(
+    "event",
+    metadata,
+    Column("execution_id", BigInteger, autoincrement=False, nullable=False),
+    Column("version", Integer, autoincrement=False, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("entity_type", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("parent_id", Text),
+    Column("step", Text),
+    Column("step_run_id", Text),
+    Column("iteration", Integer),
+    Column("attempt", Integer),
+    Column("source", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("recorded_at", Instant, nullable=False),
+    Column("duration_ms", Float(53)),
+    Column("dedup_key", Text),
+    Column("schema", Integer, nullable=False),
+    PrimaryKeyConstraint("execution_id", "version"),
+    partial("uq_event_dedup_key", "execution_id", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
+    partial(
+        "ix_event_run",
+        "execution_id",
+        "step_run_id",
+        "iteration",
+        "version",
+        where="step_run_id IS NOT NULL",
+    ),
+)
+
+command = Table(
+    "command",
+    metadata,
+    Column("command_id", Text, nullable=False),
+    owner(),
+    Column("run_id", Text, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("part", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("issue", Integer, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("generation", Integer, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("due_at", Instant),
+    Column("sent_at", Instant),
+    Column("lease_until", Instant),
+    Column("owner", Text),
+    Column("chord_id", Text),
+    Column("chord_index", Integer),
+    Column("chord_size", Integer),
+    Column("context", Text, nullable=False),
+    PrimaryKeyConstraint("command_id"),
+    partial("ix_command_open", "execution_id", "command_id", where="state <> 'closed'"),
+    partial("ix_command_unsent", "execution_id", "command_id", where="state = 'open' AND sent_at IS NULL"),
+    partial("ix_command_unclaimed", "sent_at", where="state = 'open' AND sent_at IS NOT NULL"),
+    partial("ix_command_leased", "lease_until", where="state = 'claimed'"),
+)
+
+#: `next_index` may run past `size` (the number of indices to hand out): `take` is one blind update.
+loop_run = Table(
+    "loop_run",
+    metadata,
+    owner(),
+    Column("run_id", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("next_index", Integer, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("indices", Text),
+    Column("items", Text),
+    PrimaryKeyConstraint("execution_id", "run_id"),
+)
+
+net = Table(
+    "net",
+    metadata,
+    Column("digest", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("digest"),
+)
+
+playbook = Table(
+    "playbook",
+    metadata,
+    Column("path", Text, nullable=False),
+    Column("version", Integer, autoincrement=False, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("content_sha256", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    PrimaryKeyConstraint("path", "version"),
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    owner(),
+    Column("version", Integer, nullable=False),
+    Column("schema", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    PrimaryKeyConstraint("execution_id"),
+)
+
+credential = Table(
+    "credential",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+#: No foreign key: the key is claimed before its execution exists.
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("request_sha256", Text, nullable=False),
+    Column("execution_id", BigInteger, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    PrimaryKeyConstraint("key"),
+)
+
+dead_letter = Table(
+    "dead_letter",
+    metadata,
+    Column("id", Serial, autoincrement=True, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("recorded_at", Instant, nullable=False),
+    PrimaryKeyConstraint("id"),
+)
+
+worker = Table(
+    "worker",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("queues", Text, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    PrimaryKeyConstraint("name"),
+)

@@ -1,0 +1,327 @@
+"""Executions are started, seen and steered over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from noetl.testing import Simulation
+
+Started = Callable[..., str]
+
+
+def test_a_request_is_acknowledged_before_anything_runs(client: FlaskClient, sim: Simulation) -> None:
+    answer = client.post("/api/executions", json={"path": "examples/doubling"})
+
+    assert answer.status_code == 202
+    assert answer.json["status"] == "pending"
+    assert answer.headers["Location"] == answer.json["links"]["self"]
+    assert client.get(answer.json["links"]["self"]).json["status"] == "pending"
+    assert sim.tools.calls == []
+
+
+def test_a_finished_execution_reports_result_ctx_and_steps(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(n=21)
+    sim.settle()
+
+    report = client.get(f"/api/executions/{execution_id}").json
+
+    assert report["status"] == "completed"
+    assert report["result"] == {"total": 42}
+    assert report["ctx"] == {"total": 42}
+    assert report["steps"]["start"] == {"status": "done", "runs": 1, "result": {"double": 42}}
+    assert report["events"] == len(sim.events(execution_id))
+    assert report["ended_at"] is not None
+
+
+def test_overrides_win_over_the_payload(client: FlaskClient, sim: Simulation) -> None:
+    body = {"path": "examples/doubling", "payload": {"n": 3}, "overrides": {"n": 5}}
+    execution_id = client.post("/api/executions", json=body).json["execution_id"]
+    sim.settle()
+    assert client.get(f"/api/executions/{execution_id}/result").json["result"] == {"total": 10}
+
+
+def test_the_text_of_a_playbook_is_registered_and_started(
+    client: FlaskClient, sim: Simulation, text: str
+) -> None:
+    inline = text.replace("examples/doubling", "inline/doubling")
+    answer = client.post("/api/executions", json={"playbook": inline, "payload": {"n": 4}})
+    sim.settle()
+
+    assert answer.status_code == 202
+    report = client.get(answer.json["links"]["self"]).json
+    assert (report["path"], report["version"], report["result"]) == ("inline/doubling", 1, {"total": 8})
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "give either `path` or `playbook`"),
+        ({"path": "a", "playbook": "b"}, "give either `path` or `playbook`"),
+        ({"playbook": "kind: Playbook", "version": 1}, "`version` belongs to `path`"),
+        (
+            {"path": "examples/doubling", "payloads": {}},
+            "'payloads' is not known here. Did you mean 'payload'?",
+        ),
+        ({"path": "examples/doubling", "payload": [1]}, "payload: "),
+        ({"path": "examples/doubling", "version": "1"}, "version: "),
+        ({"path": "examples/doubling", "version": 0}, "version: "),
+        ({"path": "examples/doubling", "version": 2**31}, "version: "),
+        ({"path": ""}, "path: "),
+    ],
+)
+def test_a_request_that_cannot_be_meant_is_refused_with_its_reason(
+    client: FlaskClient, sim: Simulation, body: dict[str, object], said: str
+) -> None:
+    answer = client.post("/api/executions", json=body)
+    assert answer.status_code == 400
+    assert said in answer.json["detail"]
+    assert client.get("/api/executions").json["executions"] == []
+
+
+def test_an_unknown_playbook_is_answered_with_the_nearest_one(client: FlaskClient) -> None:
+    answer = client.post("/api/executions", json={"path": "examples/dubling"})
+    assert answer.status_code == 404
+    assert "Did you mean 'examples/doubling'?" in answer.json["detail"]
+
+
+def test_an_unknown_version_is_answered_with_those_there_are(client: FlaskClient) -> None:
+    answer = client.post("/api/executions", json={"path": "examples/doubling", "version": 7})
+    assert answer.status_code == 404
+    assert "no version 7" in answer.json["detail"]
+
+
+# --- idempotency ------------------------------------------------------------------------------------
+
+
+def test_the_same_key_and_body_is_the_same_execution(client: FlaskClient) -> None:
+    send = {"json": {"path": "examples/doubling"}, "headers": {"Idempotency-Key": "order-7"}}
+    first, second = (client.post("/api/executions", **send) for _ in range(2))
+    assert first.status_code == second.status_code == 202
+    assert first.json["execution_id"] == second.json["execution_id"]
+    assert len(client.get("/api/executions").json["executions"]) == 1
+
+
+def test_the_same_key_with_another_body_is_a_conflict(client: FlaskClient) -> None:
+    headers = {"Idempotency-Key": "order-7"}
+    client.post("/api/executions", json={"path": "examples/doubling"}, headers=headers)
+    answer = client.post(
+        "/api/executions", json={"path": "examples/doubling", "payload": {"n": 1}}, headers=headers
+    )
+    assert answer.status_code == 409
+    assert "order-7" in answer.json["detail"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\xe9"])
+def test_a_key_that_cannot_be_kept_is_refused(client: FlaskClient, key: str) -> None:
+    answer = client.post(
+        "/api/executions", json={"path": "examples/doubling"}, headers={"Idempotency-Key": key}
+    )
+    assert answer.status_code == 400
+    assert "Idempotency-Key" in answer.json["detail"]
+
+
+# --- lists ------------------------------------------------------------------------------------------
+
+
+def test_executions_are_listed_newest_first_in_pages(client: FlaskClient, started: Started) -> None:
+    ids = [started(n=number) for number in range(5)]
+
+    first = client.get("/api/executions?limit=3").json
+    rest = client.get(f"/api/executions?limit=3&before={first['next']}").json
+
+    assert [one["execution_id"] for one in first["executions"] + rest["executions"]] == ids[::-1]
+    assert rest["next"] is None
+
+
+def test_executions_are_filtered_by_status_and_path(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    done = started()
+    sim.settle()
+    pending = started()
+
+    def listed(query: str) -> list[str]:
+        return [one["execution_id"] for one in client.get(f"/api/executions?{query}").json["executions"]]
+
+    assert listed("status=completed") == [done]
+    assert listed("status=pending") == [pending]
+    assert listed("path=examples/doubling") == [pending, done]
+    assert listed("path=examples/other") == []
+
+
+# --- control ----------------------------------------------------------------------------------------
+
+
+def test_cancelling_ends_an_execution_and_twice_is_fine(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    for _ in range(2):
+        answer = client.post(f"/api/executions/{execution_id}/cancel", json={"reason": "no longer wanted"})
+        assert answer.status_code == 202
+    sim.settle()
+
+    assert client.get(f"/api/executions/{execution_id}").json["status"] == "cancelled"
+    again = client.post(f"/api/executions/{execution_id}/cancel")
+    assert again.status_code == 409
+    assert "has ended (cancelled)" in again.json["detail"]
+
+
+def test_a_paused_execution_goes_on_when_it_is_resumed(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started()
+    assert client.post(f"/api/executions/{execution_id}/pause").status_code == 202
+    sim.settle()
+    assert client.get(f"/api/executions/{execution_id}").json["status"] == "paused"
+
+    assert client.post(f"/api/executions/{execution_id}/resume").status_code == 202
+    sim.settle()
+    assert client.get(f"/api/executions/{execution_id}").json["status"] == "completed"
+
+
+def test_what_is_not_paused_cannot_be_resumed(client: FlaskClient, started: Started) -> None:
+    assert client.post(f"/api/executions/{started()}/resume").status_code == 409
+
+
+def test_a_patch_of_ctx_lets_a_denied_step_run(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    assert client.get(f"/api/executions/{execution_id}").json["status"] == "waiting"
+
+    answer = client.patch(f"/api/executions/{execution_id}/ctx", json={"go": True, "by.whom": "me"})
+    sim.settle()
+
+    assert answer.status_code == 200
+    report = client.get(f"/api/executions/{execution_id}").json
+    assert report["status"] == "completed"
+    assert report["ctx"] == {"total": 4, "go": True, "by": {"whom": "me"}}
+
+
+def test_a_patch_for_another_version_is_refused(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    etag = client.get(f"/api/executions/{execution_id}/state").headers["ETag"]
+    where = f"/api/executions/{execution_id}/ctx"
+
+    assert client.patch(where, json={"x": 1}, headers={"If-Match": etag}).status_code == 200
+    late = client.patch(where, json={"x": 2}, headers={"If-Match": etag})
+
+    assert late.status_code == 409
+    assert late.json["expected"] == int(etag.strip('"'))
+    assert late.json["actual"] == late.json["expected"] + 1
+
+
+@pytest.mark.parametrize("body", [{}, {"": 1}, {"a..b": 1}])
+def test_a_patch_that_assigns_no_name_is_refused(
+    client: FlaskClient, started: Started, body: dict[str, object]
+) -> None:
+    assert client.patch(f"/api/executions/{started()}/ctx", json=body).status_code == 400
+
+
+@pytest.mark.parametrize("version", ["abc", '"-1"', "1.5", "9" * 30])
+def test_if_match_must_be_a_version(client: FlaskClient, started: Started, version: str) -> None:
+    answer = client.patch(f"/api/executions/{started()}/ctx", json={"x": 1}, headers={"If-Match": version})
+    assert answer.status_code == 400
+    assert "If-Match" in answer.json["detail"]
+
+
+# --- looking ----------------------------------------------------------------------------------------
+
+
+def test_the_state_of_any_version_can_be_seen(client: FlaskClient, sim: Simulation, started: Started) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    where = f"/api/executions/{execution_id}/state"
+
+    now, before = client.get(where).json, client.get(f"{where}?version=1").json
+
+    assert (now["status"], before["status"]) == ("waiting", "pending")
+    assert (now["ctx"], before["ctx"]) == ({"total": 4}, {})
+    assert [token["step"] for token in now["marking"]["tokens"]] == ["gate"]
+    assert before["version"] == 1
+
+
+def test_a_version_beyond_the_head_is_refused_with_the_bounds(client: FlaskClient, started: Started) -> None:
+    answer = client.get(f"/api/executions/{started()}/state?version=99")
+    assert answer.status_code == 400
+    assert "versions 0 to 1" in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("format", "media", "holds"),
+    [
+        ("mermaid", "text/vnd.mermaid", "flowchart"),
+        ("dot", "text/vnd.graphviz", "digraph"),
+        ("json", "application/json", '"gate"'),
+    ],
+)
+def test_the_net_is_drawn(client: FlaskClient, started: Started, format: str, media: str, holds: str) -> None:
+    answer = client.get(f"/api/executions/{started()}/graph?format={format}")
+    assert answer.mimetype == media
+    assert holds in answer.text
+
+
+def test_variables_are_read_and_written_by_name(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    where = f"/api/vars/{execution_id}"
+
+    assert client.put(f"{where}/a.b", json={"value": [1, None]}).status_code == 200
+    assert client.get(where).json["vars"] == {"total": 4, "a": {"b": [1, None]}}
+    assert client.get(f"{where}/a.b").json["value"] == [1, None]
+    missing = client.get(f"{where}/totl")
+    assert missing.status_code == 404
+    assert "Did you mean 'total'?" in missing.json["detail"]
+    assert client.put(f"{where}/a", json={}).status_code == 400
+
+
+def test_large_results_are_references_until_they_are_asked_for(client: FlaskClient, sim: Simulation) -> None:
+    text = "kind: Playbook\napiVersion: noetl.io/v2\nmetadata: {name: big, path: big}\nworkflow:\n"
+    text += "  - step: start\n    tool: {kind: python, code: \"result = 'x' * 100000\"}\n"
+    execution_id = client.post("/api/executions", json={"playbook": text}).json["execution_id"]
+    sim.settle()
+    where = f"/api/executions/{execution_id}"
+
+    assert client.get(where).json["result"]["kind"] == "result_ref"
+    assert client.get(f"{where}?resolve=true").json["result"] == "x" * 100_000
+    assert client.get(f"{where}/result").json["result"] == "x" * 100_000
+
+
+def test_the_result_of_a_running_execution_is_null(client: FlaskClient, started: Started) -> None:
+    answer = client.get(f"/api/executions/{started()}/result")
+    assert (answer.json["status"], answer.json["result"]) == ("pending", None)
+
+
+def test_workflows_are_other_names_for_the_same(client: FlaskClient, sim: Simulation) -> None:
+    answer = client.post("/api/workflows/run", json={"workflow": "examples/doubling", "input": {"n": 8}})
+    sim.settle()
+
+    execution_id = answer.json["execution_id"]
+    assert answer.status_code == 202
+    assert client.get(f"/api/workflows/status/{execution_id}").json["status"] == "completed"
+    assert client.get(f"/api/workflows/result/{execution_id}").json["result"] == {"total": 16}
+    assert client.post("/api/workflows/run", json={"path": "a", "workflow": "b"}).status_code == 400
+
+
+def test_a_broker_that_is_away_does_not_lose_a_request(client: FlaskClient, sim: Simulation) -> None:
+    sim.mailbox.away = True
+    answer = client.post("/api/executions", json={"path": "examples/doubling"})
+    assert answer.status_code == 202
+
+    sim.mailbox.away = False
+    sim.pass_time(60)
+    sim.settle()
+    assert client.get(answer.json["links"]["self"]).json["status"] == "completed"

@@ -1,0 +1,177 @@
+"""Health, the runtime, the OpenAPI document, the page, and the server process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from noetl import __version__
+from noetl.api.app import create_app
+from noetl.config import Settings
+from noetl.errors import Unavailable
+from noetl.testing import Mailbox, Simulation
+from noetl.ui.pages import blueprint
+from noetl.usecases.ports import WorkerRow
+
+
+class Broker(Mailbox):
+    """A mailbox that says whether it is there."""
+
+    def ping(self) -> None:
+        self._here()
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def with_broker(sim: Simulation, broker: Broker) -> FlaskClient:
+    rt = replace(sim.rt, dispatcher=broker)
+    return create_app(rt, Settings(), encrypt=lambda data: b"").test_client()
+
+
+def test_health_says_what_answers(with_broker: FlaskClient, broker: Broker) -> None:
+    assert with_broker.get("/api/health").json == {
+        "status": "ok",
+        "database": {"status": "ok"},
+        "broker": {"status": "ok"},
+    }
+    broker.away = True
+    degraded = with_broker.get("/api/health")
+    assert (degraded.status_code, degraded.json["status"]) == (200, "degraded")
+    assert degraded.json["broker"]["status"] == "down"
+
+
+def test_without_a_broker_there_is_none(client: FlaskClient) -> None:
+    assert client.get("/api/health").json["broker"] == {"status": "none"}
+
+
+class Gone:
+    """A store whose database is away."""
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        raise Unavailable("The database does not answer.")
+        yield
+
+    begin = begin_async_commit = read
+
+    def close(self) -> None: ...
+
+
+def test_a_database_that_is_away_is_a_503_with_advice_to_come_back(sim: Simulation) -> None:
+    app = create_app(replace(sim.rt, store=Gone()), Settings(), encrypt=lambda data: b"")
+    client = app.test_client()
+
+    assert client.get("/api/health").status_code == 503
+    assert client.get("/api/health").json["status"] == "down"
+    answer = client.get("/api/executions")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert client.post("/api/executions", json={"path": "x"}).status_code == 503
+
+
+def test_the_runtime_shows_kinds_queues_and_living_workers(client: FlaskClient, sim: Simulation) -> None:
+    with sim.rt.store.begin() as tx:
+        for name, age in (("alive", 5), ("gone", 600)):
+            seen = sim.now - timedelta(seconds=age)
+            tx.see_worker(WorkerRow(name, "worker", ("http", "python"), seen, seen))
+
+    found = client.get("/api/runtime").json
+
+    assert found["version"] == __version__
+    assert "python" in found["queues"]
+    assert {one["kind"] for one in found["kinds"]} == set(sim.rt.kinds)
+    assert [one["name"] for one in found["workers"]] == ["alive"]
+
+
+# --- the document -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def document(client: FlaskClient) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/api/openapi.json").json
+    return found
+
+
+def test_the_document_is_openapi_3_1(document: dict[str, Any]) -> None:
+    assert re.fullmatch(r"3\.1\.\d+", document["openapi"])
+    assert document["info"] == {
+        "title": "NoETL",
+        "version": __version__,
+        "description": "Run playbooks, durably.",
+    }
+
+
+def test_every_route_is_in_the_document_and_says_what_it_does(
+    document: dict[str, Any], make: Callable[..., Flask]
+) -> None:
+    rules = {
+        re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(rule))
+        for rule in make().url_map.iter_rules()
+        if rule.endpoint != "document"
+    }
+    assert set(document["paths"]) == rules
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert {"400", "4XX", "503"} <= set(operation["responses"])
+
+
+def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None:
+    ids = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any]) -> None:
+    def references(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            if isinstance(value.get("$ref"), str):
+                yield value["$ref"]
+            for item in value.values():
+                yield from references(item)
+        if isinstance(value, list):
+            for item in value:
+                yield from references(item)
+
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    found = set(references(document))
+    assert found
+    assert found <= known
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(make: Callable[..., Flask]) -> Any:
+    app = make()
+    app.register_blueprint(blueprint(5599))
+    return app.test_client().get("/")
+
+
+def test_the_page_is_whole_in_itself(page: Any) -> None:
+    assert (page.status_code, page.mimetype) == (200, "text/html")
+    assert 'data-port="5599"' in page.text
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text)
+
+
+def test_the_page_may_run_its_own_script_and_no_other(page: Any) -> None:
+    policy = page.headers["Content-Security-Policy"]
+    for tag in ("script", "style"):
+        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", page.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
