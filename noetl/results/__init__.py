@@ -2,3 +2,10 @@
 
 An adapter of `noetl.usecases.ports.Results`.
 """
+
+from __future__ import annotations
+
+from noetl.results.files import FileResults
+from noetl.results.memory import MemoryResults
+
+__all__ = ["FileResults", "MemoryResults"]
