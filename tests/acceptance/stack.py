@@ -40,7 +40,6 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-
 from tests.services import _die_with_parent, _free_port, _redis_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,6 +249,12 @@ class Stack:
         kill_all(family(part.pid))
         assert part.process is not None
         part.process.wait()
+
+    def kill_child(self, name: str) -> None:
+        """SIGKILL to one process of a prefork pool."""
+        below = psutil.Process(self.running[name].pid).children()
+        pool = [one for one in below if "celery" in " ".join(one.cmdline())]
+        kill_all(pool[:1])
 
     def restart(self, name: str) -> None:
         self.kill(name)
