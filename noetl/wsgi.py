@@ -5,6 +5,8 @@ Everything is made at the first request, in the process that serves it: connecti
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 from collections.abc import Iterable
 from functools import cache
@@ -14,14 +16,18 @@ from flask import Flask
 
 from noetl import bootstrap
 from noetl.api.app import create_app
+from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
 from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.silent import SilentDispatcher
+from noetl.errors import NoetlError
 from noetl.ui.pages import blueprint
 from noetl.usecases.ports import Dispatcher
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 
@@ -48,7 +54,23 @@ def _served() -> Flask:
 
 
 def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The application of this process."""
-    with _lock:
-        served = _served()
+    """The application of this process. As long as it cannot be made, requests are told why, and it is tried
+    again."""
+    try:
+        with _lock:
+            served = _served()
+    except NoetlError as error:
+        log.error("The API cannot begin: %s", error)  # noqa: TRY400 - the sentence says it all
+        return _excuse(error, start_response)
     return served(environ, start_response)
+
+
+def _excuse(error: NoetlError, start_response: StartResponse) -> Iterable[bytes]:
+    body = {
+        "type": "urn:noetl:problem:unavailable",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": error.message,
+    }
+    start_response("503 Service Unavailable", [("Content-Type", MEDIA_TYPE), ("Retry-After", "1")])
+    return [json.dumps(body).encode()]

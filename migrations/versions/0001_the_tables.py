@@ -56,6 +56,7 @@ def create_execution() -> None:
         sa.Column("ended_at", INSTANT, nullable=True),
         sa.Column("next_wake_at", INSTANT, nullable=True),
         sa.Column("halt", sa.Text(), nullable=False),
+        sa.Column("shard", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("execution_id", name="pk_execution"),
     )
@@ -121,6 +122,7 @@ def create_command() -> None:
         sa.Column("iteration", sa.Integer(), nullable=True),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("shard", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("due_at", INSTANT, nullable=True),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from flask import Flask, Response, jsonify
 from flask.json.provider import DefaultJSONProvider
@@ -71,7 +71,16 @@ def _document(app: OpenAPI) -> Response:
     if not app.spec_json:
         for model in (EventPage, Event):
             app.components_schemas[model.__name__] = _component(model)
+        for operation in _operations(app.api_doc):
+            # The library joins the lines of docstrings for HTML; readers of the document expect Markdown.
+            text = operation.get("description", "").replace("<br/>", "\n").strip()
+            operation["description"] = text or operation["summary"]
     return jsonify(app.api_doc)
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
+        yield from path.values()
 
 
 def _component(model: type[EventPage] | type[Event]) -> Schema:

@@ -11,7 +11,7 @@ from noetl.api.answers import ERRORS, PlaybookList, PlaybookSummary, PlaybookVie
 from noetl.api.guards import YAML_TYPES
 from noetl.api.requests import CatalogBody, CatalogPath, VersionQuery
 from noetl.api.services import services
-from noetl.api.wire import decode
+from noetl.api.wire import body_of, decode
 from noetl.facts.json import Json
 from noetl.usecases import catalog
 
@@ -43,7 +43,7 @@ def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
 
 def _content(raw: PlaybookText) -> str:
     if raw.mimetype in YAML_TYPES:
-        return decode(raw.get_data())
+        return decode(body_of(raw))
     return CatalogBody.model_validate(raw.get_json()).content
 
 

@@ -14,8 +14,8 @@ from flask_openapi3.models.tag import Tag
 
 from noetl.api.answers import ERRORS, EVENTS
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath
-from noetl.api.services import services
-from noetl.errors import NoetlError
+from noetl.api.services import MAX_STREAMS, services
+from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json
 from noetl.usecases import inspect
 from noetl.usecases.ports import ENDED
@@ -76,8 +76,16 @@ def _stream(rt: Runtime, execution_id: str, query: EventsQuery, header: EventsHe
     if header.last_event_id and row.status in ENDED and not news:
         # Nothing will come: 204 is what keeps a browser from connecting again for ever.
         return Response(status=204)
+    places = services().streams
+    if not places.acquire(blocking=False):
+        raise Unavailable(
+            f"All {MAX_STREAMS} event streams of this process are taken; read pages, or try again."
+        )
     body = stream(rt, execution_id, after, query.types)
-    return Response(body, mimetype=STREAM, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    response = Response(body, mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
+    # Not in the generator: one that was never begun would never reach its end.
+    response.call_on_close(places.release)
+    return response
 
 
 def stream(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from flask import Flask, current_app
 
@@ -13,6 +15,9 @@ from noetl.usecases.runtime import Runtime
 
 _KEY = "noetl"
 
+#: Event streams at once: each holds a thread of the server, which has eight unless told otherwise.
+MAX_STREAMS: Final = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -21,6 +26,9 @@ class Services:
     rt: Runtime
     settings: Settings
     encrypt: Callable[[JsonMap], bytes]
+    streams: threading.BoundedSemaphore = field(
+        default_factory=lambda: threading.BoundedSemaphore(MAX_STREAMS)
+    )
 
 
 def install(app: Flask, services: Services) -> None:

@@ -12,6 +12,7 @@ import re
 from typing import Any, Final, NoReturn
 
 from flask import Request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from noetl.errors import BadRequest
 from noetl.facts.json import Json
@@ -30,13 +31,23 @@ class StrictRequest(Request):
 
     def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:  # noqa: ARG002
         """The arguments are those of Flask and change nothing. Raises BadRequest."""
-        raw = self.get_data()
+        raw = body_of(self)
         if not raw.strip():
             return {}
         value = parse(raw)
         if not isinstance(value, dict):
             raise BadRequest(f"The body must be a JSON object, not {_kind(value)}.")
         return value
+
+
+def body_of(request: Request) -> bytes:
+    """The whole body. Raises RequestEntityTooLarge."""
+    raw = request.get_data()
+    limit = request.max_content_length
+    # A body without a length is cut off at the limit, silently: what fills it may have been longer.
+    if limit is not None and request.content_length is None and len(raw) >= limit:
+        raise RequestEntityTooLarge
+    return raw
 
 
 def parse(raw: bytes) -> Json:

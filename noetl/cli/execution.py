@@ -15,10 +15,10 @@ from noetl.cli.tables import table
 from noetl.engine.decide import status_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json
-from noetl.store.envelope import envelope
 from noetl.usecases import control, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.views import envelope
 
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")

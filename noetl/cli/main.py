@@ -39,17 +39,17 @@ class Commands(click.Group):
         # Click suggests the nearest of `commands` for a name that it does not find.
         super().__init__(commands={name: click.Command(name) for name in COMMANDS}, **attributes)
 
-    def list_commands(self, _: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 

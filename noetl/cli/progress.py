@@ -137,7 +137,8 @@ class LiveTable:
     def __init__(self, console: Console, title: str) -> None:
         self._story = Story()
         self._title = title
-        self._live = Live(console=console, refresh_per_second=8, transient=False, get_renderable=self._table)
+        # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
+        self._live = Live(console=console, auto_refresh=False, get_renderable=self._table)
 
     def __enter__(self) -> LiveTable:
         self._live.start()

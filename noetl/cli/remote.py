@@ -12,7 +12,7 @@ from noetl.cli.progress import Progress
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
-from noetl.store.envelope import from_envelope
+from noetl.store.envelope import from_json
 from noetl.usecases.ports import ENDED
 
 #: Seconds that one answer may take.
@@ -27,21 +27,23 @@ class Client:
         self._session = requests.Session()
 
     def register(self, content: str) -> JsonMap:
-        return self._call("POST", "/api/catalog", {"content": content})
+        row: JsonMap = self._call("POST", "/api/catalog", {"content": content})
+        return row
 
     def start(self, path: str, version: int | None, payload: JsonMap, overrides: JsonMap) -> str:
         body = {"path": path, "version": version, "payload": payload, "overrides": overrides}
         return str(self._call("POST", "/api/executions", body)["execution_id"])
 
     def report(self, execution_id: str) -> JsonMap:
-        return self._call("GET", f"/api/executions/{execution_id}?resolve=true")
+        report: JsonMap = self._call("GET", f"/api/executions/{execution_id}?resolve=true")
+        return report
 
     def cancel(self, execution_id: str, reason: str) -> None:
         self._call("POST", f"/api/executions/{execution_id}/cancel", {"reason": reason})
 
     def events(self, execution_id: str, after: int) -> Iterator[Event]:
         page = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit=1000")
-        yield from (from_envelope(one) for one in page["events"])
+        yield from (from_json(one) for one in page["events"])
 
     def healthy(self) -> bool:
         """Whether the server answers."""

@@ -28,26 +28,27 @@ PREFORK_QUEUES = ("python", "shell")
 
 
 def server_argv(host: str, port: int, threads: int = 8) -> list[str]:
-    """The command line of the API server."""
+    """What follows `python -m gunicorn` for the API server."""
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
-        *(sys.executable, "-m", "gunicorn", "noetl.wsgi:app", "--bind", bind),
+        *("noetl.wsgi:app", "--bind", bind),
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
         *("--graceful-timeout", "5", "--log-level", "warning"),
     ]
 
 
 def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
-    """The command line of a Celery worker."""
+    """What follows `python -m celery` for a worker."""
     return [
-        *(sys.executable, "-m", "celery", "-A", "noetl", "worker", "-Q", queues, "-P", pool),
+        *("-A", "noetl", "worker", "-Q", queues, "-P", pool),
         *("-c", str(concurrency), "-n", f"{name}@%h", "-E", "--without-gossip", "--without-mingle"),
         *("-l", Settings.from_env().log_level),
     ]
 
 
-def _become(argv: list[str]) -> None:
-    os.execv(argv[0], argv)  # noqa: S606 - the process is to be replaced, without a shell
+def _become(module: str, argv: list[str]) -> None:
+    # The process is to be replaced, without a shell in between.
+    os.execv(sys.executable, [sys.executable, "-m", module, *argv])  # noqa: S606
 
 
 def _need_broker() -> None:
@@ -61,14 +62,14 @@ def _need_broker() -> None:
 @click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Requests at once.")
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
-    _become(server_argv(host, port, threads))
+    _become("gunicorn", server_argv(host, port, threads))
 
 
 @click.command(epilog="Example: noetl scheduler")
 def scheduler() -> None:
     """Run the scheduler: the single consumer of the `scheduler` queue."""
     _need_broker()
-    _become(worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
+    _become("celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler"))
 
 
 @click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
@@ -83,7 +84,7 @@ def scheduler() -> None:
 def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
     """Run a worker for some queues."""
     _need_broker()
-    _become(worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
+    _become("celery", worker_argv(queues or ",".join(all_queues()), pool, concurrency, name))
 
 
 def all_queues() -> list[str]:

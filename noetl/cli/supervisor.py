@@ -1,15 +1,25 @@
-"""Child processes, kept alive: a dead one is started again with backoff, one that keeps dying ends all."""
+"""Child processes, kept alive: a dead one is started again with backoff, one that keeps dying ends all.
+
+Services written in Python are forked from this process after it has imported what they share: they start
+at once, and the memory of what was imported is there only once. That needs this process to stay without
+threads.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import runpy
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 from noetl.errors import Unavailable
 
@@ -21,14 +31,28 @@ WITHIN_S = 60.0
 GRACE_S = 8.0
 
 
+class Child(Protocol):
+    """The part of `subprocess.Popen` that is needed here."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Service:
-    """One child: its command line, and what became of it."""
+    """One child: `python -m module argv` where `module` is set, else the program `argv[0]`."""
 
     name: str
     argv: Sequence[str]
     log: Path
-    process: subprocess.Popen[bytes] | None = None
+    module: str | None = None
+    process: Child | None = None
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 
@@ -42,14 +66,73 @@ class Service:
         return "\n".join(lines[-15:])
 
 
+class Forked:
+    """A child that runs a module as `python -m` would, in a copy of this process."""
+
+    def __init__(self, module: str, argv: Sequence[str], log: Path) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run_module(module, argv, log)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _run_module(module: str, argv: Sequence[str], log: Path) -> None:
+    """Never returns: the child must not go on with what its parent was doing."""
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDONLY)
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for source, target in ((null, 0), (out, 1), (out, 2)):
+            os.dup2(source, target)
+        sys.argv = [module, *argv]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:  # noqa: BLE001
+        # Whatever it was: it belongs into the log of the service, and the process must end here.
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 class Supervisor:
     """Starts services in order and stops them in reverse. Children are in sessions of their own, so that
     an interrupt from the keyboard reaches only us."""
 
-    def __init__(self, services: Sequence[Service], environment: Mapping[str, str], directory: Path) -> None:
+    def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
         self.services = list(services)
-        self._environment = dict(environment)
-        self._directory = directory
+        os.environ.update(environment)
+
+    def preload(self, modules: Sequence[str]) -> None:
+        """Imports what the services share, and keeps the collector from touching (and copying) it."""
+        for name in modules:
+            import_module(name)
+        gc.collect()
+        gc.freeze()
 
     def start(self, names: Sequence[str] | None = None) -> None:
         for service in self.services:
@@ -57,14 +140,15 @@ class Supervisor:
                 self._spawn(service)
 
     def _spawn(self, service: Service) -> None:
+        if service.module is not None:
+            service.process = Forked(service.module, service.argv, service.log)
+            return
         with service.log.open("ab") as log:
             service.process = subprocess.Popen(
                 list(service.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment,
-                cwd=self._directory,
                 start_new_session=True,
             )
 
@@ -100,14 +184,15 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         deadline = time.monotonic() + GRACE_S
+        while any(process.poll() is None for process in running) and time.monotonic() < deadline:
+            time.sleep(0.02)
         for process in running:
-            try:
-                process.wait(max(0.05, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            if process.poll() is None:
                 process.kill()
-                process.wait()
             # Its children, should any have outlived it, are in its session.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+        while any(process.poll() is None for process in running):
+            time.sleep(0.01)
         for service in self.services:
             service.process = None

@@ -31,6 +31,15 @@ from noetl.errors import ConfigError, Conflict, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.store.migrate import upgrade
 
+#: What the services import, by name: they are other programs, and this one only starts them.
+SHARED = (
+    "noetl.celery",
+    "noetl.api.app",
+    "celery.apps.worker",
+    "celery.bin.celery",
+    "celery.concurrency.prefork",
+)
+
 #: How long the API may take to answer for the first time.
 START_S = 30.0
 
@@ -198,11 +207,11 @@ def _stack(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[St
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     upgrade(settings.database)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
-    environment = {**os.environ, **settings.as_environ()}
-    supervisor = Supervisor(_services(settings, broker, flower, concurrency), environment, Path.cwd())
+    supervisor = Supervisor(_services(settings, broker, flower, concurrency), settings.as_environ())
     stack = Stack(settings, broker, supervisor)
     try:
         supervisor.start(["redis"])
+        supervisor.preload(SHARED)
         _wait_for_socket(broker)
         supervisor.start([service.name for service in supervisor.services if service.name != "redis"])
         stack.wait_until_ready()
@@ -229,22 +238,23 @@ def _wait_for_socket(broker: Broker) -> None:
 def _services(settings: Settings, broker: Broker, flower: bool, concurrency: int) -> list[Service]:
     heavy = [queue for queue in all_queues() if queue in PREFORK_QUEUES]
     light = [queue for queue in all_queues() if queue not in PREFORK_QUEUES]
-    lines: dict[str, list[str]] = {}
-    if broker.argv:
-        lines["redis"] = list(broker.argv)
-    lines["scheduler"] = worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")
-    lines["server"] = server_argv(settings.host, settings.port)
-    lines["worker-code"] = worker_argv(",".join(heavy), "prefork", concurrency, "code")
-    lines["worker-io"] = worker_argv(",".join(light), "threads", 8, "io")
-    lines["sweeper"] = [sys.executable, "-m", "noetl.cli", "sweeper"]
-    if flower:
-        address = f"--address={settings.host}"
-        lines["flower"] = [
-            *(sys.executable, "-m", "celery", "-A", "noetl", "flower", address),
-            *(f"--port={settings.flower_port}", "--logging=warning"),
-        ]
     logs = settings.home_dir / "logs"
-    return [Service(name, argv, logs / f"{name}.log") for name, argv in lines.items()]
+
+    def python(name: str, module: str, argv: list[str]) -> Service:
+        return Service(name, argv, logs / f"{name}.log", module)
+
+    services = [Service("redis", broker.argv, logs / "redis.log")] if broker.argv else []
+    services += [
+        python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
+        python("server", "gunicorn", server_argv(settings.host, settings.port)),
+        python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
+        python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
+        python("sweeper", "noetl.cli", ["sweeper"]),
+    ]
+    if flower:
+        options = [f"--address={settings.host}", f"--port={settings.flower_port}", "--logging=warning"]
+        services.append(python("flower", "celery", ["-A", "noetl", "flower", *options]))
+    return services
 
 
 def _announce(stack: Stack) -> None:

@@ -262,13 +262,14 @@ def _issued(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
         issues={**run.issues, fact.part: fact.issue},
         commands={**run.commands, fact.part: fact.command_id},
     )
-    if run.loop is None:
+    loop = run.loop
+    if loop is None:
         run = replace(run, resume_at=None)
     elif draft.iteration is not None:
-        suspended = {k: v for k, v in run.loop.suspended.items() if k != draft.iteration}
-        run = replace(run, loop=replace(run.loop, suspended=suspended))
+        suspended = {k: v for k, v in loop.suspended.items() if k != draft.iteration}
+        run = replace(run, loop=replace(loop, suspended=suspended))
     else:
-        run = replace(run, loop=replace(run.loop, generation=fact.generation))
+        run = replace(run, loop=replace(loop, generation=fact.generation))
     return _with_run(state, run)
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from jinja2 import nodes
 
+from noetl.expressions.chains import Chain
 from noetl.expressions.grammar import (
-    Chain,
     bound_names,
     chain_of,
     constant_key,

@@ -10,10 +10,11 @@ from noetl.usecases.ports import Store
 __all__ = ["open_store"]
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, shard: str = "") -> Store:
     """The store at `sqlite:///path`, `postgresql://…` or `memory://`. Raises ConfigError.
 
-    Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
+    `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or expired: the
+    stack that shares the database (empty), or one process. Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
     """
     if url.startswith("memory:"):
         from noetl.store.memory import MemoryStore
@@ -21,4 +22,4 @@ def open_store(url: str) -> Store:
         return MemoryStore()
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
 
-    return SqlStore(url)
+    return SqlStore(url, shard)

@@ -8,7 +8,7 @@ the hot path of every replay.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
@@ -40,27 +40,16 @@ def _plain(value: object) -> Json:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-
-
-def _encode(value: Json) -> str:
-    return "".join(_chunks(value, 0))
-
-
 # `JSONEncoder.encode` builds its C encoder anew for each call: a third of the time of a small payload.
-_chunks: Callable[[Json, int], Sequence[str]] = (
-    json.encoder.c_make_encoder(
-        None, _plain, json.encoder.encode_basestring, None, ":", ",", False, False, False
-    )
-    if json.encoder.c_make_encoder
-    else lambda value, _: (_encoder.encode(value),)
+_chunks: Callable[[Json, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, _plain, json.encoder.encode_basestring, None, ":", ",", False, False, False
 )
 
 
 def dumps(value: Json, what: str = "value") -> str:
     """Compact JSON that any database can hold. Raises BadRequest, naming `what`, where it is not JSON."""
     try:
-        text = _encode(value)
+        text = "".join(_chunks(value, 0))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"This {what} cannot be stored, as it is not JSON: {error}.") from error
     return text if text.isascii() else clean(text)
@@ -75,7 +64,7 @@ def clean(text: str) -> str:
     return text
 
 
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def loads(text: str) -> Any:
@@ -120,10 +109,13 @@ def _reader(hint: Any) -> Reader | None:
     if is_dataclass(hint) and isinstance(hint, type):
         return _record_reader(hint)
     if get_origin(hint) is tuple:
-        inner = _reader(get_args(hint)[0])
-        return tuple if inner is None else lambda value: tuple(map(inner, value))
+        return _tuple_reader(_reader(get_args(hint)[0]))
     inner = next((found for arm in _optional(hint) if (found := _reader(arm))), None)
     return None if inner is None else lambda value: None if value is None else inner(value)
+
+
+def _tuple_reader(inner: Reader | None) -> Reader:
+    return tuple if inner is None else lambda value: tuple(map(inner, value))
 
 
 def _optional(hint: Any) -> Sequence[Any]:

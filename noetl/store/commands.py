@@ -55,6 +55,7 @@ COLUMNS: Final[Sequence[Column[Any]]] = (
     _c.chord_size,
 )
 _CONTEXT: Final = COLUMNS.index(_c.context)
+_mine = _c.shard == bindparam("shard")
 _brief = tuple(literal_column("'{}'") if column is _c.context else column for column in COLUMNS)
 
 #: Literals, not parameters: SQLite uses a partial index only for what it can read in the statement.
@@ -97,8 +98,15 @@ _claim = (
 _release = (
     update(command)
     .where(_leased)
-    .values(state="open", attempt=_c.attempt - 1, owner=None, lease_until=None, sent_at=None)
+    .values(
+        state="open",
+        attempt=_c.attempt - 1,
+        owner=None,
+        lease_until=None,
+        sent_at=bindparam("now", type_=_c.sent_at.type),
+    )
 )
+_reopen = update(command).where(_leased).values(state="open", owner=None, lease_until=None, sent_at=None)
 _heartbeat = (
     update(command)
     .where(_leased)
@@ -114,19 +122,21 @@ _open_of = (
 )
 _unsent = (
     select(*_brief)
-    .where(_c.state == OPEN, _c.sent_at.is_(None), or_(_c.due_at.is_(None), _c.due_at <= bindparam("now")))
+    .where(
+        _mine, _c.state == OPEN, _c.sent_at.is_(None), or_(_c.due_at.is_(None), _c.due_at <= bindparam("now"))
+    )
     .order_by(_c.execution_id, _c.command_id)
     .limit(bindparam("limit"))
 )
 _unclaimed = (
     select(*_brief)
-    .where(_c.state == OPEN, _c.sent_at < bindparam("before"))
+    .where(_mine, _c.state == OPEN, _c.sent_at < bindparam("before"))
     .order_by(_c.sent_at, _c.command_id)
     .limit(bindparam("limit"))
 )
 _expired = (
     select(*_brief)
-    .where(_c.state == CLAIMED, _c.lease_until <= bindparam("now"))
+    .where(_mine, _c.state == CLAIMED, _c.lease_until <= bindparam("now"))
     .order_by(_c.lease_until, _c.command_id)
     .limit(bindparam("limit"))
 )
@@ -150,14 +160,15 @@ def _values(row: CommandRow) -> dict[str, Any]:
 class Commands:
     """The methods of `Transaction` on commands."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_session", "_shard")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, shard: str) -> None:
         self._session = session
+        self._shard = shard
 
     def add_commands(self, rows: Sequence[CommandRow]) -> None:
         if rows:
-            self._session.write(_insert, [_values(row) for row in rows])
+            self._session.write(_insert, [_values(row) | {"shard": self._shard} for row in rows])
 
     def command(self, command_id: str) -> CommandRow | None:
         found = self._session.read(_one, {"id": command_id}).first()
@@ -180,8 +191,11 @@ class Commands:
         found = self._session.write(_claim, values).first()
         return row(found) if found else None
 
-    def release(self, command_id: str, attempt: int) -> None:
-        self._session.write(_release, {"id": command_id, "held": attempt})
+    def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
+        self._session.write(_release, {"id": command_id, "held": attempt, "now": sent_at})
+
+    def reopen(self, command_id: str, attempt: int) -> None:
+        self._session.write(_reopen, {"id": command_id, "held": attempt})
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         values = {"id": command_id, "held": attempt, "until": lease_until}
@@ -192,7 +206,7 @@ class Commands:
         for ids in lines(command_ids):
             self._session.write(_close, {"ids": ids})
 
-    def mark_sent(self, command_ids: Sequence[str], now: datetime) -> None:
+    def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         for ids in lines(command_ids):
             self._session.write(_sent, {"ids": ids, "now": now})
 
@@ -200,13 +214,15 @@ class Commands:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))
 
     def unsent(self, now: datetime, limit: int) -> list[CommandRow]:
-        return _rows(self._session.read(_unsent, {"now": now, "limit": limit}))
+        return _rows(self._session.read(_unsent, {"now": now, "limit": limit, "shard": self._shard}))
 
     def unclaimed(self, sent_before: datetime, limit: int) -> list[CommandRow]:
-        return _rows(self._session.read(_unclaimed, {"before": sent_before, "limit": limit}))
+        return _rows(
+            self._session.read(_unclaimed, {"before": sent_before, "limit": limit, "shard": self._shard})
+        )
 
     def expired(self, now: datetime, limit: int) -> list[CommandRow]:
-        return _rows(self._session.read(_expired, {"now": now, "limit": limit}))
+        return _rows(self._session.read(_expired, {"now": now, "limit": limit, "shard": self._shard}))
 
 
 def _rows(found: Iterable[Any]) -> list[CommandRow]:

@@ -125,6 +125,7 @@ class Connections:
             "read": engine.execution_options(**reads),
         }
         self._turn: threading.Lock | None = threading.Lock() if self.dialect == "sqlite" else None
+        self._writer: int | None = None
 
     @contextmanager
     def open(self, mode: str) -> Iterator[Connection]:
@@ -139,13 +140,17 @@ class Connections:
         if self._turn is None or mode == "read":
             yield
             return
+        if self._writer == threading.get_ident():
+            raise NoetlError("A transaction was begun inside another one of the same thread; end that first.")
         if not self._turn.acquire(timeout=PATIENCE):
             raise Unavailable(
                 f"The database {self.place} was held by another transaction for {PATIENCE:g} s; try again."
             )
+        self._writer = threading.get_ident()
         try:
             yield
         finally:
+            self._writer = None
             self._turn.release()
 
     @contextmanager
@@ -160,7 +165,7 @@ class Connections:
         """After a fork: the parent's connections are the parent's."""
         self.engine.dispose(close=False)
         if self._turn is not None:
-            self._turn = threading.Lock()
+            self._turn, self._writer = threading.Lock(), None
 
 
 def translate(error: SQLAlchemyError, place: str) -> NoetlError:

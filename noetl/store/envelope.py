@@ -122,3 +122,10 @@ def event(execution_id: str, columns: Sequence[Any]) -> Event:
     """The event of a row that holds `COLUMNS`."""
     version, recorded_at, kind, schema, text, *place = columns
     return Event(execution_id, version, recorded_at, Draft(codec.fact(kind, schema, text), *place))
+
+
+def from_json(body: Mapping[str, Any]) -> Event:
+    """The event that an envelope in JSON (`noetl.usecases.views.envelope`) stands for."""
+    columns = {**body, "payload": codec.dumps(body["payload"])}
+    columns["recorded_at"] = datetime.fromisoformat(str(body["recorded_at"]))
+    return event(str(body["execution_id"]), [columns.get(name) for name in COLUMNS])

@@ -38,7 +38,8 @@ WIDTH: Final = len(COLUMNS)
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
 _lock = _one.with_for_update(key_share=True)
-_owes = or_(_c.head_version > _c.decided_version, _c.next_wake_at <= bindparam("now"))
+_mine = _c.shard == bindparam("shard")
+_owes = and_(_mine, or_(_c.head_version > _c.decided_version, _c.next_wake_at <= bindparam("now")))
 _owing = select(_c.execution_id).where(_owes).order_by(_c.execution_id).limit(bindparam("limit"))
 _lock_owing = (
     select(*COLUMNS)
@@ -67,24 +68,27 @@ _page = select(*COLUMNS).order_by(_c.execution_id.desc()).limit(bindparam("limit
 
 def row(columns: Any) -> ExecutionRow:
     """The row of a result that holds `COLUMNS`."""
-    number, *middle, error = columns
-    return ExecutionRow(str(number), *middle, value_or_none(error))
+    values = list(columns)
+    values[0] = str(values[0])
+    values[-1] = value_or_none(values[-1])
+    return ExecutionRow(*values)
 
 
 class Executions:
     """The methods of `Transaction` on executions."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_session", "_shard")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, shard: str) -> None:
         self._session = session
+        self._shard = shard
 
     def create_execution(self, row: ExecutionRow) -> None:
         number = codec.number(row.execution_id)
         if number < 0:
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
         values = {column.name: getattr(row, column.name) for column in COLUMNS}
-        values |= {"execution_id": number, "error": text_or_none(row.error)}
+        values |= {"execution_id": number, "error": text_or_none(row.error), "shard": self._shard}
         self._session.write(_insert, values)
 
     def execution(self, execution_id: str) -> ExecutionRow | None:
@@ -111,11 +115,14 @@ class Executions:
         return row(found) if found else None
 
     def lock_owing(self, now: datetime, limit: int) -> list[ExecutionRow]:
-        return [row(found) for found in self._session.write(_lock_owing, {"now": now, "limit": limit})]
+        return [row(found) for found in self._session.write(_lock_owing, self._asked(now, limit))]
 
     def owing(self, now: datetime, limit: int) -> list[str]:
-        found = self._session.read(_owing, {"now": now, "limit": limit})
+        found = self._session.read(_owing, self._asked(now, limit))
         return [str(number) for number in found.scalars()]
+
+    def _asked(self, now: datetime, limit: int) -> dict[str, Any]:
+        return {"now": now, "limit": limit, "shard": self._shard}
 
     def save_turn(
         self,

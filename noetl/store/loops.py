@@ -20,9 +20,9 @@ _its = (_c.execution_id == bindparam("id"), _c.run_id == bindparam("run"))
 _columns: Final[Sequence[Column[Any]]] = (
     _c.generation,
     _c.next_index,
-    _c.count,
+    _c["count"],
     _c.open,
-    _c.items,
+    _c["items"],
     _c.indices,
     _c.size,
 )

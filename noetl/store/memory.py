@@ -49,6 +49,7 @@ class MemoryTransaction:
         self.lock_command = commands.lock_command
         self.claim = commands.claim
         self.release = commands.release
+        self.reopen = commands.reopen
         self.heartbeat = commands.heartbeat
         self.close_commands = commands.close_commands
         self.mark_sent = commands.mark_sent

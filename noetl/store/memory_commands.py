@@ -64,12 +64,16 @@ class Commands:
         self._put(claimed)
         return _whole(tables, claimed)
 
-    def release(self, command_id: str, attempt: int) -> None:
+    def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
         row = self._held(command_id, attempt)
         if row is not None:
-            self._put(
-                replace(row, state="open", attempt=attempt - 1, owner=None, lease_until=None, sent_at=None)
-            )
+            left = replace(row, state="open", attempt=attempt - 1, owner=None, lease_until=None)
+            self._put(replace(left, sent_at=sent_at))
+
+    def reopen(self, command_id: str, attempt: int) -> None:
+        row = self._held(command_id, attempt)
+        if row is not None:
+            self._put(replace(row, state="open", owner=None, lease_until=None, sent_at=None))
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         row = self._held(command_id, attempt)
@@ -86,7 +90,7 @@ class Commands:
         for row in self._named(command_ids):
             self._put(replace(row, state="closed", owner=None, lease_until=None))
 
-    def mark_sent(self, command_ids: Sequence[str], now: datetime) -> None:
+    def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         for row in self._named(command_ids):
             self._put(replace(row, sent_at=now))
 

@@ -89,6 +89,8 @@ execution = Table(
     Column("ended_at", Instant),
     Column("next_wake_at", Instant),
     Column("halt", Text, nullable=False),
+    #: Whose execution it is: a stack's (empty), or that of one process (`noetl run`).
+    Column("shard", Text, nullable=False),
     Column("error", Text),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
@@ -146,6 +148,7 @@ command = Table(
     Column("iteration", Integer),
     Column("generation", Integer, nullable=False),
     Column("priority", Integer, nullable=False),
+    Column("shard", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("due_at", Instant),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Connection, CursorResult, Executable
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,6 +18,10 @@ from noetl.store.rules import refused_write, unusable
 BATCH: Final = 10_000
 
 
+#: A result whose rows hold whatever was selected.
+Found: TypeAlias = CursorResult[*tuple[Any, ...]]
+
+
 class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every database."""
 
@@ -30,19 +34,19 @@ class Session:
         self.writable = writable
         self.failed = False
 
-    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[Any]:
+    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Found:
         """Runs a query."""
         return self._run(statement, values)
 
     def write(
         self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> CursorResult[Any]:
+    ) -> Found:
         """Runs a change (or takes a lock); many rows travel as one statement."""
         if not self.writable:
             raise refused_write()
         return self._run(statement, values)
 
-    def _run(self, statement: Executable, values: Any) -> CursorResult[Any]:
+    def _run(self, statement: Executable, values: Any) -> Found:
         if self.failed:
             raise unusable()
         try:

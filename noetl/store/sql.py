@@ -22,8 +22,8 @@ from noetl.usecases.ports import Transaction
 class SqlTransaction:
     """`noetl.usecases.ports.Transaction`, put together from one object for each concern."""
 
-    def __init__(self, session: Session) -> None:
-        executions = Executions(session)
+    def __init__(self, session: Session, shard: str) -> None:
+        executions = Executions(session, shard)
         self.create_execution = executions.create_execution
         self.execution = executions.execution
         self.executions = executions.executions
@@ -39,12 +39,13 @@ class SqlTransaction:
         self.run_events = log.run_events
         self.recorded = log.recorded
 
-        commands = Commands(session)
+        commands = Commands(session, shard)
         self.add_commands = commands.add_commands
         self.command = commands.command
         self.lock_command = commands.lock_command
         self.claim = commands.claim
         self.release = commands.release
+        self.reopen = commands.reopen
         self.heartbeat = commands.heartbeat
         self.close_commands = commands.close_commands
         self.mark_sent = commands.mark_sent
@@ -85,7 +86,8 @@ class SqlTransaction:
 class SqlStore:
     """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects anew."""
 
-    def __init__(self, url: str, pool_size: int = 10) -> None:
+    def __init__(self, url: str, shard: str = "", pool_size: int = 10) -> None:
+        self._shard = shard
         self._connections = Connections(open_engine(url, pool_size))
         _forget_after_fork(self._connections)
 
@@ -110,7 +112,7 @@ class SqlStore:
         connections = self._connections
         with connections.open(mode) as connection:
             session = Session(connection, connections.dialect, connections.place, writable=mode != "read")
-            yield SqlTransaction(session)
+            yield SqlTransaction(session, self._shard)
             if session.failed:  # the caller swallowed the failure; half of a change must not be committed
                 raise unusable()
 

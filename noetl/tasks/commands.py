@@ -35,7 +35,7 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
         end = _guarded(command_id, lambda: run_lane(worker(), command_id))
         if end is LaneEnd.AGAIN:
             options = {"queue": _queue(self), "priority": _priority(self), "shadow": self.request.shadow}
-            raise self.replace(self.si(command_id).set(**options))
+            self.replace(self.si(command_id).set(**options))  # raises: nothing follows
         if end is LaneEnd.REFUSED:
             # Returning would count as an arrival and let the chord's body run early.
             raise Ignore

@@ -8,25 +8,18 @@ followed here, because a Session reads the whole body of each hop.
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from noetl.errors import ToolError
-from noetl.tools.addresses import Endpoint, reachable
 from noetl.tools.deadline import Watchdog
+from noetl.tools.guarded import GuardedAdapter, gripped
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -81,30 +74,19 @@ class Client:
     """The connections of a worker process. Safe for threads."""
 
     def __init__(self, *, allow_private: bool) -> None:
-        self._adapter = _GuardedAdapter(allow_private)
+        self._adapter = GuardedAdapter(allow_private)
 
     def exchange(self, order: Order, limits: Limits) -> Answer:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
         started = time.monotonic()
-        grip = _Grip()
-        _under_way.grip = grip
-        try:
-            with Watchdog(limits.total, grip.cut) as dog:
-                try:
-                    answer = self._follow(_prepare(order), order, limits, started)
-                except (
-                    OSError,
-                    ValueError,
-                    requests.RequestException,
-                    urllib3.exceptions.HTTPError,
-                ) as error:
-                    raise _late(order, limits) if dog.fired else failure(error, order.url) from error
-            # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
-            if dog.fired:
-                raise _late(order, limits)
-        finally:
-            _under_way.grip = None
-            grip.close()
+        with gripped() as grip, Watchdog(limits.total, grip.cut) as dog:
+            try:
+                answer = self._follow(_prepare(order), order, limits, started)
+            except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                raise _late(order, limits) if dog.fired else failure(error, order.url) from error
+        # A body without a length ends cleanly where the watchdog cuts it: ask, do not trust.
+        if dog.fired:
+            raise _late(order, limits)
         return answer
 
     def close(self) -> None:
@@ -285,124 +267,3 @@ def _cause(error: BaseException) -> str:
         reason = inner
     text = " ".join(str(reason).split()).rstrip(".")
     return text[:200] or type(reason).__name__
-
-
-class _Grip:
-    """Holds the socket of an exchange so that its deadline can cut it, whatever it waits for."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: socket.socket | None = None
-        self.is_cut = False
-
-    def take(self, sock: socket.socket) -> None:
-        # A duplicate, because TLS detaches the descriptor from the object that it wraps.
-        twin = socket.socket(fileno=os.dup(sock.fileno()))
-        with self._lock:
-            held, self._held = self._held, twin
-        if held is not None:
-            held.close()
-        if self.is_cut:
-            self.cut()
-
-    def cut(self) -> None:
-        with self._lock:
-            self.is_cut = True
-            if self._held is not None:
-                # Not connected (yet, or any more): there is nothing to cut.
-                with contextlib.suppress(OSError):
-                    self._held.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._held is not None:
-                self._held.close()
-                self._held = None
-
-
-class _UnderWay(threading.local):
-    """The exchange of this thread: urllib3 offers no way to hand it to a connection."""
-
-    grip: _Grip | None = None
-
-
-_under_way = _UnderWay()
-
-
-class _Guarded(HTTPConnection):
-    """Connects to addresses that were looked at, and to nothing else."""
-
-    allow_private = False
-
-    def _new_conn(self) -> socket.socket:
-        try:
-            endpoints = reachable(self._dns_host, self.port, allow_private=self.allow_private)
-            return _connect(endpoints, self.timeout, self.socket_options or ())
-        except socket.gaierror as error:
-            raise urllib3.exceptions.NameResolutionError(self.host, self, error) from error
-        except TimeoutError as error:
-            raise urllib3.exceptions.ConnectTimeoutError(self, f"{self.host} timed out") from error
-        except OSError as error:
-            raise urllib3.exceptions.NewConnectionError(self, str(error)) from error
-
-    def request(self, *args: Any, **kwargs: Any) -> None:
-        if self.sock is not None and _under_way.grip is not None:
-            _under_way.grip.take(self.sock)
-        super().request(*args, **kwargs)
-
-
-class _GuardedTls(_Guarded, HTTPSConnection):
-    """The same before TLS: server name and certificate checks keep using the host's name."""
-
-
-class _OpenPlain(_Guarded):
-    allow_private = True
-
-
-class _OpenTls(_GuardedTls):
-    allow_private = True
-
-
-def _connect(
-    endpoints: Sequence[Endpoint], timeout: float | None, options: Sequence[tuple[Any, ...]]
-) -> socket.socket:
-    """The first endpoint that answers. Raises the last OSError."""
-    failed: OSError = OSError("the name has no address")
-    for endpoint in endpoints:
-        if _under_way.grip is not None and _under_way.grip.is_cut:
-            break
-        sock = socket.socket(endpoint.family, endpoint.type, endpoint.proto)
-        try:
-            for option in options:
-                sock.setsockopt(*option)
-            sock.settimeout(timeout)
-            sock.connect(endpoint.sockaddr)
-        except OSError as error:
-            sock.close()
-            failed = error
-            continue
-        if _under_way.grip is not None:
-            _under_way.grip.take(sock)
-        return sock
-    raise failed
-
-
-class _PlainPool(HTTPConnectionPool):
-    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
-        self.ConnectionCls = _OpenPlain if allow_private else _Guarded
-        super().__init__(*args, **kwargs)
-
-
-class _TlsPool(HTTPSConnectionPool):
-    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
-        self.ConnectionCls = _OpenTls if allow_private else _GuardedTls
-        super().__init__(*args, **kwargs)
-
-
-class _GuardedAdapter(HTTPAdapter):
-    def __init__(self, allow_private: bool) -> None:
-        super().__init__(pool_connections=32, pool_maxsize=32)
-        pools = {"http": _PlainPool, "https": _TlsPool}
-        self.poolmanager.pool_classes_by_scheme = cast(
-            "Any", {scheme: partial(pool, allow_private=allow_private) for scheme, pool in pools.items()}
-        )

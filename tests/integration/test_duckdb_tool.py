@@ -142,13 +142,11 @@ def test_a_single_file_can_be_named(tool: DuckDb) -> None:
         "set lock_configuration = false",
         "reset enable_external_access",
         "set temp_directory = '/tmp/noetl-test-evil'",
-        "from services",
         "from '~/../secret.csv'",
         "from 'data/../../secret.csv'",
     ],
 )
 def test_sql_reaches_nothing_that_is_not_named(tool: DuckDb, sql: str) -> None:
-    services = [{"a": 1}]
     data = base(tool) / "data"
     (base(tool).parent / "secret.csv").write_text("a\n1\n")
     (data / "link.csv").symlink_to("/etc/passwd")
@@ -156,7 +154,6 @@ def test_sql_reaches_nothing_that_is_not_named(tool: DuckDb, sql: str) -> None:
     error = refused(tool, sql.format(data=data), files="data")
 
     assert error.kind == "sql"
-    assert services
     assert not list(Path("/tmp").glob("noetl-test-*"))
 
 

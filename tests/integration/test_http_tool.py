@@ -20,7 +20,8 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools import addresses
 from noetl.tools.base import Services
-from noetl.tools.http import Http, HttpConfig, retry_after
+from noetl.tools.http import Http, retry_after
+from noetl.tools.http_request import HttpConfig
 
 Route = Callable[["Handler"], None]
 
@@ -507,6 +508,12 @@ def test_a_header_that_breaks_the_line_is_refused(
 ) -> None:
     assert refused(tool, server.url + "/", headers=headers).kind == "client_error"
     assert server.seen == []
+
+
+def test_a_missing_file_of_authorities_is_named(server: Server, tool: Http) -> None:
+    error = refused(tool, server.url, verify="/nowhere/ca.pem")
+
+    assert (error.kind, "/nowhere/ca.pem" in str(error)) == ("client_error", True)
 
 
 def test_two_bodies_are_refused(server: Server, tool: Http) -> None:

@@ -11,6 +11,8 @@ from flask.testing import FlaskClient
 
 from noetl.api.answers import EventPage
 from noetl.api.events import Pace, stream
+from noetl.api.services import MAX_STREAMS
+from noetl.store.envelope import from_json
 from noetl.testing import Simulation
 
 Started = Callable[..., str]
@@ -53,6 +55,13 @@ def test_an_event_carries_its_whole_envelope(client: FlaskClient, sim: Simulatio
     assert (event["status"], event["schema"]) == ("completed", 1)
     assert event["payload"]["result"] == {"double": 4}
     assert event["recorded_at"] == "2026-01-01T00:00:00+00:00"
+
+
+def test_what_a_page_shows_can_be_read_back(client: FlaskClient, sim: Simulation, started: Started) -> None:
+    execution_id = started()
+    sim.settle()
+    page = client.get(f"/api/executions/{execution_id}/events").json
+    assert [from_json(one) for one in page["events"]] == sim.events(execution_id)
 
 
 def test_types_are_filtered_under_any_of_their_names(
@@ -149,3 +158,18 @@ def test_a_stream_breaks_off_politely_when_the_store_goes_away(sim: Simulation) 
     told = stream(sim.rt, "9", 0)
     assert list(told) == [": the store does not answer; connect again\n\n"]
     assert next(stream(sim.rt, execution_id, 0)).startswith("id: 1\n")
+
+
+def test_streams_leave_room_for_other_requests(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started()
+    where = f"/api/executions/{execution_id}/events"
+    opened = [client.get(where, headers=STREAM, buffered=False) for _ in range(MAX_STREAMS)]
+    refused = client.get(where, headers=STREAM)
+    assert (refused.status_code, client.get(where).status_code) == (503, 200)
+
+    sim.settle()
+    for answer in opened:
+        answer.close()
+    assert frames(client.get(where, headers=STREAM).text)[-1]["event"] == "end"

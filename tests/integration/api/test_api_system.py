@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +128,24 @@ def test_every_route_is_in_the_document_and_says_what_it_does(
         for operation in operations.values():
             assert operation["summary"]
             assert {"400", "4XX", "503"} <= set(operation["responses"])
+
+
+def test_the_page_of_the_manual_lists_every_route(document: dict[str, Any]) -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [
+        f"{method.upper()} {path}"
+        for path, operations in document["paths"].items()
+        for method in operations
+        if f"`{method.upper()} {path}`" not in manual
+    ]
+    assert missing == []
+
+
+def test_bodies_that_may_be_left_out_are_not_required(document: dict[str, Any]) -> None:
+    cancel = document["paths"]["/api/executions/{execution_id}/cancel"]["post"]
+    start = document["paths"]["/api/executions"]["post"]
+    assert cancel["requestBody"]["required"] is False
+    assert start["requestBody"]["required"] is True
 
 
 def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None:

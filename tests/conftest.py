@@ -1,0 +1,119 @@
+"""Fixtures of all tests: stores, and the real servers behind them.
+
+A server that cannot be had skips the test on a laptop and fails it in CI.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from noetl.store import migrate, open_store
+from noetl.usecases.ports import Store
+
+from . import services
+
+_redis_numbers = count(0)
+
+
+def _entered(server: Any) -> Any:
+    try:
+        return server.__enter__()
+    except services.Missing as missing:
+        if os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[services.Postgres]:
+    """A real PostgreSQL server: `server.url` has host, port and user."""
+    server = services.postgres()
+    entered = _entered(server)
+    try:
+        yield entered
+    finally:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: services.Postgres) -> Iterator[str]:
+    """The URL of a migrated database to copy others from."""
+    url = postgres_server.create()
+    migrate.upgrade(url)
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: services.Postgres) -> Iterator[str]:
+    """The URL of an empty database of this test's own."""
+    url = postgres_server.create()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: services.Postgres, postgres_template: str) -> Iterator[str]:
+    """The URL of a migrated database of this test's own."""
+    url = postgres_server.create(postgres_template)
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of a migrated SQLite database of this test's own."""
+    url = f"sqlite:///{tmp_path}/noetl.sqlite"
+    migrate.upgrade(url)
+    return url
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a real Redis server, without a database number."""
+    server = services.broker()
+    entered = _entered(server)
+    try:
+        yield entered
+    finally:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """The URL of an empty Redis database."""
+    databases = 16 if os.environ.get("NOETL_TEST_BROKER_URL") else services.REDIS_DATABASES
+    url = f"{redis_server}/{next(_redis_numbers) % databases}"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("memory", id="memory"),
+        pytest.param("sqlite", id="sqlite"),
+        pytest.param("postgres", id="postgres", marks=pytest.mark.postgres),
+    ]
+)
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store, of each kind in turn."""
+    if request.param == "memory":
+        return "memory://"
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """An empty store, of each kind in turn."""
+    opened = open_store(store_url)
+    yield opened
+    opened.close()

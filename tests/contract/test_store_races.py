@@ -1,0 +1,300 @@
+"""What every store promises when two transactions meet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import pytest
+
+from noetl.errors import NoetlError, Unavailable, VersionConflict
+from noetl.facts.events import CtxPatched, Draft
+from noetl.store import open_store
+from noetl.usecases.ports import CommandRow, ExecutionRow, LoopRow, Store
+
+T = TypeVar("T")
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=30)
+
+
+def create(store: Store, *ids: str, commands: int = 1) -> None:
+    with store.begin() as tx:
+        for execution_id in ids or ("100",):
+            tx.create_execution(ExecutionRow(execution_id, "a", 1, "d", "running", 1, 0, NOW, NOW))
+            tx.add_commands([_command(f"{execution_id}/c{n}", execution_id) for n in range(commands)])
+
+
+def _command(name: str, execution_id: str) -> CommandRow:
+    return CommandRow(name, execution_id, "s#1", "s", "pipeline", "-", "python", 1)
+
+
+def patched(name: str, dedup_key: str | None = None) -> Draft:
+    return Draft(CtxPatched({name: 1}, "task"), dedup_key=dedup_key)
+
+
+def together(count: int, work: Callable[[int], T]) -> list[T]:
+    """Runs `work` in that many threads at once."""
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> T:
+        gate.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+@contextmanager
+def meanwhile(work: Callable[[], T]) -> Iterator[Future[T]]:
+    """Runs `work` in a thread that was given time to come to a halt before the body goes on."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        time.sleep(0.15)
+        yield future
+
+
+def test_of_many_claims_exactly_one_wins(store: Store) -> None:
+    create(store, commands=5)
+
+    def claim(number: int) -> list[bool]:
+        won = []
+        for n in range(5):
+            with store.begin_async_commit() as tx:
+                won.append(tx.claim(f"100/c{n}", f"w{number}", NOW, LATER, 3) is not None)
+        return won
+
+    won = together(4, claim)
+    assert [sum(column) for column in zip(*won, strict=True)] == [1] * 5
+
+
+def test_lanes_never_take_the_same_index(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 0, 0, 50, True))
+
+    def lane(_: int) -> list[int]:
+        mine: list[int] = []
+        while True:
+            with store.begin() as tx:
+                taken = tx.take("100", "s#1", 0, 3)
+            if not taken:
+                return mine
+            mine += taken
+
+    taken = [index for mine in together(4, lane) for index in mine]
+    assert sorted(taken) == list(range(50))
+
+
+def test_appends_under_the_lock_leave_no_gap(store: Store) -> None:
+    create(store)
+
+    def report(number: int) -> None:
+        for n in range(5):
+            with store.begin() as tx:
+                row = tx.lock("100")
+                assert row is not None
+                tx.append("100", row.head_version, [patched(f"x{number}.{n}"), patched("y")], NOW)
+
+    together(4, report)
+    with store.read() as tx:
+        assert [event.version for event in tx.events("100", after=1)] == list(range(2, 42))
+
+
+def test_of_two_appends_behind_the_same_version_one_is_refused(store: Store) -> None:
+    create(store)
+
+    def report(number: int) -> str:
+        try:
+            with store.begin() as tx:
+                tx.append("100", 1, [patched(f"x{number}")], NOW)
+        except VersionConflict:
+            return "refused"
+        return "appended"
+
+    assert sorted(together(2, report)) == ["appended", "refused"]
+    with store.read() as tx:
+        assert len(tx.events("100")) == 1
+
+
+def test_one_idempotency_key_starts_one_execution(store: Store) -> None:
+    def start(number: int) -> Any:
+        with store.begin() as tx:
+            owner = tx.remember("key", "sha", str(number + 1), NOW)
+            if owner is None:
+                tx.create_execution(ExecutionRow(str(number + 1), "a", 1, "d", "running", 0, 0, NOW, NOW))
+        return owner
+
+    owners = together(4, start)
+    with store.read() as tx:
+        (row,) = tx.executions()
+    assert owners.count(None) == 1
+    assert set(owners) == {None, ("sha", row.execution_id)}
+
+
+def test_a_lock_waits_and_then_sees_what_the_other_wrote(store: Store) -> None:
+    create(store)
+    held = store.begin()
+    tx = held.__enter__()
+    tx.lock("100")
+
+    def second() -> Any:
+        with store.begin() as other:
+            return other.lock("100"), other.recorded("100", "k")
+
+    with meanwhile(second) as found:
+        assert not found.done()
+        tx.append("100", 1, [patched("x", dedup_key="k")], NOW)
+        held.__exit__(None, None, None)
+        row, recorded = found.result(15)
+    assert (row.head_version, recorded) == (2, True)
+
+
+def test_a_second_report_of_a_command_sees_that_it_is_closed(store: Store) -> None:
+    create(store)
+    held = store.begin()
+    tx = held.__enter__()
+    tx.lock_command("100/c0")
+
+    def second() -> Any:
+        with store.begin() as other:
+            return other.lock_command("100/c0")
+
+    with meanwhile(second) as found:
+        assert not found.done()
+        tx.append("100", 1, [patched("x")], NOW)
+        tx.close_commands(["100/c0"])
+        held.__exit__(None, None, None)
+        row, command = found.result(15)
+    assert (row.head_version, command.state) == (2, "closed")
+
+
+def test_turns_and_reports_do_not_deadlock(store: Store) -> None:
+    create(store, commands=3)
+
+    def turn_or_report(number: int) -> None:
+        for n in range(10):
+            with store.begin() as tx:
+                if number % 2:
+                    rows = tx.lock_owing(NOW, 64)
+                    if rows:
+                        tx.append("100", rows[0].head_version, [patched("t")], NOW)
+                        tx.mark_sent(["100/c0", "100/c1", "100/c2"], NOW)
+                else:
+                    found = tx.lock_command(f"100/c{n % 3}")
+                    assert found is not None
+                    tx.append("100", found[0].head_version, [patched("r")], NOW)
+                    tx.mark_sent([found[1].command_id], NOW)
+
+    together(4, turn_or_report)
+
+
+def test_a_reader_sees_one_moment(store: Store) -> None:
+    create(store)
+    with store.read() as tx:
+        before = tx.execution("100")
+
+        def write() -> None:
+            with store.begin() as other:
+                other.append("100", 1, [patched("x")], NOW)
+
+        with meanwhile(write):
+            assert tx.execution("100") == before
+            assert tx.events("100") == []
+            # in memory the writer waits for the reader, so the reader has to leave first
+            if type(store).__name__ == "MemoryStore":
+                return
+
+
+def test_what_is_not_committed_is_seen_by_nobody(store_url: str, store: Store) -> None:
+    if store_url == "memory://":
+        pytest.skip("readers in memory wait for the writer")
+    create(store)
+    with store.begin() as tx, meanwhile(lambda: _head(store)) as found:
+        tx.append("100", 1, [patched("x")], NOW)
+        assert found.result(15) == 1
+    assert _head(store) == 2
+
+
+def _head(store: Store) -> int:
+    with store.read() as tx:
+        row = tx.execution("100")
+    assert row is not None
+    return row.head_version
+
+
+@pytest.mark.postgres
+def test_two_schedulers_lock_disjoint_executions(postgres_url: str) -> None:
+    store = open_store(postgres_url)
+    create(store, *(str(number) for number in range(1, 9)))
+    with store.begin() as first:
+        mine = [row.execution_id for row in first.lock_owing(NOW, 5)]
+        with store.begin() as second:
+            theirs = [row.execution_id for row in second.lock_owing(NOW, 5)]
+    store.close()
+    assert (mine, theirs) == (["1", "2", "3", "4", "5"], ["6", "7", "8"])
+
+
+@pytest.mark.postgres
+def test_a_turn_that_another_scheduler_just_took_is_not_owed_any_more(postgres_url: str) -> None:
+    store = open_store(postgres_url)
+    create(store, "1")
+
+    def turn(_: int) -> int:
+        taken = 0
+        for _ in range(20):
+            with store.begin() as tx:
+                for row in tx.lock_owing(NOW, 5):
+                    assert row.head_version > row.decided_version
+                    tx.save_turn(
+                        "1",
+                        decided_version=row.head_version,
+                        status="running",
+                        next_wake_at=None,
+                        halt="",
+                        now=NOW,
+                    )
+                    taken += 1
+        return taken
+
+    assert sum(together(4, turn)) == 1
+    store.close()
+
+
+def test_a_transaction_within_a_transaction_of_the_same_thread_is_refused_not_hung(sqlite_url: str) -> None:
+    for url in ("memory://", sqlite_url):
+        store = open_store(url)
+        started = time.monotonic()
+        with store.begin(), pytest.raises(NoetlError), store.begin():
+            pass
+        assert time.monotonic() - started < 2
+        store.close()
+
+
+@pytest.mark.postgres
+def test_a_connection_that_broke_is_unavailable_once_and_then_replaced(
+    postgres_url: str, postgres_server: Any
+) -> None:
+    store = open_store(postgres_url)
+    create(store)
+    database = postgres_url.rsplit("/", 1)[1]
+    postgres_server.run(
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
+    )
+    with pytest.raises(Unavailable, match="does not answer"), store.read() as tx:
+        tx.execution("100")
+    with store.read() as tx:
+        assert tx.execution("100") is not None
+    store.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    store = open_store("postgresql://u:secret@127.0.0.1:1/x")
+    with pytest.raises(Unavailable) as caught, store.begin():
+        pass
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,159 @@
+"""The API as it is served: gunicorn, threads, SQLite; no broker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from werkzeug.test import Client
+
+from noetl.config import Settings
+from noetl.store import open_store
+from noetl.store.migrate import upgrade
+from noetl.wsgi import app
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def url(settings: Settings) -> Iterator[str]:
+    upgrade(settings.database)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    log = Path(settings.home, "server.log")
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gunicorn", "noetl.wsgi:app", "--bind", f"127.0.0.1:{port}"),
+                *("--worker-class", "gthread", "--threads", "8", "--graceful-timeout", "1"),
+            ],
+            env={**outside, **settings.as_environ()},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        _wait(f"http://127.0.0.1:{port}/api/health", server, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            if requests.get(url, timeout=5).ok:
+                return
+        except requests.ConnectionError:
+            time.sleep(0.1)
+    raise AssertionError(f"the server does not answer:\n{log.read_text()}")
+
+
+def test_health_is_ok_and_the_page_is_served(url: str) -> None:
+    assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
+    page = requests.get(url, timeout=5)
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert "NoETL" in page.text
+
+
+def test_a_set_up_that_cannot_work_is_told_to_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_PORT", "eighty")
+    answer = Client(app).get("/api/health")
+    assert answer.status_code == 503
+    assert "NOETL_PORT='eighty'" in answer.json["detail"]
+
+
+def test_what_was_acknowledged_is_in_the_log(url: str, settings: Settings, text: str) -> None:
+    answer = requests.post(f"{url}/api/executions", json={"playbook": text, "payload": {"n": 9}}, timeout=5)
+    assert answer.status_code == 202
+
+    store = open_store(settings.database)
+    with store.read() as tx:
+        (event,) = tx.events(answer.json()["execution_id"])
+    store.close()
+    assert event.fact.type == "playbook.execution.requested"
+
+
+def test_many_at_once_under_one_key_are_one_execution(url: str, text: str) -> None:
+    body = {"playbook": text, "payload": {"n": 1}}
+    ids: list[str] = []
+
+    def ask() -> None:
+        answer = requests.post(
+            f"{url}/api/executions", json=body, headers={"Idempotency-Key": "once"}, timeout=20
+        )
+        ids.append(answer.json().get("execution_id", answer.text))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ids) == 8
+    assert len(set(ids)) == 1
+
+
+def test_a_credential_outlives_its_request_encrypted(url: str, settings: Settings) -> None:
+    body = {"name": "pg", "type": "generic", "data": {"token": "s3cret-value"}}
+    assert requests.post(f"{url}/api/credentials", json=body, timeout=5).status_code == 201
+    files = [path.read_bytes() for path in settings.home.rglob("*") if path.is_file()]
+    assert not any(b"s3cret-value" in content for content in files)
+    assert oct((settings.home / "secret.key").stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str) -> None:
+    started = requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()
+    where = url + started["links"]["self"]
+    with requests.get(
+        f"{where}/events", headers={"Accept": "text/event-stream"}, stream=True, timeout=10
+    ) as stream:
+        lines = stream.iter_lines(chunk_size=1, decode_unicode=True)
+        first = next(line for line in lines if line.startswith("event: "))
+        requests.post(f"{where}/cancel", timeout=5).raise_for_status()
+        second = next(line for line in lines if line.startswith("event: "))
+    assert (first, second) == ("event: playbook.execution.requested", "event: playbook.cancel.requested")
+
+
+@pytest.mark.parametrize(
+    ("send", "status"),
+    [
+        ({"data": b" " * 10_000_000, "headers": {"Content-Type": "application/json"}}, 413),
+        ({"data": iter([b" " * 100_000] * 100), "headers": {"Content-Type": "application/json"}}, 413),
+        ({"data": iter([b"[" * 100_000] * 5), "headers": {"Content-Type": "application/json"}}, 400),
+        ({"data": {"path": "x"}}, 415),
+        ({"json": {"path": "x"}, "headers": {"Host": "evil.example"}}, 403),
+        ({"json": {"path": "x"}, "headers": {"Origin": "https://evil.example"}}, 403),
+        ({"json": {"path": "x\0y"}}, 400),
+        ({"json": {"path": "x" * 600}}, 400),
+    ],
+    ids=["large", "large-chunked", "deep-chunked", "form", "host", "origin", "nul", "long"],
+)
+def test_bad_input_is_answered_by_the_real_server(url: str, send: dict[str, Any], status: int) -> None:
+    begun = time.monotonic()
+    answer = requests.post(f"{url}/api/executions", timeout=10, **send)
+    assert answer.status_code == status, answer.text
+    assert time.monotonic() - begun < 2
+    assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
+
+
+def test_a_document_of_unknown_length_is_not_cut_off_in_silence(url: str, text: str) -> None:
+    parts = iter([text.encode(), *[b"# comment\n" * 10_000] * 20])
+    headers = {"Content-Type": "application/yaml"}
+    assert requests.post(f"{url}/api/catalog", data=parts, headers=headers, timeout=10).status_code == 413

