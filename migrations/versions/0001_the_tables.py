@@ -15,6 +15,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 INSTANT = sa.DateTime(timezone=True).with_variant(sa.String(32), "sqlite")
 
 
@@ -44,7 +45,7 @@ def downgrade() -> None:
 def create_execution() -> None:
     op.create_table(
         "execution",
-        sa.Column("execution_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("execution_id", ID, autoincrement=False, nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("playbook_version", sa.Integer(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
@@ -73,7 +74,7 @@ def create_execution() -> None:
 def create_event() -> None:
     op.create_table(
         "event",
-        sa.Column("execution_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("execution_id", ID, autoincrement=False, nullable=False),
         sa.Column("version", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("type", sa.Text(), nullable=False),
         sa.Column("entity_type", sa.Text(), nullable=False),
@@ -111,7 +112,7 @@ def create_command() -> None:
     op.create_table(
         "command",
         sa.Column("command_id", sa.Text(), nullable=False),
-        sa.Column("execution_id", sa.BigInteger(), nullable=False),
+        sa.Column("execution_id", ID, nullable=False),
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("step", sa.Text(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),
@@ -156,7 +157,7 @@ def create_command() -> None:
 def create_loop_run() -> None:
     op.create_table(
         "loop_run",
-        sa.Column("execution_id", sa.BigInteger(), nullable=False),
+        sa.Column("execution_id", ID, nullable=False),
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("next_index", sa.Integer(), nullable=False),
@@ -175,7 +176,7 @@ def create_loop_run() -> None:
 def create_snapshot() -> None:
     op.create_table(
         "snapshot",
-        sa.Column("execution_id", sa.BigInteger(), nullable=False),
+        sa.Column("execution_id", ID, nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("schema", sa.Integer(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
@@ -227,7 +228,7 @@ def create_idempotency() -> None:
         "idempotency",
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("request_sha256", sa.Text(), nullable=False),
-        sa.Column("execution_id", sa.BigInteger(), nullable=False),
+        sa.Column("execution_id", ID, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.PrimaryKeyConstraint("key", name="pk_idempotency"),
     )
@@ -236,9 +237,7 @@ def create_idempotency() -> None:
 def create_dead_letter() -> None:
     op.create_table(
         "dead_letter",
-        sa.Column(
-            "id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False
-        ),
+        sa.Column("id", ID, autoincrement=True, nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),

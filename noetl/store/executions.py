@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Column, and_, bindparam, func, insert, or_, select, union_all, update
 
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
@@ -38,8 +38,16 @@ WIDTH: Final = len(COLUMNS)
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
 _lock = _one.with_for_update(key_share=True)
-_mine = _c.shard == bindparam("shard")
-_owes = and_(_mine, or_(_c.head_version > _c.decided_version, _c.next_wake_at <= bindparam("now")))
+_a = execution.alias("owing").c
+_ahead = _c.head_version > _c.decided_version
+_woken = _c.next_wake_at <= bindparam("now")
+#: Each arm has its partial index. An OR by itself makes planners walk all of history in the order of ids;
+#: it is asked once more, of the locked row, because another scheduler may just have taken its turn.
+_candidates = union_all(
+    select(_a.execution_id).where(_a.head_version > _a.decided_version),
+    select(_a.execution_id).where(_a.next_wake_at <= bindparam("now")),
+)
+_owes = and_(_c.shard == bindparam("shard"), _c.execution_id.in_(_candidates), or_(_ahead, _woken))
 _owing = select(_c.execution_id).where(_owes).order_by(_c.execution_id).limit(bindparam("limit"))
 _lock_owing = (
     select(*COLUMNS)

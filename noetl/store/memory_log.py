@@ -163,7 +163,8 @@ class Log:
         """`types` may be given by the names that other generations used."""
         wanted = known_types(types)
         stream = self._journal.tables.streams.get(execution_id, [])
-        rows = (row for row in islice(stream, max(after, 0), None) if not wanted or row[2] in wanted)
+        start = max(after + 1 - stream[0][0], 0) if stream else 0  # the stream has no gaps
+        rows = (row for row in islice(stream, start, None) if not wanted or row[2] in wanted)
         return [envelope.event(execution_id, row) for row in islice(rows, limit)]
 
     def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:

@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from noetl.errors import Unavailable
+from noetl.errors import ConfigError, Unavailable
 from noetl.store.engine import Connections, open_engine
 from noetl.store.schema import metadata
 
@@ -131,8 +132,15 @@ def _create(connection: Connection) -> None:
 
 def _run_revisions(connection: Connection) -> None:
     from alembic import command  # slow to import
+    from alembic.util import CommandError
 
-    command.upgrade(_config(connection), "head")
+    try:
+        command.upgrade(_config(connection), "head")
+    except CommandError as error:
+        raise ConfigError(
+            f"The database is at revision {_revision(connection)}, which this version of NoETL does not know "
+            f"({error}); upgrade NoETL."
+        ) from error
 
 
 @contextmanager
@@ -164,14 +172,12 @@ def _config(connection: Connection | None = None) -> Config:
 
 def _pending(recorded: str | None) -> list[str]:
     from alembic.script import ScriptDirectory  # slow to import
-    from alembic.util import CommandError
 
-    script = ScriptDirectory.from_config(_config())
-    try:
-        missing = list(script.iterate_revisions("heads", recorded or "base"))
-    except CommandError:
+    every = list(ScriptDirectory.from_config(_config()).walk_revisions())
+    if recorded is not None and recorded not in {one.revision for one in every}:
         return [f"The database is at revision {recorded}, which this version does not know; upgrade NoETL."]
-    return [f"Revision {one.revision} ({one.doc}) is pending." for one in reversed(missing)]
+    newer = takewhile(lambda one: one.revision != recorded, every)
+    return [f"Revision {one.revision} ({one.doc}) is pending." for one in reversed(list(newer))]
 
 
 def _drift(connection: Connection) -> list[str]:

@@ -60,8 +60,8 @@ class IsoInstant(TypeDecorator[datetime]):
 
 
 Instant = DateTime(timezone=True).with_variant(IsoInstant(), "sqlite")
-#: SQLite gives numbers by itself to INTEGER primary keys only.
-Serial = BigInteger().with_variant(Integer(), "sqlite")
+#: 64 bits. SQLite calls them INTEGER, and such a primary key is the row's own address there.
+Id = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
@@ -71,13 +71,13 @@ def partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index
 
 def owner() -> Column[int]:
     """`execution_id` of a table whose rows belong to an execution that exists."""
-    return Column("execution_id", BigInteger, ForeignKey("execution.execution_id"), nullable=False)
+    return Column("execution_id", Id, ForeignKey("execution.execution_id"), nullable=False)
 
 
 execution = Table(
     "execution",
     metadata,
-    Column("execution_id", BigInteger, autoincrement=False, nullable=False),
+    Column("execution_id", Id, autoincrement=False, nullable=False),
     Column("path", Text, nullable=False),
     Column("playbook_version", Integer, nullable=False),
     Column("digest", Text, nullable=False),
@@ -104,7 +104,7 @@ execution = Table(
 event = Table(
     "event",
     metadata,
-    Column("execution_id", BigInteger, autoincrement=False, nullable=False),
+    Column("execution_id", Id, autoincrement=False, nullable=False),
     Column("version", Integer, autoincrement=False, nullable=False),
     Column("type", Text, nullable=False),
     Column("entity_type", Text, nullable=False),
@@ -231,7 +231,7 @@ idempotency = Table(
     metadata,
     Column("key", Text, nullable=False),
     Column("request_sha256", Text, nullable=False),
-    Column("execution_id", BigInteger, nullable=False),
+    Column("execution_id", Id, nullable=False),
     Column("created_at", Instant, nullable=False),
     PrimaryKeyConstraint("key"),
 )
@@ -239,7 +239,7 @@ idempotency = Table(
 dead_letter = Table(
     "dead_letter",
     metadata,
-    Column("id", Serial, autoincrement=True, nullable=False),
+    Column("id", Id, autoincrement=True, nullable=False),
     Column("source", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("body", Text, nullable=False),

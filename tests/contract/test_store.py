@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from noetl.facts.events import (
     Fact,
     IterationDone,
     NextEvaluated,
+    PauseRequested,
     StepDone,
     StepFailed,
     StepStarted,
@@ -24,6 +26,8 @@ from noetl.facts.events import (
     Token,
 )
 from noetl.facts.outcome import ErrorInfo
+from noetl.store import open_store
+from noetl.store.migrate import upgrade
 from noetl.usecases.ports import (
     CommandRow,
     CredentialRow,
@@ -410,7 +414,8 @@ WRITES = {
     "add_commands": lambda tx: tx.add_commands([command("c2")]),
     "claim": lambda tx: tx.claim("c1", "w", NOW, LATER, 3),
     "heartbeat": lambda tx: tx.heartbeat("c1", 1, LATER),
-    "release": lambda tx: tx.release("c1", 1),
+    "release": lambda tx: tx.release("c1", 1, NOW),
+    "reopen": lambda tx: tx.reopen("c1", 1),
     "close_commands": lambda tx: tx.close_commands(["c1"]),
     "mark_sent": lambda tx: tx.mark_sent(["c1"], NOW),
     "lock_command": lambda tx: tx.lock_command("c1"),
@@ -541,14 +546,35 @@ def test_a_release_gives_the_lease_back_and_uncounts_the_delivery(store: Store) 
         tx.mark_sent(["c1"], NOW)
     claim(store)
     with store.begin() as tx:
-        tx.release("c1", 2)
+        tx.release("c1", 2, LATER)
         assert tx.command("c1") == command(
             state="claimed", attempt=1, owner="w1", lease_until=LATER, sent_at=NOW
         )
-        tx.release("c1", 1)
-        assert tx.command("c1") == command()
-        tx.release("c1", 0)
-        assert tx.command("c1") == command()
+        tx.release("c1", 1, LATER)
+        assert tx.command("c1") == command(sent_at=LATER)
+        tx.release("c1", 0, NOW)
+        assert tx.command("c1") == command(sent_at=LATER)
+
+
+def test_an_ended_lease_is_opened_again_and_its_delivery_stays_counted(store: Store) -> None:
+    create(store)
+    add(store)
+    claim(store)
+    with store.begin() as tx:
+        tx.reopen("c1", 2)
+        assert tx.command("c1") == command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
+        tx.reopen("c1", 1)
+        assert tx.command("c1") == command(attempt=1)
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
+
+
+def test_a_message_that_did_not_leave_is_unsent_again(store: Store) -> None:
+    create(store)
+    add(store)
+    with store.begin() as tx:
+        tx.mark_sent(["c1"], NOW)
+        tx.mark_sent(["c1"], None)
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
 
 
 def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
@@ -795,3 +821,25 @@ def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
         assert tx.workers(NOW) == [young]
         tx.see_worker(replace(old, seen_at=LATER, queues=("http",)))
         assert tx.workers(NOW) == [young, replace(old, seen_at=LATER, queues=("http",))]
+
+
+def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shards.db'}"
+    upgrade(url)
+    mine, other = open_store(url, shard="mine"), open_store(url)
+    create(mine)
+    add(mine)
+    try:
+        for one, found in ((mine, ["c1"]), (other, [])):
+            with one.begin() as tx:
+                assert [row.command_id for row in tx.unsent(NOW, 10)] == found
+                assert tx.execution("100") is not None, "everybody may look"
+        with mine.begin() as tx:
+            tx.append("100", 0, [Draft(PauseRequested())], NOW)
+        for one, owing in ((other, []), (mine, ["100"])):
+            with one.begin() as tx:
+                assert tx.owing(NOW, 10) == owing
+                assert [row.execution_id for row in tx.lock_owing(NOW, 10)] == owing
+    finally:
+        mine.close()
+        other.close()

@@ -1,0 +1,156 @@
+"""What every result store promises: `noetl.usecases.ports.Results`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
+from noetl.facts.reference import is_reference
+from noetl.results import FileResults, MemoryResults
+from noetl.usecases.ports import Results
+
+MAKERS: dict[str, Callable[[Path], Results]] = {
+    "memory": lambda _: MemoryResults(),
+    "files": lambda root: FileResults(str(root / "results")),
+    "file-url": lambda root: FileResults(f"file://{root}/results", cache_bytes=0),
+    "fsspec-memory": lambda _: FileResults(f"memory://{uuid4().hex}"),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
+    return MAKERS[request.param](tmp_path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 0, 1.5, "", "é😀\0\u2028", [], {}, [[1, None], {"b": 1, "a": [{}]}], "x" * 900_000],
+)
+def test_a_value_comes_back_as_it_was(results: Results, value: Any) -> None:
+    reference = results.put(value)
+    assert is_reference(reference)
+    assert results.load(reference) == value
+    assert results.load({"kind": "result_ref", "ref": reference["ref"]}) == value
+
+
+def test_keys_keep_their_order(results: Results) -> None:
+    assert list(results.load(results.put({"b": 1, "a": 2}))) == ["b", "a"]
+
+
+def test_the_same_value_twice_is_one_object(results: Results) -> None:
+    assert results.put({"a": [1, 2]}) == results.put({"a": [1, 2]})
+
+
+def test_a_reference_is_json_and_says_what_it_stands_for(results: Results) -> None:
+    rows = [{"id": number, "name": "x"} for number in range(1200)]
+    reference = results.put(rows)
+    assert json.loads(json.dumps(reference)) == reference
+    assert reference["ref"] == f"noetl://results/{reference['meta']['sha256']}"
+    assert reference["meta"]["bytes"] == len(json.dumps(rows, separators=(",", ":")))
+    assert reference["meta"]["content_type"] == "application/json"
+    assert reference["preview"]["type"] == "array"
+    assert reference["preview"]["length"] == 1200
+    assert reference["preview"]["head"].startswith('[{"id":0,"name":"x"},')
+    assert len(reference["preview"]["head"]) == 512
+
+
+def test_a_preview_of_a_mapping_names_its_keys(results: Results) -> None:
+    preview = results.put({f"k{number}": number for number in range(100)})["preview"]
+    assert (preview["type"], preview["length"], preview["keys"][:2]) == ("object", 100, ["k0", "k1"])
+    assert len(preview["keys"]) == 32
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, object(), b"x"])
+def test_what_is_not_json_is_refused(results: Results, value: Any) -> None:
+    with pytest.raises(BadRequest):
+        results.put(value)
+
+
+def test_a_result_that_is_gone_is_not_found(results: Results) -> None:
+    with pytest.raises(NotFound):
+        results.load({"kind": "result_ref", "ref": "noetl://results/" + "0" * 64})
+    with pytest.raises(NotFound):
+        results.load({"kind": "result_ref", "ref": "noetl://elsewhere/" + "0" * 64})
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        None,
+        7,
+        "",
+        "noetl://results/../../etc/passwd",
+        "noetl://results/" + "0" * 63,
+        "noetl://results/" + "0" * 64 + "\n",
+        "noetl://results/" + "A" * 64,
+        "noetl://../" + "0" * 64,
+        "file:///etc/passwd",
+        "noetl://results/..%2f" + "0" * 59,
+    ],
+)
+def test_only_a_hash_can_be_asked_for(results: Results, ref: Any) -> None:
+    with pytest.raises(BadRequest):
+        results.load({"kind": "result_ref", "ref": ref})
+
+
+def _only_file(root: Path) -> Path:
+    (found,) = (path for path in root.rglob("*") if path.is_file())
+    return found
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"\x1f\x8b", None])
+def test_a_damaged_object_is_never_handed_out(tmp_path: Path, damage: bytes | None) -> None:
+    results = FileResults(str(tmp_path))
+    reference = results.put([1, 2, 3])
+    other = FileResults(str(tmp_path / "other"))
+    other.put([4])
+    content = _only_file(tmp_path / "other").read_bytes() if damage is None else damage
+    (tmp_path / reference["meta"]["sha256"][:2] / f"{reference['meta']['sha256']}.json.gz").write_bytes(
+        content
+    )
+    with pytest.raises(NotFound, match="damaged"):
+        results.load(reference)
+
+
+def test_many_writers_of_one_value_leave_one_whole_file(tmp_path: Path) -> None:
+    value = list(range(20_000))
+
+    def put(_: int) -> Any:
+        return FileResults(str(tmp_path)).put(value)
+
+    with ThreadPoolExecutor(8) as pool:
+        (first, *rest) = pool.map(put, range(16))
+    assert all(reference == first for reference in rest)
+    assert _only_file(tmp_path).name == f"{first['meta']['sha256']}.json.gz"
+    assert FileResults(str(tmp_path)).load(first) == value
+
+
+def test_a_load_is_served_from_memory_within_its_bound(tmp_path: Path) -> None:
+    results = FileResults(str(tmp_path), cache_bytes=250)
+    references = [results.put(letter * 98) for letter in "abc"]
+    for reference in references:
+        results.load(reference)
+    for path in tmp_path.rglob("*.gz"):
+        path.unlink()
+    assert results.load(references[1]) == "b" * 98
+    assert results.load(references[2]) == "c" * 98
+    with pytest.raises(NotFound):
+        results.load(references[0])
+
+
+def test_a_store_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        FileResults(str(tmp_path / "file")).put([1])
+
+
+def test_an_unknown_kind_of_store_is_a_wrong_setting() -> None:
+    with pytest.raises(ConfigError, match="nosuch"):
+        FileResults("nosuch://x")

@@ -1,0 +1,165 @@
+"""What an upgrade promises on both databases."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect, text
+
+from noetl.errors import ConfigError, Unavailable
+from noetl.store import migrate, open_store
+from noetl.store.engine import parse
+from noetl.store.schema import metadata
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database in which there is nothing."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/deep/er/noetl.sqlite"
+    url: str = request.getfixturevalue("empty_postgres_url")
+    return url
+
+
+def _execute(url: str, statement: str) -> None:
+    engine = create_engine(parse(url))
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
+    assert migrate.current(empty_url) is None
+    assert migrate.check(empty_url) == ["Revision 0001 (The tables.) is pending."]
+    assert migrate.upgrade(empty_url)
+    assert migrate.current(empty_url) == migrate.HEAD
+    assert migrate.check(empty_url) == []
+
+
+def test_an_upgrade_of_an_upgraded_database_does_nothing(empty_url: str) -> None:
+    assert migrate.upgrade(empty_url)
+    assert not migrate.upgrade(empty_url)
+
+
+def test_the_revisions_lead_to_the_tables_that_an_empty_sqlite_file_gets_at_once(tmp_path: Path) -> None:
+    short, long = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("short", "long"))
+    migrate.upgrade(short)
+    with migrate._connections(long) as connections, connections.open("durable") as connection:
+        migrate._run_revisions(connection)
+    assert _shape(short) == _shape(long)
+    assert migrate.check(long) == []
+
+
+def _index(index: Any) -> str:
+    options = {name: str(value) for name, value in index["dialect_options"].items()}
+    return str({**index, "dialect_options": options})
+
+
+def _shape(url: str) -> dict[str, Any]:
+    engine = create_engine(url)
+    found = inspect(engine)
+    shape = {
+        name: (
+            [{**column, "type": str(column["type"])} for column in found.get_columns(name)],
+            sorted(_index(index) for index in found.get_indexes(name)),
+            found.get_pk_constraint(name),
+            sorted(map(str, found.get_foreign_keys(name))),
+        )
+        for name in found.get_table_names()
+    }
+    engine.dispose()
+    return shape
+
+
+def test_a_table_that_differs_is_reported(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    _execute(empty_url, "ALTER TABLE worker ADD COLUMN surprise TEXT")
+    _execute(empty_url, "DROP INDEX ix_event_run")
+    found = migrate.check(empty_url)
+    assert len(found) == 2
+    assert any("surprise" in line for line in found)
+    assert any("ix_event_run" in line for line in found)
+
+
+def test_a_revision_from_the_future_is_reported(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    _execute(empty_url, "UPDATE alembic_version SET version_num = '9999'")
+    (line,) = migrate.check(empty_url)
+    assert "9999" in line
+    with pytest.raises(ConfigError, match="9999"):
+        migrate.upgrade(empty_url)
+
+
+def test_head_names_the_newest_revision() -> None:
+    assert ScriptDirectory.from_config(migrate._config()).get_heads() == [migrate.HEAD]
+
+
+def test_every_constraint_and_index_has_a_name() -> None:
+    for table in metadata.tables.values():
+        for constraint in table.constraints:
+            assert constraint.name, (table.name, constraint)
+        for index in table.indexes:
+            assert index.name, (table.name, index)
+
+
+def test_a_revision_does_not_go_back() -> None:
+    script = ScriptDirectory.from_config(migrate._config())
+    for revision in script.walk_revisions():
+        with pytest.raises(NotImplementedError, match="backup"):
+            revision.module.downgrade()
+
+
+def _upgrade(url: str, results: Any) -> None:
+    results.put(migrate.upgrade(url))
+
+
+def test_of_many_upgrades_at_once_one_does_the_work(empty_url: str) -> None:
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    processes = [context.Process(target=_upgrade, args=(empty_url, results)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    done = sorted(results.get(timeout=30) for _ in processes)
+    for process in processes:
+        process.join()
+    assert done == [False, False, True]
+    assert migrate.check(empty_url) == []
+
+
+def test_a_store_without_tables_says_what_to_do(empty_url: str) -> None:
+    store = open_store(empty_url)
+    with pytest.raises(Unavailable, match="noetl db upgrade"), store.read() as tx:
+        tx.execution("1")
+    store.close()
+
+
+def test_a_first_sqlite_database_takes_no_alembic(tmp_path: Path) -> None:
+    program = (
+        "import sys; from noetl.store import migrate; "
+        f"migrate.upgrade('sqlite:///{tmp_path}/x.sqlite'); "
+        f"migrate.upgrade('sqlite:///{tmp_path}/x.sqlite'); print('alembic' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"
+    started = time.perf_counter()
+    migrate.upgrade(f"sqlite:///{tmp_path}/y.sqlite")
+    assert time.perf_counter() - started < 0.3
+
+
+def test_a_store_in_memory_needs_no_upgrade() -> None:
+    assert not migrate.upgrade("memory://")
+    assert migrate.check("memory://") == []
+    assert migrate.current("memory://") == migrate.HEAD
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "not a url", ""])
+def test_other_databases_are_a_wrong_setting(url: str) -> None:
+    with pytest.raises(ConfigError):
+        open_store(url)
