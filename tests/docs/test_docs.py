@@ -154,13 +154,18 @@ def test_the_readme_names_every_command() -> None:
 # --- routes ----------------------------------------------------------------------------------------
 
 
+def as_documented(rule: str) -> str:
+    """`/api/vars/<name>` as `/api/vars/{name}`."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
+
+
 def test_api_lists_every_route() -> None:
     simulation = Simulation(
         "{apiVersion: noetl.io/v2, kind: Playbook, metadata: {path: x}, workflow: [{step: start}]}"
     )
     app = create_app(simulation.rt, Settings(), encrypt=lambda data: b"")
     served = {
-        f"{method} {re.sub(r'<(?:[a-z]+:)?([a-z_]+)>', r'{\1}', rule.rule)}"
+        f"{method} {as_documented(rule.rule)}"
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
