@@ -577,6 +577,14 @@ def test_a_message_that_did_not_leave_is_unsent_again(store: Store) -> None:
         assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
 
 
+def test_a_heartbeat_tells_the_halt_of_its_own_execution(store: Store) -> None:
+    create(store, execution("99", halt="cancel"), execution(), execution("101", halt="pause"))
+    add(store)
+    claim(store)
+    with store.begin_async_commit() as tx:
+        assert tx.heartbeat("c1", 1, LATER) == ""
+
+
 def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
     create(store)
     add(store)
