@@ -97,8 +97,9 @@ def local(settings: Settings, base_dir: Path | None = None, threads: int = 8) ->
     store = open_store(settings.database, shard=f"local-{uuid.uuid4().hex[:12]}")
     dispatcher = LocalDispatcher(threads)
     rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
-    # Messages inside of a process are not lost: nothing needs to be sent twice.
-    rt = replace(rt, limits=replace(rt.limits, resend_s=86_400.0))
+    # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C
+    # waits for the next heartbeat.
+    rt = replace(rt, limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5))
     dispatcher.start(rt)
     try:
         yield rt

@@ -164,7 +164,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> list[Comm
         decided_version=after.version,
         status=status_of(after),  # type: ignore[arg-type]
         next_wake_at=wake_at(after),
-        halt=_halt(after),
+        # What was not read yet may be a cancellation that has already told the workers to halt.
+        halt=_halt(after) if turn.caught_up else row.halt,
         now=now,
         ended_at=now if after.ended else None,
         error=after.error.as_json() if after.ended and after.error else None,
