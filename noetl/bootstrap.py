@@ -40,6 +40,7 @@ def limits(settings: Settings) -> Limits:
         inline_bytes=settings.inline_bytes,
         max_in_flight=settings.loop_max_in_flight,
         max_items=settings.loop_max_items,
+        report_wake=settings.report_wake,
     )
 
 

@@ -43,7 +43,7 @@ from noetl.pipeline.model import (
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.reports import LeaseLost, Standing, append, standing
-from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake
+from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake_after_report
 
 
 class LaneEnd(Enum):
@@ -316,7 +316,7 @@ class _Lane:
         self.resumed = False
         if final or self.woken:
             self.woken = False
-            wake(rt, command.execution_id)
+            wake_after_report(rt, command.execution_id)
         return taken, end
 
     def _next(

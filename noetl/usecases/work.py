@@ -94,7 +94,7 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
         except LeaseLost:
             return
         tx.close_commands([command.command_id])
-    wake(rt, command.execution_id)
+    wake_after_report(rt, command.execution_id)
 
 
 class Watched(ToolPort):
@@ -135,6 +135,12 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: dateti
     """T3."""
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
+
+
+def wake_after_report(rt: Runtime, execution_id: str) -> None:
+    """What a worker does after it has reported something that the scheduler waits for."""
+    if rt.limits.report_wake:
+        wake(rt, execution_id)
 
 
 def wake(rt: Runtime, execution_id: str) -> None:
@@ -254,7 +260,7 @@ class _Job:
             self.begun = True
         report(self.rt, self.command, batch, close=close)
         if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake(self.rt, self.command.execution_id)
+            wake_after_report(self.rt, self.command.execution_id)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
