@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+#: What makes a playbook of a list of steps.
+HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example, path: docs/example}\nworkflow:\n"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(#+) (.*)$")
@@ -25,10 +27,10 @@ class Block:
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every page of the repository that git knows, or would know."""
-    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
-    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return tuple(ROOT / name for name in sorted(set(listed.splitlines())) if (ROOT / name).exists())
+    """Every page of the repository; not those of environments and of what runs left behind."""
+    folders = [one for one in ROOT.iterdir() if one.is_dir() and not one.name.startswith(".")]
+    below = [file for folder in folders for file in folder.rglob("*.md")]
+    return tuple(sorted([*ROOT.glob("*.md"), *(file for file in below if "site-packages" not in file.parts)]))
 
 
 @cache
@@ -86,3 +88,15 @@ def blocks(language: str) -> list[Block]:
                 line = text.count("\n", 0, fence.start()) + 1
                 found.append(Block(f"{file.relative_to(ROOT)}:{line}", language, fence[2]))
     return found
+
+
+@cache
+def playbooks() -> tuple[Block, ...]:
+    """Blocks that are a whole playbook."""
+    return tuple(block for block in blocks("yaml") if "workflow:" in block.text)
+
+
+@cache
+def steps() -> tuple[Block, ...]:
+    """Blocks that are a list of steps; the rest of their playbook is left to the reader."""
+    return tuple(block for block in blocks("yaml") if block.text.startswith("- step:"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import Field, fields
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, get_args
 
@@ -19,11 +20,12 @@ from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
 from noetl.dsl.document import known_keys
 from noetl.expressions.vocabulary import FILTERS, TESTS
-from noetl.facts.events import ALIASES, Fact
+from noetl.facts.events import ALIASES, Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.registry import kinds
+from noetl.usecases.views import envelope
 
 # --- settings --------------------------------------------------------------------------------------
 
@@ -92,6 +94,13 @@ def test_events_lists_no_type_that_there_is_not() -> None:
 def test_events_lists_the_columns_of_the_log() -> None:
     columns = [column.name for column in event_table.columns]
     assert keys(sections("docs/events.md")["The envelope"]) == ["event_id", *columns]
+
+
+def test_what_is_shown_of_an_event_are_the_listed_columns_but_the_entity() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    visible = envelope(Event("1", 1, now, Draft(Paused())))
+    listed = keys(sections("docs/events.md")["The envelope"])
+    assert set(visible) == set(listed) - {"entity_type", "entity_id", "parent_id"}
 
 
 def test_events_lists_the_older_names() -> None:

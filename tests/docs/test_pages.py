@@ -1,25 +1,21 @@
-"""Links lead somewhere, examples compile and do what the text says, and nothing is left unfinished."""
+"""Links lead somewhere, examples compile, and nothing is left unfinished."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
-from pages import ROOT, Block, bare, blocks, files, page, rows, sections
+from pages import HEADER, ROOT, Block, bare, blocks, files, page, playbooks, sections, steps
 
 from noetl.dsl import Code, compile_playbook
-from noetl.testing import Simulation
 from noetl.tools.registry import kinds
 
 # --- examples --------------------------------------------------------------------------------------
 
-HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example, path: docs/example}\nworkflow:\n"
-PAGES = [block for block in blocks("yaml") if "workflow:" in block.text]
-#: Blocks that are a list of steps; the rest of their playbook is left to the reader.
-PARTS = [block for block in blocks("yaml") if re.match(r"- step:", block.text)]
+PAGES = playbooks()
+PARTS = steps()
 
 
 def problems(text: str, place: str) -> list[str]:
@@ -46,63 +42,6 @@ def test_examples_are_found() -> None:
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)
 def test_every_yaml_block_is_yaml(block: Block) -> None:
     assert yaml.safe_load(block.text) is not None
-
-
-def example(path: str) -> str:
-    """The playbook with that `metadata.path`."""
-    return next(block.text for block in PAGES if f"path: {path}" in block.text)
-
-
-def test_the_journey_is_the_one_that_an_execution_makes() -> None:
-    told = [
-        (cells[1], re.findall(r"`([a-z.]+)`", cells[3]))
-        for cells in rows(sections("docs/architecture.md")["The journey of one event"])
-        if re.fullmatch(r"\d+", cells[0])
-    ]
-    simulation = Simulation(example("docs/journey"), {"python": lambda call: 42})
-    execution_id = simulation.start()
-    seen = [("API", simulation.types(execution_id))]
-    messages = 1
-    while simulation.mailbox.messages:
-        before = len(simulation.events(execution_id))
-        message = simulation.mailbox.messages[0]
-        who = "worker" if message.command else "scheduler"
-        messages += len(simulation.mailbox.messages) - 1
-        simulation.deliver()
-        messages += len(simulation.mailbox.messages)
-        seen.append((who, simulation.types(execution_id)[before:]))
-    assert [(who, types) for who, types in told if types] == seen
-    assert len(simulation.events(execution_id)) == sum(len(types) for _, types in told) == 14
-    assert messages == 3
-    assert simulation.report(execution_id).row.status == "completed"
-
-
-def test_the_loop_fans_out_into_lanes_and_in_again_as_told() -> None:
-    simulation = Simulation(example("docs/fan"), {"python": lambda call: call.args["n"] ** 2})
-    execution_id = simulation.start()
-    simulation.settle()
-    counts = Counter(simulation.types(execution_id))
-    assert counts["loop.started"] == counts["loop.done"] == counts["step.done"] == 1
-    assert counts["command.issued"] == 2
-    assert counts["task.done"] == counts["loop.iteration.done"] == 3
-    assert simulation.report(execution_id).result["results"] == [1, 4, 9]
-
-
-def test_the_example_of_a_workbook_does_what_it_says() -> None:
-    report = Simulation(example("docs/book")).run()
-    assert report.result == 8
-
-
-def test_the_example_of_a_workload_does_what_it_says() -> None:
-    assert Simulation(example("docs/greet")).run().result == {"text": "Hello, world!"}
-    assert Simulation(example("docs/greet")).run(name="Ada").result == {"text": "Hello, Ada!"}
-
-
-def test_the_playbook_of_the_readme_yields_what_it_says() -> None:
-    text = page("README.md")
-    assert '{"sum": 30}' in text
-    square = {"python": lambda call: call.args["n"] ** 2}
-    assert Simulation(example("examples/squares"), square).run().result == {"sum": 30}
 
 
 # --- links -----------------------------------------------------------------------------------------
