@@ -48,7 +48,7 @@ from noetl.usecases.advance import stored_state
 from noetl.usecases.held import hold_draft
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.reports import LeaseLost, report, standing
+from noetl.usecases.reports import LeaseLost, ask_for_turn, report, standing
 from noetl.usecases.runtime import Runtime
 
 
@@ -89,11 +89,10 @@ def run_step(worker: Worker, command_id: str) -> bool:
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
     with rt.store.begin() as tx:
-        try:
-            standing(tx, command)
-        except LeaseLost:
+        if standing(tx, command) is None:
             return
         tx.close_commands([command.command_id])
+        ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt, command.execution_id)
 
 
@@ -238,8 +237,7 @@ class _Job:
         rt, command = self.rt, self.command
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
-        known = {draft.fact.type for draft in recorded}
-        self.begun = StepStarted.type in known and command.issue == 1
+        self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
         for move in run(prog, names(rt, command), progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
