@@ -40,7 +40,6 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-
 from tests.services import _die_with_parent, _free_port, _redis_binary
 
 ROOT = Path(__file__).resolve().parents[2]
