@@ -56,7 +56,7 @@ def runtime(
     base_dir: Path | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     opened = store or open_store(settings.database)
 
     def credential(name: str) -> Mapping[str, Json]:
@@ -91,7 +91,7 @@ def local(settings: Settings, base_dir: Path | None = None, threads: int = 8) ->
 
     Its executions are its own: no other process that shares the database takes their turns.
     """
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     upgrade(settings.database)
     store = open_store(settings.database, shard=f"local-{uuid.uuid4().hex[:12]}")
     dispatcher = LocalDispatcher(threads)
