@@ -8,7 +8,6 @@ from __future__ import annotations
 # A message is given back when its worker or its child dies; claims in the log keep that from doubling work.
 task_acks_late = True
 task_reject_on_worker_lost = True
-task_acks_on_failure_or_timeout = True
 
 # One message at a time and none ahead: short work must not wait behind a long task's prefetch.
 worker_prefetch_multiplier = 1

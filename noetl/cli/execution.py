@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
-from noetl.cli.run import as_text, explain
+from noetl.cli.run import as_text, explain, serve
 from noetl.cli.tables import table
 from noetl.facts.events import Event
 from noetl.facts.json import Json
@@ -138,6 +139,11 @@ def cancel(execution_id: str, reason: str) -> None:
     """End an execution: nothing new starts, running work is told to stop."""
     with opened() as rt:
         control.cancel(rt, execution_id, reason)
+        row = inspect.execution(rt, execution_id)
+    if row.shard:
+        # Of a `noetl run`: its process may have gone, so the turns that are left are taken here.
+        serve(execution_id, row.shard, quiet=True)
+    with opened() as rt:
         _tell(rt, execution_id, "cancel requested")
 
 
@@ -154,11 +160,25 @@ def pause(execution_id: str, reason: str) -> None:
 @execution.command(epilog="Example: noetl execution resume 1234567890123")
 @click.argument("execution_id")
 @click.option("--reason", default="", help="Kept in the log.")
-def resume(execution_id: str, reason: str) -> None:
-    """Go on after `pause`."""
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
+def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> None:
+    """Go on after `pause`, or with a `noetl run` whose process has gone.
+
+    What ran in a process of its own goes on in this one, behind the last task that is in the log.
+    """
     with opened() as rt:
-        control.resume(rt, execution_id, reason)
-        _tell(rt, execution_id, "resumed")
+        row = inspect.execution(rt, execution_id)
+        if row.halt == "pause" or not row.shard:
+            control.resume(rt, execution_id, reason)
+        else:
+            control.adopt(rt, execution_id)
+        if not row.shard:
+            _tell(rt, execution_id, "resumed")
+    if row.shard:
+        report = serve(execution_id, row.shard, quiet=quiet)
+        run_command.show(report, as_json=False)
+        ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
 
 
 @execution.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")

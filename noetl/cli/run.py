@@ -97,6 +97,14 @@ def _ended_like_by_hand() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
+    """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
+    with _ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
+        with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
+            _follow(rt, execution_id, progress, wait=False)
+        return inspect.report(rt, execution_id).as_json()
+
+
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
     """Tells `progress` every event until the execution ends. Ctrl-C cancels it; a second one leaves."""
     seen = 0

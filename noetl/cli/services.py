@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from importlib.metadata import version
 
 import click
 
@@ -34,7 +35,14 @@ def server_argv(host: str, port: int, threads: int = 8) -> list[str]:
         *("noetl.wsgi:app", "--bind", bind),
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
         *("--graceful-timeout", "5", "--log-level", "warning"),
+        *_without_control_socket(),
     ]
+
+
+def _without_control_socket() -> list[str]:
+    """gunicorn from 25.1 opens one in the user's home, the same for all servers: two stacks would fight for it."""
+    release = tuple(int(part) for part in version("gunicorn").split(".")[:2])
+    return ["--no-control-socket"] if release >= (25, 1) else []
 
 
 def worker_argv(queues: str, pool: str, concurrency: int, name: str) -> list[str]:

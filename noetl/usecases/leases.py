@@ -40,14 +40,17 @@ class Leases:
         """Keeps the lease of `command` for as long as the block runs."""
         with self._lock:
             self._held[command.command_id] = Held(command, lost)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
-                self._thread.start()
+            self._start()
         try:
             yield
         finally:
             with self._lock:
                 self._held.pop(command.command_id, None)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
+            self._thread.start()
 
     def _beat(self) -> None:
         while not self._wanted.wait(self._rt.limits.heartbeat_s):

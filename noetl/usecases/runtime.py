@@ -77,6 +77,9 @@ class Limits:
     max_generations: int = 5
     #: Nesting of values that are kept at all.
     max_payload_bytes: int = 1024 * 1024
+    #: Whether a worker that reports also wakes the scheduler. Without, loops are woken by their chord's body
+    #: and everything else by the sweeper.
+    report_wake: bool = True
 
 
 @dataclass(frozen=True)

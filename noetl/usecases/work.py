@@ -48,7 +48,7 @@ from noetl.usecases.advance import stored_state
 from noetl.usecases.held import hold_draft
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.reports import LeaseLost, report, standing
+from noetl.usecases.reports import LeaseLost, ask_for_turn, report, standing
 from noetl.usecases.runtime import Runtime
 
 
@@ -89,12 +89,11 @@ def run_step(worker: Worker, command_id: str) -> bool:
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
     with rt.store.begin() as tx:
-        try:
-            standing(tx, command)
-        except LeaseLost:
+        if standing(tx, command) is None:
             return
         tx.close_commands([command.command_id])
-    wake(rt, command.execution_id)
+        ask_for_turn(tx, command.execution_id, rt.clock())
+    wake_after_report(rt, command.execution_id)
 
 
 class Watched(ToolPort):
@@ -135,6 +134,12 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: dateti
     """T3."""
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
+
+
+def wake_after_report(rt: Runtime, execution_id: str) -> None:
+    """What a worker does after it has reported something that the scheduler waits for."""
+    if rt.limits.report_wake:
+        wake(rt, execution_id)
 
 
 def wake(rt: Runtime, execution_id: str) -> None:
@@ -232,8 +237,7 @@ class _Job:
         rt, command = self.rt, self.command
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
-        known = {draft.fact.type for draft in recorded}
-        self.begun = StepStarted.type in known and command.issue == 1
+        self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
         for move in run(prog, names(rt, command), progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
@@ -254,7 +258,7 @@ class _Job:
             self.begun = True
         report(self.rt, self.command, batch, close=close)
         if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake(self.rt, self.command.execution_id)
+            wake_after_report(self.rt, self.command.execution_id)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str
