@@ -57,7 +57,7 @@ def runtime(
     base_dir: Path | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     opened = store or open_store(settings.database)
 
     def credential(name: str) -> Mapping[str, Json]:
@@ -95,7 +95,7 @@ def local(
     Its executions are its own: no other process that shares the database takes their turns. `shard` goes
     on with the executions of another such process.
     """
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     upgrade(settings.database)
     store = open_store(settings.database, shard=shard or f"local-{uuid.uuid4().hex[:12]}")
     dispatcher = LocalDispatcher(threads)

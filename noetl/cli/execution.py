@@ -13,7 +13,6 @@ from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
 from noetl.cli.run import as_text, explain, serve
 from noetl.cli.tables import table
-from noetl.engine.decide import status_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json
 from noetl.usecases import control, inspect
@@ -79,6 +78,7 @@ def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, result and error."""
     with opened() as rt:
         report = inspect.report(rt, execution_id)
+        file = inspect.net_of(rt, execution_id).file
     if as_json:
         json_out(report.as_json())
         return
@@ -89,7 +89,7 @@ def show(execution_id: str, as_json: bool) -> None:
         [(name, step["status"], step["runs"], _short(step["result"])) for name, step in report.steps.items()],
     )
     if report.error:
-        click.echo(explain(report.error))
+        click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
 
@@ -207,24 +207,16 @@ def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
 def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     """Fold the log again and show what was true at a version."""
     with opened() as rt:
-        state = inspect.state_at(rt, execution_id, version)
-    view = {
-        "execution_id": execution_id,
-        "version": state.version,
-        "status": status_of(state),
-        "ctx": state.ctx,
-        "steps": {name: {"status": one.status, "runs": one.runs} for name, one in state.steps.items()},
-        "marking": {
-            "tokens": [waiting.token.arc for waiting in state.tokens.values()],
-            "runs": [run.id for run in state.runs.values()],
-        },
-    }
+        view = inspect.state_view(rt, execution_id, version)
     if as_json:
         json_out(view)
         return
-    click.echo(f"{execution_id} at version {state.version}: {view['status']}")
-    table(("step", "status", "runs"), [(name, one.status, one.runs) for name, one in state.steps.items()])
-    click.echo(f"ctx {json.dumps(state.ctx, ensure_ascii=False)}")
+    click.echo(f"{execution_id} at version {view['version']}: {view['status']}")
+    table(
+        ("step", "status", "runs"),
+        [(name, one["status"], one["runs"]) for name, one in view["steps"].items()],
+    )
+    click.echo(f"ctx {json.dumps(view['ctx'], ensure_ascii=False)}")
 
 
 def _tell(rt: Runtime, execution_id: str, what: str) -> None:
