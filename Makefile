@@ -50,6 +50,7 @@ format: $(BIN)/.ready-check ## Let ruff put the code in order
 .PHONY: bench
 bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (see benchmarks/)
 	$(BIN)/python -m benchmarks.run $(ARGS)
+	$(BIN)/python -m benchmarks.report
 
 .PHONY: clean
 clean: ## Remove what builds, tests and runs left (not the environment)

@@ -10,7 +10,7 @@ until it is moved, and messages that wait in a list until they are delivered, lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,7 +29,7 @@ from noetl.results.memory import MemoryResults
 from noetl.store.memory import MemoryStore
 from noetl.usecases import catalog, inspect
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Store
 from noetl.usecases.runtime import Limits, Runtime
@@ -146,9 +146,9 @@ class Mailbox:
 
 #: Kinds that simulations know unless told otherwise.
 KINDS = {
-    kind: KindInfo(kind, queue=kind, effects="none", verbatim=("code",) if kind == "python" else ())
-    for kind in ("python", "http", "noop", "shell", "postgres", "duckdb")
-}
+    kind: KindInfo(kind, queue=kind, effects="none")
+    for kind in ("http", "noop", "shell", "postgres", "duckdb")
+} | {"python": KindInfo("python", queue="python", effects="none", verbatim=("code",), python_keys=("code",))}
 
 
 def default_tools() -> dict[str, Callable[[Call], Json]]:
@@ -163,6 +163,13 @@ def default_tools() -> dict[str, Callable[[Call], Json]]:
         return scope.get("result")
 
     return {"python": python, "noop": lambda call: dict(call.args)}
+
+
+class StillLeases(Leases):
+    """Leases without a thread: the worker's heart beats when the test calls `beat`."""
+
+    def _start(self) -> None:
+        """Nothing beats by itself."""
 
 
 class Simulation:
@@ -193,7 +200,8 @@ class Simulation:
             random=lambda: 0.5,
             limits=limits or Limits(slice_s=3600.0),
         )
-        self.worker = Worker(self.rt, "simulated", Leases(replace(self.rt, limits=Limits(heartbeat_s=3600))))
+        self.leases = StillLeases(self.rt)
+        self.worker = Worker(self.rt, "simulated", self.leases)
         self.path = catalog.register(self.rt, playbook, "test.yaml").path
 
     def _draw(self) -> int:
@@ -215,9 +223,7 @@ class Simulation:
         match row.purpose:
             case "pipeline":
                 run_step(self.worker, row.command_id)
-            case "iteration":
-                run_iteration(self.worker, row.command_id)
-            case "lane":
+            case "lane" | "iteration":
                 if run_lane(self.worker, row.command_id) is LaneEnd.AGAIN:
                     self.mailbox.messages.append(message)
 

@@ -59,12 +59,22 @@ def empty_postgres_url(postgres_server: services.Postgres) -> Iterator[str]:
     postgres_server.drop(url)
 
 
+@pytest.fixture(scope="session")
+def postgres_databases(
+    postgres_server: services.Postgres, postgres_template: str
+) -> Iterator[services.Databases]:
+    """Migrated databases that tests borrow in turn."""
+    databases = services.Databases(postgres_server, postgres_template)
+    yield databases
+    databases.drop()
+
+
 @pytest.fixture
-def postgres_url(postgres_server: services.Postgres, postgres_template: str) -> Iterator[str]:
-    """The URL of a migrated database of this test's own."""
-    url = postgres_server.create(postgres_template)
+def postgres_url(postgres_databases: services.Databases) -> Iterator[str]:
+    """The URL of a migrated database of this test's own, without rows."""
+    url = postgres_databases.borrow()
     yield url
-    postgres_server.drop(url)
+    postgres_databases.give_back(url)
 
 
 @pytest.fixture

@@ -62,10 +62,16 @@ def create_execution() -> None:
         sa.PrimaryKeyConstraint("execution_id", name="pk_execution"),
     )
     op.create_index(
-        "ix_execution_next_wake_at", "execution", ["next_wake_at"], **where("next_wake_at IS NOT NULL")
+        "ix_execution_next_wake_at",
+        "execution",
+        ["shard", "next_wake_at"],
+        **where("next_wake_at IS NOT NULL"),
     )
     op.create_index(
-        "ix_execution_owing", "execution", ["execution_id"], **where("head_version > decided_version")
+        "ix_execution_owing",
+        "execution",
+        ["shard", "execution_id"],
+        **where("head_version > decided_version"),
     )
     op.create_index("ix_execution_path_execution_id", "execution", ["path", "execution_id"])
     op.create_index("ix_execution_status_execution_id", "execution", ["status", "execution_id"])

@@ -117,6 +117,8 @@ class Event(Answer):
 class EventPage(Answer):
     events: list[Event]
     next: int | None = Field(description="`after` of the next page; null where there is none yet")
+    status: str = Field(description="where the execution was when the page was read")
+    version: int = Field(description="the newest version there was")
 
 
 class Marking(Answer):

@@ -59,9 +59,13 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
     rt = services().rt
     if request.accept_mimetypes.best == STREAM:
         return _stream(rt, path.execution_id, query, header)
+    # The row is read first: what it says has then happened in the events read after it.
+    row = inspect.execution(rt, path.execution_id)
     found = inspect.events(rt, path.execution_id, query.after, query.limit + 1, query.types)
     page = found[: query.limit]
     body = {
+        "status": row.status,
+        "version": row.head_version,
         "events": [envelope(event) for event in page],
         "next": page[-1].version if len(found) > query.limit else None,
     }

@@ -20,7 +20,7 @@ def opened() -> Iterator[Runtime]:
     """Where no broker is set, whoever schedules finds what was asked for in the tables."""
     settings = Settings.from_env()
     logging.basicConfig(level=settings.log_level)
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
     rt = bootstrap.runtime(settings, dispatcher_of(settings))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import requests
@@ -17,6 +18,15 @@ from noetl.usecases.ports import ENDED
 
 #: Seconds that one answer may take.
 TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events, and where the execution was when they were read."""
+
+    events: list[Event]
+    status: str
+    version: int
 
 
 class Client:
@@ -41,9 +51,9 @@ class Client:
     def cancel(self, execution_id: str, reason: str) -> None:
         self._call("POST", f"/api/executions/{execution_id}/cancel", {"reason": reason})
 
-    def events(self, execution_id: str, after: int) -> Iterator[Event]:
-        page = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit=1000")
-        yield from (from_json(one) for one in page["events"])
+    def events(self, execution_id: str, after: int) -> Page:
+        body = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit=1000")
+        return Page([from_json(one) for one in body["events"]], body["status"], body["version"])
 
     def healthy(self) -> bool:
         """Whether the server answers."""
@@ -97,12 +107,12 @@ def follow(
     while True:
         try:
             meanwhile()
-            report = client.report(execution_id)
-            for event in client.events(execution_id, seen):
+            page = client.events(execution_id, seen)
+            for event in page.events:
                 progress.on(event)
                 seen = event.version
-            settled = report["status"] in ENDED or (report["status"] in ("waiting", "paused") and not wait)
-            if settled and seen >= report["events"]:
+            settled = page.status in ENDED or (page.status in ("waiting", "paused") and not wait)
+            if settled and seen >= page.version:
                 return
             progress.tick()
             time.sleep(0.1)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
@@ -107,8 +107,6 @@ class LocalDispatcher:
         match purpose:
             case "pipeline":
                 run_step(worker, command_id)
-            case "iteration":
-                run_iteration(worker, command_id)
-            case "lane":
+            case "lane" | "iteration":
                 if run_lane(worker, command_id) is LaneEnd.AGAIN:
                     self._order(priority, command_id, purpose)

@@ -12,8 +12,8 @@ from noetl.facts.json import Json, JsonMap
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
     """`{digest, args, workload, ctx, steps, everything?}`, narrowed to what the step's tasks read.
 
-    `steps` maps a name to `{result, results?}`. `everything` is the version at which the worker may read
-    the whole context, where code names `context`.
+    `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
+    `everything` is the version at which the worker may read the rest.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
@@ -30,6 +30,9 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
 
 def _narrowed(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
     heads = (name, *aliases)
+    if needs.everything:
+        # The pipeline lays its own patches over ctx, so it needs the whole of it to begin with.
+        return store
     if any(chain in needs.chains for chain in ((head,) for head in heads)):
         return store
     inner = {chain[1] for chain in needs.chains if len(chain) > 1 and chain[0] in heads}

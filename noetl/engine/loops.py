@@ -8,6 +8,7 @@ from typing import Any
 from noetl.engine.evolve import loop_stats
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
+from noetl.engine.reducers import reduced
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate
@@ -103,7 +104,7 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
     stop = stop_reason(step, loop)
     busy = any(inputs.commands.get(command) is not None for command in run.commands.values())
     if loop.complete or (stop is not None and not busy):
-        return _close(step, state, run, loop, stop)
+        return _close(step, state, inputs, run, loop, stop)
     if stop is not None or state.pause_requested or (state.stopping and not run.final):
         return []
     resumed = _resume(state, step, run, loop)
@@ -129,13 +130,19 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     return next(iter(loop.errors.values()))
 
 
-def _close(step: Transition, state: State, run: Run, loop: LoopState, stop: ErrorInfo | None) -> list[Draft]:
+def _close(
+    step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState, stop: ErrorInfo | None
+) -> list[Draft]:
     stats = loop_stats(loop)
     done = LoopDone(stats["total"], stats["completed"], stats["failed"])
     drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
     if stop is not None:
         return [*drafts, failed(run, _with_stats(stop, stats))]
-    patch = _reduced(step, state, loop)
+    try:
+        patch = reduced(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+        return [*drafts, failed(run, _with_stats(problem, stats))]
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
     return [*drafts, Draft(StepDone(), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
@@ -206,44 +213,3 @@ def _lost(run: Run, index: int) -> Draft:
 
 def failed(run: Run, error: ErrorInfo) -> Draft:
     return Draft(StepFailed(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")
-
-
-# --- reducers ----------------------------------------------------------------------------------------
-
-
-def _reduced(step: Transition, state: State, loop: LoopState) -> dict[str, Json]:
-    """What the iterations wrote, folded in item order onto the value that ctx has."""
-    reducers = step.loop.reduce if step.loop else {}
-    folded: dict[str, Json] = {}
-    for writes in loop.writes:
-        for name, value in writes or ():
-            before = folded[name] if name in folded else _at(state.ctx, name)
-            folded[name] = reduce_value(reducers[name], before, value)
-    return folded
-
-
-def _at(ctx: Json, path: str) -> Json:
-    for key in path.split("."):
-        ctx = ctx.get(key) if isinstance(ctx, Mapping) else None
-    return ctx
-
-
-def reduce_value(reducer: str, before: Json, value: Json) -> Json:
-    """One write folded onto what was there; null counts as nothing."""
-    match reducer:
-        case "last":
-            return value
-        case "append":
-            return [*(before or []), value]
-        case "merge":
-            return {**(before or {}), **(value or {})}
-    if before is None or value is None:
-        return value if before is None else before
-    match reducer:
-        case "sum":
-            return before + value
-        case "min":
-            return min(before, value)
-        case "max":
-            return max(before, value)
-    raise ValueError(f"unknown reducer {reducer!r}")

@@ -111,8 +111,10 @@ _heartbeat = (
     update(command)
     .where(_leased)
     .values(lease_until=bindparam("until", type_=_c.lease_until.type))
-    .returning(select(_x.halt).where(_its_execution).scalar_subquery())
+    .returning(_c.execution_id)
 )
+#: Asked by itself: SQLite takes no table names in RETURNING, so nothing there can be correlated.
+_halt_of = select(_x.halt).where(_x.execution_id == bindparam("execution"))
 _close = update(command).where(_their_ids).values(state="closed", owner=None, lease_until=None)
 _sent = update(command).where(_their_ids).values(sent_at=bindparam("now", type_=_c.sent_at.type))
 _open_of = (
@@ -199,8 +201,10 @@ class Commands:
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         values = {"id": command_id, "held": attempt, "until": lease_until}
-        found = self._session.write(_heartbeat, values).first()
-        return None if found is None else str(found[0])
+        execution_id = self._session.write(_heartbeat, values).scalar()
+        if execution_id is None:
+            return None
+        return str(self._session.read(_halt_of, {"execution": execution_id}).scalar())
 
     def close_commands(self, command_ids: Sequence[str]) -> None:
         for ids in lines(command_ids):

@@ -29,6 +29,9 @@ UNIQUE = frozenset({"23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIM
 FOREIGN = frozenset({"23503", "SQLITE_CONSTRAINT_FOREIGNKEY"})
 #: Serialization failure, deadlock.
 RETRY = frozenset({"40001", "40P01"})
+#: SQLite: what lies in the file is no database, or no longer one; or the file cannot be had.
+DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_CORRUPT_VTAB", "SQLITE_CORRUPT_INDEX"})
+CLOSED_FILE = frozenset({"SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_PERM"})
 NO_TABLE = frozenset({"42P01", "42703"})
 
 
@@ -189,6 +192,12 @@ def _by_code(code: str, said: str, place: str) -> NoetlError | None:
         return Conflict(f"Another transaction came first ({said}); try again.")
     if code in NO_TABLE or said.startswith(("no such table", "no such column")):
         return Unavailable(f"The database {place} lacks NoETL's tables ({said}); run `noetl db upgrade`.")
+    if code in DAMAGED:
+        return Unavailable(
+            f"The database {place} is damaged ({said}); restore it, or move the file away to begin anew."
+        )
+    if code in CLOSED_FILE:
+        return Unavailable(f"The database {place} cannot be opened ({said}); is its directory writable?")
     return None
 
 

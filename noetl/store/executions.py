@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, and_, bindparam, func, insert, or_, select, union_all, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
@@ -32,22 +45,41 @@ COLUMNS: Final[Sequence[Column[Any]]] = (
     _c.next_wake_at,
     _c.halt,
     _c.error,
+    _c.shard,
 )
 WIDTH: Final = len(COLUMNS)
+_ERROR: Final = 12
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
 _lock = _one.with_for_update(key_share=True)
-_a = execution.alias("owing").c
-_ahead = _c.head_version > _c.decided_version
-_woken = _c.next_wake_at <= bindparam("now")
-#: Each arm has its partial index. An OR by itself makes planners walk all of history in the order of ids;
-#: it is asked once more, of the locked row, because another scheduler may just have taken its turn.
-_candidates = union_all(
-    select(_a.execution_id).where(_a.head_version > _a.decided_version),
-    select(_a.execution_id).where(_a.next_wake_at <= bindparam("now")),
+#: How many candidates beyond the limit are looked at: those may be locked by other schedulers.
+SPARE: Final = 256
+
+
+def _ahead(table: FromClause) -> ColumnElement[bool]:
+    return table.c.head_version > table.c.decided_version
+
+
+def _woken(table: FromClause) -> ColumnElement[bool]:
+    return table.c.next_wake_at <= bindparam("now")
+
+
+def _candidates(owes: Callable[[FromClause], ColumnElement[bool]], order: str) -> Select[int]:
+    """Ids from one partial index. The limit tells PostgreSQL that they are few: it takes a third of all
+    rows for ahead of their decision."""
+    other = execution.alias()
+    mine = other.c.shard == bindparam("shard")
+    few = select(other.c.execution_id).where(mine, owes(other)).order_by(other.c[order])
+    return select(few.limit(bindparam("limit") + SPARE).subquery().c.execution_id)
+
+
+#: An OR by itself makes planners walk all of history in the order of ids. It is asked once more, of the
+#: locked row, because another scheduler may just have taken its turn.
+_owes = and_(
+    _c.execution_id.in_(union_all(_candidates(_ahead, "execution_id"), _candidates(_woken, "next_wake_at"))),
+    or_(_ahead(execution), _woken(execution)),
 )
-_owes = and_(_c.shard == bindparam("shard"), _c.execution_id.in_(_candidates), or_(_ahead, _woken))
 _owing = select(_c.execution_id).where(_owes).order_by(_c.execution_id).limit(bindparam("limit"))
 _lock_owing = (
     select(*COLUMNS)
@@ -78,7 +110,7 @@ def row(columns: Any) -> ExecutionRow:
     """The row of a result that holds `COLUMNS`."""
     values = list(columns)
     values[0] = str(values[0])
-    values[-1] = value_or_none(values[-1])
+    values[_ERROR] = value_or_none(values[_ERROR])
     return ExecutionRow(*values)
 
 

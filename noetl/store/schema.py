@@ -95,8 +95,8 @@ execution = Table(
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
-    partial("ix_execution_owing", "execution_id", where="head_version > decided_version"),
-    partial("ix_execution_next_wake_at", "next_wake_at", where="next_wake_at IS NOT NULL"),
+    partial("ix_execution_owing", "shard", "execution_id", where="head_version > decided_version"),
+    partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 
 #: No foreign key: `append` writes events only behind the head of an execution that it has just moved,

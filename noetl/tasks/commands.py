@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from celery import Celery, Task
+from celery.canvas import Signature
 from celery.exceptions import Ignore, Reject
 
 from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_iteration, run_lane
+from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.work import Worker, run_step
 
 log = logging.getLogger(__name__)
@@ -26,16 +27,16 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
     def step(command_id: str) -> None:
         _guarded(command_id, lambda: run_step(worker(), command_id))
 
-    @app.task(name=ITERATION)
-    def iteration(command_id: str) -> None:
-        _guarded(command_id, lambda: run_iteration(worker(), command_id))
+    @app.task(name=ITERATION, bind=True)
+    def iteration(self: Task[..., object], command_id: str) -> None:
+        if _guarded(command_id, lambda: run_lane(worker(), command_id)) is LaneEnd.AGAIN:
+            self.replace(_next_slice(self, command_id))  # raises: nothing follows
 
     @app.task(name=LANE, bind=True, ignore_result=False)
     def lane(self: Task[..., object], command_id: str) -> None:
         end = _guarded(command_id, lambda: run_lane(worker(), command_id))
         if end is LaneEnd.AGAIN:
-            options = {"queue": _queue(self), "priority": _priority(self), "shadow": self.request.shadow}
-            self.replace(self.si(command_id).set(**options))  # raises: nothing follows
+            self.replace(_next_slice(self, command_id))  # raises: nothing follows
         if end is LaneEnd.REFUSED:
             # Returning would count as an arrival and let the chord's body run early.
             raise Ignore
@@ -55,6 +56,11 @@ def _guarded(command_id: str, work: Callable[[], T]) -> T:
     except NoetlError as error:
         log.exception("Command %s could not be worked on", command_id)
         raise Reject(str(error), requeue=False) from error
+
+
+def _next_slice(task: Task[..., object], command_id: str) -> Signature:
+    options = {"queue": _queue(task), "priority": _priority(task), "shadow": task.request.shadow}
+    return task.si(command_id).set(**options)
 
 
 def _queue(task: Task[..., object]) -> str:

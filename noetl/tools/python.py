@@ -53,10 +53,13 @@ class Python(Tool):
             owner=call.where.execution_id,
             limits=user_code.limits(self.services, call.spec),
         )
-        reply = user_code.ask(self._runner, request, self.deadline(call))
+        reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
         if reply.status == "ok":
             return succeeded(reply.value, user_code.printed(reply))
         return user_code.failure(reply, "python", "The code")
+
+    def interrupt(self, call: Call) -> None:
+        self._runner.interrupt(call)
 
     def close(self) -> None:
         self._runner.close()

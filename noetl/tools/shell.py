@@ -69,7 +69,7 @@ class Shell(Tool):
             owner=call.where.execution_id,
             limits=user_code.limits(self.services, call.spec, KEPT),
         )
-        reply = user_code.ask(self._runner, request, self.deadline(call))
+        reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
         if reply.status != "ok":
             return user_code.failure(reply, "shell", "The command")
         return _outcome(reply, several=len(request.commands) > 1)
@@ -82,6 +82,9 @@ class Shell(Tool):
         if not path.is_absolute() and base is None:
             raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")
         return str(path if base is None else base / path)
+
+    def interrupt(self, call: Call) -> None:
+        self._runner.interrupt(call)
 
     def close(self) -> None:
         self._runner.close()

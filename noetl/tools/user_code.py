@@ -35,10 +35,10 @@ def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limi
     )
 
 
-def ask(runner: Runner, request: Request, deadline_s: float) -> RunnerReply:
-    """Runs the call. Raises ToolError where there is no process to run it in."""
+def ask(runner: Runner, request: Request, deadline_s: float, token: object = None) -> RunnerReply:
+    """Runs the call; `token` is what it can be interrupted by. Raises ToolError where there is no process to run it in."""
     try:
-        return runner.call(request, deadline_s)
+        return runner.call(request, deadline_s, token)
     except NoSandbox:
         message = "User code is to run in a sandbox, and bubblewrap (bwrap) is not on PATH; install it."
         raise ToolError("internal", message) from None

@@ -14,7 +14,7 @@ from noetl.errors import BadRequest, ConfigError, ToolError
 from noetl.facts.json import Json
 
 #: What a credential calls it → what the driver calls it.
-_POSTGRES_FIELDS = {
+POSTGRES_FIELDS = {
     "host": "host",
     "db_host": "host",
     "hostname": "host",
@@ -144,7 +144,7 @@ def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
     dsn = data.get("dsn") or data.get("url")
     settings = _parsed(str(dsn)) if dsn else {}
     for name, value in data.items():
-        target = _POSTGRES_FIELDS.get(name)
+        target = POSTGRES_FIELDS.get(name)
         if target is not None and value not in (None, ""):
             settings[target] = value
     if not settings.get("host"):
@@ -153,6 +153,11 @@ def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
             "The postgres connection has no host; give `host`, `user`, `password` and `database`, or `dsn`.",
         )
     return {name: str(value) for name, value in settings.items()}
+
+
+def unknown_postgres_fields(data: Mapping[str, Json]) -> list[str]:
+    """Fields of a credential that connections do not look at."""
+    return [name for name in data if name not in POSTGRES_FIELDS and name not in ("dsn", "url", "type")]
 
 
 def _parsed(dsn: str) -> dict[str, Json]:
@@ -169,7 +174,7 @@ def _parsed(dsn: str) -> dict[str, Json]:
         raise ToolError(
             "auth", "The `dsn` cannot be read; write postgresql://user:password@host:port/database."
         ) from None
-    unknown = sorted(set(parts) - set(_POSTGRES_FIELDS.values()))
+    unknown = sorted(set(parts) - set(POSTGRES_FIELDS.values()))
     if unknown:
         raise ToolError("auth", f"The `dsn` sets '{unknown[0]}', which is not supported; leave it out.")
     return parts

@@ -19,7 +19,8 @@ def hold_draft(rt: Runtime, draft: Draft) -> Draft:
             return replace(draft, fact=replace(fact, patch=_each(rt, patch)))
         case VariablesSet() as fact:
             local, iteration, step = (_each(rt, part) for part in (fact.local, fact.iter, fact.step))
-            return replace(draft, fact=replace(fact, local=local, iter=iteration, step=step))
+            writes = tuple((name, rt.hold(value)) for name, value in fact.writes)
+            return replace(draft, fact=replace(fact, local=local, iter=iteration, step=step, writes=writes))
         case _:
             return draft
 

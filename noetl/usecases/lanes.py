@@ -1,8 +1,9 @@
-"""run_lane and run_iteration: the work of a loop.
+"""run_lane: the work of a loop.
 
 A lane takes indices in the transaction that reports its previous ones, runs each iteration's pipeline,
 and yields its worker after a slice. One lane runs one iteration at a time, and there are never more
-lanes than `max_in_flight`.
+lanes than `max_in_flight`. A lane whose iteration suspends ends: the iteration keeps its slot, and the
+command that resumes it goes on as a lane.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import assert_never
 
@@ -31,6 +32,7 @@ from noetl.net.model import Loop, Task
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
+    Call,
     Completed,
     Ending,
     Failed,
@@ -40,10 +42,14 @@ from noetl.pipeline.model import (
     Sleep,
     Suspend,
 )
+from noetl.pipeline.patches import extend
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.reports import LeaseLost, Standing, append, standing
+from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
 from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake_after_report
+
+#: Before anything began.
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class LaneEnd(Enum):
@@ -58,22 +64,19 @@ class LaneEnd(Enum):
 
 
 def run_lane(worker: Worker, command_id: str) -> LaneEnd:
-    """One slice of a lane."""
+    """One slice of a lane; also of the one that goes on with a suspended iteration and then takes more."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id, rt.clock())
-        if command is None:
+        row = tx.loop(command.execution_id, command.run_id) if command else None
+        if command is None or row is None:
             return LaneEnd.REFUSED
         plan = rt.plan(tx, command.context["digest"])
-        row = tx.loop(command.execution_id, command.run_id)
-        if row is None:
-            return LaneEnd.REFUSED
-        taken = tx.take(command.execution_id, command.run_id, command.generation, 1)
-        recorded = _recorded(tx, command, taken)
+        taken, recorded = _first(tx, command, plan, row)
         patches = _own_patches(tx, command, plan)
-    watched = Watched(rt.tools)
+    watched = Watched(rt)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
-    with worker.leases.hold(command, watched.end):
+    with worker.leases.hold(command, watched.end, lane.alive):
         try:
             return lane.slice(taken)
         except LeaseLost:
@@ -82,38 +85,46 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
             return LaneEnd.REFUSED
 
 
-def run_iteration(worker: Worker, command_id: str) -> bool:
-    """Goes on with one suspended iteration. False where the delivery does not count."""
-    rt = worker.rt
-    with rt.store.begin_async_commit() as tx:
-        command = claim(rt, tx, worker.name, command_id, rt.clock())
-        if command is None or command.iteration is None:
-            return False
-        plan = rt.plan(tx, command.context["digest"])
-        row = tx.loop(command.execution_id, command.run_id)
-        recorded = _recorded(tx, command, (command.iteration,))
-        patches = _own_patches(tx, command, plan)
-    if row is None:
-        return False
-    watched = Watched(rt.tools)
-    lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches, resumed=True)
-    with worker.leases.hold(command, watched.end):
-        try:
-            lane.iterate(command.iteration)
-            lane.commit(close=True)
-        except LeaseLost:
-            if watched.cancelled:
-                give_up(rt, command)
-            return False
-    return True
+def _first(
+    tx: Transaction, command: CommandRow, plan: Plan, row: LoopRow
+) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
+    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those that
+    it has to finish, else new ones."""
+    step = plan.step(command.step)
+    sequential = step.loop is not None and step.loop.mode == "sequential"
+    unfinished: tuple[int, ...] = ()
+    if sequential and (command.attempt > 1 or command.iteration is not None):
+        # Those that come later see what these write: they may not be overtaken.
+        unfinished = _handed_out(tx, row)
+    elif command.iteration is not None and not _ended(tx, row, command.iteration):
+        unfinished = (command.iteration,)
+    if unfinished:
+        return unfinished, _history(tx, command, unfinished)
+    return _take(tx, command, 1)
 
 
-def _recorded(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:
-    """What earlier deliveries recorded of iterations; the first generation has nothing to read."""
-    if command.generation <= 1 and command.purpose == "lane":
-        return {}
+def _take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
+    """New indices. In the first generation nobody has begun them."""
+    taken = tx.take(command.execution_id, command.run_id, command.generation, count)
+    return taken, _history(tx, command, taken) if command.generation > 1 else {}
+
+
+def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:
     events = {index: tx.run_events(command.execution_id, command.run_id, index) for index in indices}
     return {index: [event.draft for event in found] for index, found in events.items()}
+
+
+def _ended(tx: Transaction, row: LoopRow, index: int) -> bool:
+    return tx.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
+
+
+def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
+    """What the only lane of a sequential loop took and did not end."""
+    indices = range(row.count) if row.indices is None else row.indices
+    position = row.next_index
+    while position > 0 and not _ended(tx, row, indices[position - 1]):
+        position -= 1
+    return tuple(indices[position : row.next_index])
 
 
 def _own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
@@ -121,10 +132,10 @@ def _own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
     step = plan.step(command.step)
     if step.loop is None or step.loop.mode != "sequential" or not writes_ctx(step.tasks):
         return {}
-    patches: dict[str, Json] = {}
+    patches: JsonMap = {}
     for event in tx.events(command.execution_id, types=(CtxPatched.type,)):
         if event.draft.run_id == command.run_id and isinstance(event.fact, CtxPatched):
-            patches.update(event.fact.patch)
+            patches = extend(patches, event.fact.patch)
     return patches
 
 
@@ -139,9 +150,14 @@ def writes_ctx(tasks: Iterable[Task]) -> bool:
     return any(one.scope == "ctx" for one in assigned)
 
 
+def may_suspend(tasks: Iterable[Task]) -> bool:
+    """Whether an iteration of these tasks may leave its worker half-way."""
+    return any(rule.then.do == "retry" for task in tasks for rule in task.rules or ())
+
+
 @dataclass(slots=True)
 class _Lane:
-    """One delivery of a lane, or of one iteration that resumes."""
+    """One delivery of a lane."""
 
     worker: Worker
     command: CommandRow
@@ -149,15 +165,17 @@ class _Lane:
     row: LoopRow
     watched: Watched
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
-    resumed: bool = False
     pending: list[Draft] = field(default_factory=list)
-    ended: int = 0
     failed: bool = False
+    suspended: bool = False
     woken: bool = False
     patches: JsonMap = field(default_factory=dict)
     items: list[Json] | None = None
     #: Seconds that an iteration took lately; decides how many are taken at once.
     pace: float = 1.0
+    #: When the current iteration began, and whether that is in the log.
+    started: datetime = EPOCH
+    begun: bool = False
 
     @property
     def loop(self) -> Loop:
@@ -167,27 +185,32 @@ class _Lane:
         return loop
 
     def slice(self, taken: tuple[int, ...]) -> LaneEnd:
-        """Runs iterations until none are left or the slice is over."""
-        limits = self.worker.rt.limits
-        begun = committed = time.monotonic()
+        """Runs iterations until none are left, one suspends, or the slice is over."""
+        begun = time.monotonic()
         while taken:
-            for index in taken:
-                started = time.monotonic()
-                self.iterate(index)
-                now = time.monotonic()
-                self.pace = (self.pace + now - started) / 2 if self.pace < 1 else now - started
-                if self._stopped():
-                    return self.commit(close=True)[1]
-                if self._each() or now - committed >= limits.commit_s:
-                    self.commit()
-                    committed = now
-            if time.monotonic() - begun >= limits.slice_s:
+            self._run(taken)
+            if self._stopped() or self.suspended:
+                return self.commit(close=True)[1]
+            if time.monotonic() - begun >= self.worker.rt.limits.slice_s:
                 return self.commit(release=True)[1]
             taken, end = self.commit(take=self._share())
-            committed = time.monotonic()
             if not taken:
                 return end
         return self.commit(close=True)[1]
+
+    def _run(self, taken: tuple[int, ...]) -> None:
+        """The last one's end is committed by the caller, together with what follows it."""
+        committed = time.monotonic()
+        for index in taken:
+            started = time.monotonic()
+            self.iterate(index)
+            now = time.monotonic()
+            self.pace = (self.pace + now - started) / 2 if self.pace < 1 else now - started
+            if self._stopped() or self.suspended:
+                return
+            if index != taken[-1] and (self._each() or now - committed >= self.worker.rt.limits.commit_s):
+                self.commit()
+                committed = now
 
     def _stopped(self) -> bool:
         return self.failed and self.loop.failure.mode == "fail_fast"
@@ -205,7 +228,8 @@ class _Lane:
     def _share(self) -> int:
         """How many iterations to take: what one commit interval holds, and never more than a fair part."""
         limits = self.worker.rt.limits
-        if self._each():
+        if self._each() or may_suspend(self.plan.step(self.command.step).tasks):
+            # A lane whose iteration suspends ends: it may hold no others.
             return 1
         fair = max(1, self.row.count // (4 * (self.command.chord_size or 1)))
         return max(1, min(limits.commit_iterations, fair, int(limits.commit_s / max(self.pace, 1e-4))))
@@ -216,17 +240,17 @@ class _Lane:
         """Runs the pipeline of one iteration; what it recorded last waits in `pending`."""
         rt, command = self.worker.rt, self.command
         prog = program(self.plan, command, index)
-        progress = replay_pipeline(prog, self.recorded.get(index, ()))
-        started = rt.clock()
-        begun = bool(self.recorded.get(index))
+        earlier = self.recorded.get(index, [])
+        progress = replay_pipeline(prog, earlier)
+        self.started, self.begun = rt.clock(), bool(earlier)
+        if index == command.iteration:
+            self._resume(index, earlier)
         scope = names(rt, command, self._scope(index))
         scope = replace(scope, ctx=patched(scope.ctx, self.patches))
         for move in run(prog, scope, progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
-                    if not begun:
-                        self._add(IterationStarted(started.isoformat()), index, "started")
-                        begun = True
+                    self._begin(index)
                     self._extend(move.drafts)
                     self.commit()
                 case Sleep():
@@ -237,9 +261,25 @@ class _Lane:
                     self._suspend(index, move)
                 case Finished():
                     self._extend(move.drafts)
-                    self._end(index, move.ending, move.progress, started.timestamp())
+                    self._end(index, move.ending, move.progress)
                 case _:
                     assert_never(move)
+
+    def _begin(self, index: int) -> None:
+        """An iteration that is open at a report has its start recorded."""
+        if not self.begun:
+            # Before what else it recorded, should that still be pending.
+            self._add(IterationStarted(self.started.isoformat()), index, "started")
+            self.begun = True
+
+    def alive(self) -> None:
+        """Called from the heartbeat's thread: a long task shows in the log while it runs."""
+        self.watched.announce(self._announce)
+
+    def _announce(self, call: Call, draft: Draft) -> None:
+        self._begin(call.where.iteration or 0)
+        self.pending.append(draft)
+        self.commit()
 
     def _scope(self, index: int) -> JsonMap:
         if self.items is None:
@@ -251,7 +291,7 @@ class _Lane:
     def _extend(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             if isinstance(draft.fact, CtxPatched):
-                self.patches = {**self.patches, **draft.fact.patch}
+                self.patches = extend(self.patches, draft.fact.patch)
             self.pending.append(hold_draft(self.worker.rt, draft))
 
     def _add(
@@ -272,18 +312,23 @@ class _Lane:
         )
         self.pending.append(draft)
 
+    def _resume(self, index: int, earlier: list[Draft]) -> None:
+        key = f"resumed/{self.command.issue}"
+        if f"{key}:{self.command.run_id}/{index}" not in {draft.dedup_key for draft in earlier}:
+            self._add(IterationResumed(self.worker.name), index, key)
+
     def _suspend(self, index: int, move: Suspend) -> None:
         due = self.worker.rt.clock() + timedelta(seconds=move.seconds)
         fact = IterationSuspended(move.task, move.reason, due.isoformat())
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
-        self.woken = True
+        self.suspended = self.woken = True
 
-    def _end(self, index: int, ending: Ending, progress: Progress, started: float) -> None:
-        spent = round((self.worker.rt.clock().timestamp() - started) * 1000, 3)
-        self.ended += 1
+    def _end(self, index: int, ending: Ending, progress: Progress) -> None:
+        spent = round((self.worker.rt.clock() - self.started).total_seconds() * 1000, 3)
         match ending:
             case Completed():
-                self._add(IterationDone(ending.task, progress.writes), index, "iteration", spent)
+                writes = tuple((name, self.worker.rt.hold(value)) for name, value in progress.writes)
+                self._add(IterationDone(ending.task, writes), index, "iteration", spent)
             case Failed():
                 self._add(IterationFailed(ending.error), index, "iteration", spent)
                 self.failed = self.woken = True
@@ -299,22 +344,17 @@ class _Lane:
         lease back after a slice, or closes the lane: when told so, and when nothing is left to take."""
         rt, command = self.worker.rt, self.command
         self.watched.check()
-        if self.resumed:
-            self._add(IterationResumed(self.worker.name), command.iteration or 0, f"resumed/{command.issue}")
-            self.pending.insert(0, self.pending.pop())
         with rt.store.begin() as tx:
             at = standing(tx, command)
-            append(rt, tx, at, self.pending)
-            if self._stopped():
-                tx.close_loop(command.execution_id, command.run_id)
-            taken, end = self._next(tx, at, close=close, take=take, release=release)
-            closes = close or (take > 0 and not taken and end is LaneEnd.DONE)
-            if closes:
-                tx.close_commands([command.command_id])
-            final = closes and self._is_last(tx)
+            if at is None:
+                discard(rt, tx, command, self.pending)
+            else:
+                append(rt, tx, at, self.pending)
+                taken, end = self._next(tx, at, close=close, take=take, release=release)
+        if at is None:
+            raise LeaseLost(command.command_id)
         self.pending.clear()
-        self.resumed = False
-        if final or self.woken:
+        if self.woken:
             self.woken = False
             wake_after_report(rt, command.execution_id)
         return taken, end
@@ -322,20 +362,31 @@ class _Lane:
     def _next(
         self, tx: Transaction, at: Standing, *, close: bool, take: int, release: bool
     ) -> tuple[tuple[int, ...], LaneEnd]:
-        command = self.command
-        if close or not (take or release):
-            return (), LaneEnd.DONE
-        if at.execution.halt:
+        command, now = self.command, self.worker.rt.clock()
+        if self._stopped():
+            tx.close_loop(command.execution_id, command.run_id)
+        if at.execution.halt and (take or release):
             # The lane keeps its place: it is delivered again when the execution goes on.
-            tx.release(command.command_id, command.attempt, self.worker.rt.clock())
-            self.woken = True
+            tx.release(command.command_id, command.attempt, now)
+            self._ask(tx)
             return (), LaneEnd.REFUSED
         if release:
-            tx.release(command.command_id, command.attempt, self.worker.rt.clock())
+            tx.release(command.command_id, command.attempt, now)
             return (), LaneEnd.AGAIN
-        taken = tx.take(command.execution_id, command.run_id, command.generation, take)
-        self.recorded = _recorded(tx, command, taken)
+        taken: tuple[int, ...] = ()
+        if take:
+            taken, self.recorded = _take(tx, command, take)
+        if close or (take and not taken):
+            tx.close_commands([command.command_id])
+            if self._is_last(tx):
+                self._ask(tx)
         return taken, LaneEnd.DONE
+
+    def _ask(self, tx: Transaction) -> None:
+        """The scheduler waits for this lane to let go, whether or not it has something to report."""
+        self.woken = True
+        if not self.pending:
+            ask_for_turn(tx, self.command.execution_id, self.worker.rt.clock())
 
     def _is_last(self, tx: Transaction) -> bool:
         rows = tx.open_commands(self.command.execution_id)

@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Held:
     """A command that this process works on. `lost` is called once when the work no longer counts, with
-    True where that is because the execution is being cancelled."""
+    True where that is because the execution is being cancelled; `alive` after every other heartbeat."""
 
     command: CommandRow
     lost: Callable[[bool], None]
+    alive: Callable[[], None]
 
 
 class Leases:
@@ -36,18 +37,23 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(self, command: CommandRow, lost: Callable[[bool], None]) -> Iterator[None]:
+    def hold(
+        self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
+    ) -> Iterator[None]:
         """Keeps the lease of `command` for as long as the block runs."""
         with self._lock:
-            self._held[command.command_id] = Held(command, lost)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
-                self._thread.start()
+            self._held[command.command_id] = Held(command, lost, alive)
+            self._start()
         try:
             yield
         finally:
             with self._lock:
                 self._held.pop(command.command_id, None)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
+            self._thread.start()
 
     def _beat(self) -> None:
         while not self._wanted.wait(self._rt.limits.heartbeat_s):
@@ -69,6 +75,8 @@ class Leases:
         for one, halt in zip(held, answers, strict=True):
             if halt is None or halt == "cancel":
                 self._drop(one, cancelled=halt == "cancel")
+            else:
+                one.alive()
 
     def _drop(self, one: Held, *, cancelled: bool) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from noetl.facts.events import Draft, ResultDiscarded
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
@@ -22,14 +23,14 @@ class Standing:
     command: CommandRow
 
 
-def standing(tx: Transaction, claimed: CommandRow) -> Standing:
-    """Locks the execution and checks the lease by its fencing token. Raises LeaseLost."""
+def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
+    """Locks the execution and checks the lease by its fencing token. None where it is lost."""
     rows = tx.lock_command(claimed.command_id)
     if rows is None:
-        raise LeaseLost(claimed.command_id)
+        return None
     execution, command = rows
     if command.state != "claimed" or command.attempt != claimed.attempt:
-        raise LeaseLost(claimed.command_id)
+        return None
     return Standing(execution, command)
 
 
@@ -46,28 +47,45 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     as `result.discarded`.
     """
     with rt.store.begin() as tx:
-        try:
-            at = standing(tx, claimed)
-        except LeaseLost:
-            if not _discard(rt, tx, claimed, drafts):
-                raise
+        at = standing(tx, claimed)
+        if at is None:
+            discard(rt, tx, claimed, drafts)
         else:
             append(rt, tx, at, drafts)
             if close:
                 tx.close_commands([claimed.command_id])
-            return at.execution
-    raise LeaseLost(claimed.command_id)
+    if at is None:
+        raise LeaseLost(claimed.command_id)
+    return at.execution
 
 
-def _discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> bool:
-    """Whether the execution has ended, so that the late report leaves a trace."""
+def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
+    """Makes a running execution owe a turn though nothing was appended.
+
+    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its last
+    lane, a pause and a cancellation for running work.
+    """
+    row = tx.lock(execution_id)
+    if row is None or row.status in ENDED:
+        return
+    tx.save_turn(
+        execution_id,
+        decided_version=row.decided_version,
+        status=row.status,
+        next_wake_at=now,
+        halt=row.halt,
+        now=now,
+    )
+
+
+def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
+    """Leaves a trace of a report that no longer counts because the execution has ended."""
     execution = tx.lock(claimed.execution_id)
     if execution is None or execution.status not in ENDED or not drafts:
-        return False
+        return
     key = f"discarded:{claimed.command_id}/{claimed.attempt}"
     if tx.recorded(claimed.execution_id, key):
-        return False
+        return
     fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
     tx.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
-    return True

@@ -13,12 +13,15 @@ from noetl.errors import Unavailable
 from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
+from noetl.usecases.reports import ask_for_turn
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
 #: Rows looked at in one sweep of each kind.
 BATCH = 500
+#: What `halt` says of an execution that will not go on.
+_ENDING = ("cancel", "fail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +99,21 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime) -> None:
         if command.state != "claimed" or command.attempt != seen.attempt or lease is None or lease > now:
             return
         log.warning("Worker %s lost command %s", command.owner, command.command_id)
-        if command.attempt < rt.limits.max_deliveries and not execution.halt:
+        if execution.halt in _ENDING:
+            # It is not tried again: the scheduler withdraws its step once nobody holds it.
+            tx.close_commands([command.command_id])
+            ask_for_turn(tx, execution.execution_id, now)
+        elif command.attempt < rt.limits.max_deliveries:
             tx.reopen(command.command_id, command.attempt)
-            return
-        tx.close_commands([command.command_id])
-        _give_up(tx, execution, command, now)
+            if execution.halt:
+                ask_for_turn(tx, execution.execution_id, now)
+        else:
+            tx.close_commands([command.command_id])
+            _give_up(tx, execution, command, now)
 
 
 def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:
     """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
-    if execution.halt:
-        return
     reason = f"{command.attempt} workers took it and none reported"
     lost = CommandLost(command.command_id, command.attempt, reason)
     drafts = [_draft(command, lost, f"lost:{command.command_id}")]
@@ -115,9 +122,9 @@ def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now:
     if command.purpose == "pipeline":
         drafts.append(_draft(command, StepFailed(error), f"end:{command.run_id}"))
     elif command.purpose == "iteration":
-        drafts.append(
-            _draft(command, IterationFailed(error), f"iteration:{command.run_id}/{command.iteration}")
-        )
+        key = f"iteration:{command.run_id}/{command.iteration}"
+        if not tx.recorded(command.execution_id, key):
+            drafts.append(_draft(command, IterationFailed(error), key))
     tx.append(execution.execution_id, execution.head_version, drafts, now)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -300,3 +302,27 @@ def test_a_sandbox_without_bubblewrap_is_refused_clearly(
     with pytest.raises(ToolError, match="bubblewrap"):
         tool.run(call, tool.config_model(code="result = 1"))
     tool.close()
+
+
+def test_a_call_that_is_interrupted_ends_soon(registry: Registry) -> None:
+    call = Call(
+        "python", {"code": "import time; time.sleep(60)"}, {}, {}, Where("1", "r", "s"), "t", 1, "key", 60
+    )
+    timer = threading.Timer(0.5, registry.interrupt, [call])
+    timer.start()
+    begun = time.monotonic()
+    outcome = registry.run(call)
+    timer.join()
+    assert not outcome.ok
+    assert time.monotonic() - begun < 5
+    assert run(registry, "result = 1").result == 1, "the next call is not harmed"
+
+
+def test_a_call_that_is_interrupted_before_it_starts_does_not_run(registry: Registry) -> None:
+    call = Call(
+        "python", {"code": "import time; time.sleep(60)"}, {}, {}, Where("1", "r", "s"), "t", 1, "key", 60
+    )
+    registry.interrupt(call)
+    begun = time.monotonic()
+    assert not registry.run(call).ok
+    assert time.monotonic() - begun < 5

@@ -26,6 +26,9 @@ Key: TypeAlias = tuple[type[Request], str, Limits]
 #: Calls after which a child is replaced.
 CALLS = 256
 
+#: Interruptions remembered for calls that have not started.
+IDLE_INTERRUPTS = 64
+
 _AFTER_CALL_REPLACE = 1
 _AFTER_CALL_KILL = 2
 
@@ -77,12 +80,16 @@ class Runner:
         self._lock = threading.Lock()
         self._control: Control | None = None
         self._idle: list[Child] = []
-        self._busy: set[Child] = set()
+        self._busy: dict[Child, object] = {}
+        self._interrupted: list[object] = []
 
-    def call(self, request: Request, deadline_s: float) -> RunnerReply:
-        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox without bubblewrap."""
+    def call(self, request: Request, deadline_s: float, token: object = None) -> RunnerReply:
+        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox without bubblewrap.
+
+        `token` is any object that `interrupt` can name the call by.
+        """
         message = _encoded(request)
-        child = self._take((type(request), request.owner, request.limits))
+        child = self._take((type(request), request.owner, request.limits), token)
         try:
             return self._converse(child, message, deadline_s)
         except BaseException:
@@ -92,7 +99,17 @@ class Runner:
             raise
         finally:
             with self._lock:
-                self._busy.discard(child)
+                self._busy.pop(child, None)
+
+    def interrupt(self, token: object) -> None:
+        """Ends the call of `token`, which is then answered as one whose process died. A call that is about
+        to start is ended as soon as it has a process; one that has just ended is not harmed."""
+        with self._lock:
+            running = [child for child, whose in self._busy.items() if whose is token]
+            if not running:
+                self._interrupted = [*self._interrupted[-IDLE_INTERRUPTS:], token]
+            for child in running:
+                _kill(child)
 
     def _converse(self, child: Child, message: bytes, deadline_s: float) -> RunnerReply:
         exchange = Exchange(child.lease, child.key[2])
@@ -127,10 +144,12 @@ class Runner:
             child.control.abandon(child.lease)
             return signal.SIGKILL
 
-    def _take(self, key: Key) -> Child:
+    def _take(self, key: Key, token: object) -> Child:
         child = self._idle_child(key) or self._fresh(key)
         with self._lock:
-            self._busy.add(child)
+            self._busy[child] = token
+            if token is not None and any(one is token for one in self._interrupted):
+                _kill(child)
         return child
 
     def _idle_child(self, key: Key) -> Child | None:
@@ -220,6 +239,11 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
+
+
+def _kill(child: Child) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.lease.pid, signal.SIGKILL)
 
 
 def _encoded(request: Request) -> bytes:

@@ -179,7 +179,9 @@ def test_a_number_out_of_bounds_is_answered_with_the_bound(
 def test_nothing_can_be_done_to_an_execution_that_does_not_exist(
     client: FlaskClient, action: str, execution_id: str
 ) -> None:
-    assert client.post(f"{HERE}/{execution_id}/{action}").status_code == 404
+    answer = client.post(f"{HERE}/{execution_id}/{action}")
+    assert answer.status_code == 404
+    assert ("ids are decimal numbers" in answer.json["detail"]) == (execution_id != "1")
     assert client.patch(f"{HERE}/{execution_id}/ctx", json={"a": 1}).status_code == 404
     assert client.put(f"/api/vars/{execution_id}/a", json={"value": 1}).status_code == 404
 

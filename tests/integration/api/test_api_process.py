@@ -131,6 +131,20 @@ def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str
     assert (first, second) == ("event: playbook.execution.requested", "event: playbook.cancel.requested")
 
 
+@pytest.mark.parametrize("execution_id", ["abc", "1", str(2**63), "9" * 100])
+def test_no_id_troubles_the_database(url: str, execution_id: str) -> None:
+    where = f"{url}/api/executions/{execution_id}"
+    for answer in (
+        requests.get(where, timeout=5),
+        requests.get(f"{where}/events", timeout=5),
+        requests.post(f"{where}/cancel", timeout=5),
+        requests.patch(f"{where}/ctx", json={"a": 1}, timeout=5),
+    ):
+        assert answer.status_code == 404, answer.text
+    page = requests.get(f"{url}/api/executions?before={execution_id}", timeout=5)
+    assert page.status_code == (200 if execution_id == "1" else 400)
+
+
 @pytest.mark.parametrize(
     ("send", "status"),
     [

@@ -16,11 +16,11 @@ from noetl.usecases.ports import ExecutionRow
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 QUERIES: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "owing": (executions._owing, {"now": NOW, "limit": 9}, "ix_execution_owing"),
-    "waking": (executions._owing, {"now": NOW, "limit": 9}, "ix_execution_next_wake_at"),
-    "unsent": (commands._unsent, {"now": NOW, "limit": 9}, "ix_command_unsent"),
-    "unclaimed": (commands._unclaimed, {"before": NOW, "limit": 9}, "ix_command_unclaimed"),
-    "expired": (commands._expired, {"now": NOW, "limit": 9}, "ix_command_leased"),
+    "owing": (executions._owing, {"now": NOW, "limit": 9, "shard": ""}, "ix_execution_owing"),
+    "waking": (executions._owing, {"now": NOW, "limit": 9, "shard": ""}, "ix_execution_next_wake_at"),
+    "unsent": (commands._unsent, {"now": NOW, "limit": 9, "shard": ""}, "ix_command_unsent"),
+    "unclaimed": (commands._unclaimed, {"before": NOW, "limit": 9, "shard": ""}, "ix_command_unclaimed"),
+    "expired": (commands._expired, {"now": NOW, "limit": 9, "shard": ""}, "ix_command_leased"),
     "open": (commands._open_of, {"execution": 5}, "ix_command_open"),
     "run": (log._run_iteration, {"id": 5, "run": "s#1", "iteration": 5}, "ix_event_run"),
     "recorded": (log._recorded, {"id": 5, "dedup_key": "k"}, "uq_event_dedup_key"),

@@ -1,0 +1,186 @@
+"""The figures as tables, and `benchmarks/README.md` from them: `python -m benchmarks.report`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.workloads import BY_NAME, REFERENCE, WORKLOADS, Target, Workload
+
+RESULTS = Path(__file__).parent / "results"
+README = Path(__file__).parent / "README.md"
+
+INTRODUCTION = """# Benchmarks
+
+Made by `python -m benchmarks.report` from [results/latest.json](results/latest.json); edit neither by hand.
+
+    make bench                                   # measure everything, then write this page
+    python -m benchmarks.run W1 W5 --reps 5      # some of it
+    python -m benchmarks.run --profile           # and say where the time goes (needs py-spy)
+    python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
+
+The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another one), its own
+Redis, and on them NoETL (one scheduler, one prefork worker with two processes, a sweeper) and a raw Celery worker with
+two processes and late acknowledgements. The samples of both take turns after one that does not count; the times are
+those a caller sees: from the start of an execution until its row in the database says that it has ended, looked at
+every millisecond. Every result is checked. Raw Celery keeps nothing when Redis goes: it is the floor, not a peer.
+"""
+
+
+def figure(value: float) -> str:
+    """Seconds in the unit that reads best."""
+    return f"{value * 1000:.1f} ms" if value < 0.1 else f"{value:.2f} s"
+
+
+def table(found: dict[str, Any]) -> str:
+    """A Markdown table of the workloads, and a line on memory."""
+    rows = ["| | NoETL median (min - max) | raw Celery median (min - max) | ratio | steps/s | to reach | |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    rows += [_row(one, found["workloads"][one.name]) for one in WORKLOADS if one.name in found["workloads"]]
+    if "memory" in found:
+        rows += ["", _memory(found["memory"])]
+    return "\n".join(rows)
+
+
+def _row(workload: Workload, record: dict[str, Any]) -> str:
+    samples = record["samples"]
+    ours, theirs = samples["noetl"], samples.get("raw", [])
+    ratio = f"{median(ours) / median(theirs):.2f}" if theirs else "-"
+    rate = f"{workload.steps / median(ours):.0f}"
+    wanted, verdict = _verdict(workload.target, _value(workload, samples))
+    return (
+        f"| {workload.name} | {_spread(ours)} | {_spread(theirs)} | {ratio} | {rate} | {wanted} | {verdict} |"
+    )
+
+
+def _spread(samples: Sequence[float]) -> str:
+    if not samples:
+        return "-"
+    return f"**{figure(median(samples))}** ({figure(min(samples))} - {figure(max(samples))})"
+
+
+def _value(workload: Workload, samples: dict[str, list[float]]) -> float:
+    ours = median(samples["noetl"])
+    match workload.target.of if workload.target else "":
+        case "ratio":
+            return ours / median(samples["raw"])
+        case "steps/s":
+            return workload.steps / ours
+        case _:
+            return ours
+
+
+def _verdict(target: Target | None, value: float) -> tuple[str, str]:
+    if target is None:
+        return "-", ""
+    wanted = {
+        "ratio": f"≤ {target.limit:g} × raw",
+        "seconds": f"≤ {figure(target.limit)}",
+        "steps/s": f"≥ {target.limit:g} steps/s",
+    }[target.of]
+    if target.met(value):
+        return wanted, "reached"
+    missed = target.limit / value if target.of == "steps/s" else value / target.limit
+    return wanted, f"missed by {(missed - 1) * 100:.0f} %"
+
+
+def _memory(memory: dict[str, Any]) -> str:
+    verdict = "reached" if memory["pss_mb"] <= memory["limit_mb"] else "missed"
+    return (
+        f"Idle memory of `noetl up` with all {len(memory['processes'])} processes (PSS): "
+        f"**{memory['pss_mb']:.0f} MB**, to reach: ≤ {memory['limit_mb']:.0f} MB: {verdict}."
+    )
+
+
+# --- the page ---------------------------------------------------------------------------------------------
+
+
+def page(found: dict[str, Any]) -> str:
+    """README.md as a whole."""
+    parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
+    parts += ["## Where the time goes", _profiles(found), "## Weather", _weather(found), _machine(found)]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _workloads(found: dict[str, Any]) -> str:
+    return "\n".join(f"- **{name}**: {BY_NAME[name].about}" for name in BY_NAME if name in found["workloads"])
+
+
+def _references(found: dict[str, Any]) -> str:
+    lines = [
+        "Reference on a quiet machine of two cores: raw Celery "
+        + ", ".join(f"{name} {figure(REFERENCE[name])}" for name in ("W1", "W3", "W4", "W5"))
+        + f"; DBOS on PostgreSQL, in process, W1 {figure(REFERENCE['W1p'])} (W1p is to take at most 1.5 times that)."
+    ]
+    dbos = found["workloads"].get("W1p", {}).get("samples", {}).get("dbos")
+    if dbos:
+        ours = median(found["workloads"]["W1p"]["samples"]["noetl"])
+        lines.append(
+            f"DBOS paired in this run: {_spread(dbos)} for the 40 steps; "
+            f"NoETL's W1p takes {ours / median(dbos):.2f} times that."
+        )
+    elif "W1p" in found["workloads"]:
+        lines.append("DBOS was not part of this run: W1p is compared with that reference.")
+    return "\n\n".join(lines)
+
+
+def _profiles(found: dict[str, Any]) -> str:
+    profiled = {name: one["profile"] for name, one in found["workloads"].items() if "profile" in one}
+    if not profiled:
+        return "Not measured in this run; `--profile` does it."
+    lines = [
+        "Shares of the samples in which py-spy found the process busy or in a call to the database.",
+        "",
+        "| | process | |",
+        "|---|---|---|",
+    ]
+    for name, processes in profiled.items():
+        for process, shares in processes.items():
+            told = ", ".join(
+                f"{layer} {share * 100:.0f} %" for layer, share in shares.items() if share >= 0.04
+            )
+            lines.append(f"| {name} | {process} | {told} |")
+    return "\n".join(lines)
+
+
+def _weather(found: dict[str, Any]) -> str:
+    lines = [
+        "Others use this machine too. `load` is the load average of the last minute before each sample, `others` the "
+        "share of all cores in use just before it, while the benchmark itself stood still.",
+        "",
+        "| | load | others |",
+        "|---|---|---|",
+    ]
+    for name, one in found["workloads"].items():
+        loads = " ".join(f"{sample['load1']:.1f}" for sample in one["weather"])
+        others = " ".join(f"{sample['others'] * 100:.0f} %" for sample in one["weather"])
+        lines.append(f"| {name} | {loads} | {others} |")
+    return "\n".join(lines)
+
+
+def _machine(found: dict[str, Any]) -> str:
+    about = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    server = ", ".join(f"{name} = {value}" for name, value in found.get("postgresql", {}).items())
+    return (
+        f"`{found['command']}`, {found['at']}: {about['cores']} cores ({about['cpu']}), {about['memory_gb']} GB, "
+        f"{about['system']}, Python {about['python']}; {versions}. PostgreSQL: {server}."
+    )
+
+
+def main() -> int:
+    latest = RESULTS / "latest.json"
+    if not latest.exists():
+        print("There are no results yet: python -m benchmarks.run", file=sys.stderr)
+        return 1
+    README.write_text(page(json.loads(latest.read_text())))
+    print(f"{README} written.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

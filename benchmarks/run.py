@@ -1,0 +1,129 @@
+"""Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 memory]`.
+
+Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what counts is
+their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m benchmarks.report`
+makes `benchmarks/README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine, raw
+from benchmarks.dbos import Dbos
+from benchmarks.memory import idle_memory
+from benchmarks.profile import Profiler
+from benchmarks.report import RESULTS, table
+from benchmarks.servers import NotDurable, Servers, process, servers
+from benchmarks.stack import WORKERS, Stack, stack
+from benchmarks.workloads import BY_NAME, Workload
+from tests.services import Missing
+
+LATEST = RESULTS / "latest.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    chosen = args.what or [*BY_NAME, "memory"]
+    found: dict[str, Any] = {
+        "command": " ".join(["python -m benchmarks.run", *(argv if argv is not None else sys.argv[1:])]),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": machine.facts(),
+        "worker_processes": WORKERS,
+        "reps": args.reps,
+        "workloads": {},
+    }
+    try:
+        _measure(found, [BY_NAME[name] for name in chosen if name in BY_NAME], args)
+    except (Missing, NotDurable) as error:
+        print(f"Cannot measure: {error}", file=sys.stderr)
+        return 2
+    if "memory" in chosen:
+        found["memory"] = idle_memory()
+    print(table(found))
+    args.output.parent.mkdir(exist_ok=True)
+    args.output.write_text(json.dumps(_merged(found, args.output), indent=1) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("what", nargs="*", choices=[[], *BY_NAME, "memory"], help="default: everything")
+    parser.add_argument("--reps", type=int, default=3, help="samples of each (default: 3)")
+    parser.add_argument("-o", "--output", type=Path, default=LATEST, help="raw data (default: %(default)s)")
+    parser.add_argument("--profile", action="store_true", help="say with py-spy where the time goes")
+    parser.add_argument("--dbos", metavar="PYTHON", help="a Python that has dbos: pairs W1p with it")
+    return parser
+
+
+def _measure(found: dict[str, Any], workloads: list[Workload], args: argparse.Namespace) -> None:
+    if not workloads:
+        return
+    with contextlib.ExitStack() as running:
+        ours = running.enter_context(servers())
+        found["postgresql"] = dict(ours.settings)
+        print("PostgreSQL: " + ", ".join(f"{name} = {value}" for name, value in ours.settings.items()))
+        home = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="noetl-bench-")))
+        running.enter_context(_raw_worker(ours, home))
+        noetl = running.enter_context(stack(ours, home))
+        dbos = running.enter_context(Dbos(args.dbos, ours, home)) if args.dbos else None
+        profiler = Profiler(noetl) if args.profile else None
+        for workload in workloads:
+            found["workloads"][workload.name] = _sampled(workload, noetl, args.reps, dbos)
+            if profiler is not None:
+                profiler.add(found["workloads"][workload.name], lambda w=workload: w.noetl(noetl))
+
+
+@contextlib.contextmanager
+def _raw_worker(ours: Servers, home: Path) -> Iterator[None]:
+    """The yardstick's worker: as many processes as NoETL has for steps."""
+    os.environ["BENCH_REDIS_URL"] = ours.redis_url
+    raw.app.conf.update(broker_url=f"{ours.redis_url}/2", result_backend=f"{ours.redis_url}/3")
+    argv = ["celery", "-A", "benchmarks.raw", "worker", "-P", "prefork", "-c", str(WORKERS), "-l", "WARNING"]
+    with process(argv, home / "raw.log", os.environ):
+        raw.w5()
+        yield
+
+
+def _sampled(workload: Workload, noetl: Stack, reps: int, dbos: Dbos | None) -> dict[str, Any]:
+    """`reps` samples of each engine, in turn, after one that does not count."""
+    engines: dict[str, Callable[[], list[float]]] = {}
+    if workload.raw is not None:
+        engines["raw"] = workload.raw
+    engines["noetl"] = lambda: workload.noetl(noetl)
+    if dbos is not None and workload.name == "W1p":
+        engines["dbos"] = dbos.w1
+    for run in engines.values():
+        run()
+    samples: dict[str, list[float]] = {name: [] for name in engines}
+    weather = []
+    for _ in range(reps):
+        weather.append({"load1": machine.load(), "others": machine.others()})
+        for name, run in engines.items():
+            samples[name] += [round(seconds, 5) for seconds in run()]
+    print(f"{workload.name}: measured, load {machine.load()}", flush=True)
+    return {"samples": samples, "weather": weather}
+
+
+def _merged(found: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What an earlier run on the same machine measured and this one did not stays."""
+    if not path.exists():
+        return found
+    before = json.loads(path.read_text())
+    if before["machine"] != found["machine"]:
+        return found
+    found["workloads"] = {**before["workloads"], **found["workloads"]}
+    return {**before, **found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""PostgreSQL as it comes, Redis, and Celery workers: started for one run, stopped with it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg2
+
+from tests import services
+
+#: What PostgreSQL must answer. Anything else would measure a database that forgets.
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+
+
+class NotDurable(Exception):
+    """The PostgreSQL server would lose what it has acknowledged."""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """`database_url` is an empty database; `redis_url` has no database number. `settings` are the
+    server's own words about its durability."""
+
+    database_url: str
+    redis_url: str
+    settings: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def servers() -> Iterator[Servers]:
+    """Raises services.Missing where a server cannot be had, and NotDurable."""
+    with services.postgres(durable=True) as postgres, services.broker() as redis_url:
+        url = postgres.create()
+        try:
+            yield Servers(url, redis_url, durability(url))
+        finally:
+            postgres.drop(url)
+
+
+def durability(url: str) -> dict[str, str]:
+    """Raises NotDurable."""
+    with contextlib.closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        said = {}
+        for name in (*DURABLE, "server_version"):
+            cursor.execute(f"SHOW {name}")
+            said[name] = str(cursor.fetchone()[0])
+    wrong = {name: said[name] for name, value in DURABLE.items() if said[name] != value}
+    if wrong:
+        raise NotDurable(f"PostgreSQL runs with {wrong}; the benchmark needs its defaults, {DURABLE}.")
+    return said
+
+
+@contextlib.contextmanager
+def process(argv: list[str], log: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m` of these words, until the block ends."""
+    with log.open("ab") as out:
+        started = subprocess.Popen(
+            [sys.executable, "-m", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    try:
+        yield started
+    finally:
+        _stop(started)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def until(what: str, probe: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Waits until `probe()` is true. Raises TimeoutError."""
+    deadline = time.monotonic() + seconds
+    while not probe():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} took longer than {seconds:g} s")
+        time.sleep(0.05)

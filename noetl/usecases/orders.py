@@ -1,0 +1,101 @@
+"""What a turn's drafts order: rows for the commands they issue and for the loops they open."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from noetl.engine.context import command_context
+from noetl.engine.evolve import evolve
+from noetl.engine.loops import missing
+from noetl.engine.plan import Plan
+from noetl.engine.state import State
+from noetl.facts.events import CommandIssued, Draft, LoopStarted
+from noetl.usecases.ports import CommandRow, LoopRow
+
+#: Lanes give way to everything else on the same queue.
+LANE_PRIORITY = 9
+DEFAULT_PRIORITY = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Loops are saved before the commands that take from them leave."""
+
+    commands: tuple[CommandRow, ...] = ()
+    loops: tuple[LoopRow, ...] = ()
+
+
+def orders(
+    plan: Plan, before: State, drafts: Sequence[Draft], after: State, held: Collection[str], now: datetime
+) -> Orders:
+    """`held` are the ids of the commands that were open before the turn. Pure."""
+    rows: list[CommandRow] = []
+    loops: list[LoopRow] = []
+    state = before
+    for draft in drafts:
+        state = evolve(state, draft)
+        if draft.run_id not in after.runs:
+            continue
+        if isinstance(draft.fact, LoopStarted):
+            loops.append(_opened(state, draft))
+        if isinstance(draft.fact, CommandIssued):
+            rows.append(_order(plan, state, draft, draft.fact, now))
+    chords: dict[str, list[CommandRow]] = {}
+    for row in rows:
+        if row.purpose == "lane":
+            chords.setdefault(row.run_id, []).append(row)
+    again = (_reopened(before, run, lanes[0].generation, held) for run, lanes in chords.items())
+    loops += [row for row in again if row is not None]
+    commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
+    return Orders(tuple(commands), tuple(loops))
+
+
+def _opened(state: State, draft: Draft) -> LoopRow:
+    run = state.runs[draft.run_id or ""]
+    assert run.loop is not None, "loop.started was folded"
+    return LoopRow(state.execution_id, run.id, 1, 0, run.loop.count, open=True, items=run.loop.items)
+
+
+def _reopened(before: State, run_id: str, generation: int, held: Collection[str]) -> LoopRow | None:
+    """The row of a later generation: what is still to be run."""
+    run = before.runs.get(run_id)
+    if generation == 1 or run is None or run.loop is None:
+        return None
+    lost = missing(run, run.loop, held)
+    return LoopRow(
+        before.execution_id, run_id, generation, 0, len(lost), open=True, items=run.loop.items, indices=lost
+    )
+
+
+def _order(plan: Plan, state: State, draft: Draft, fact: CommandIssued, now: datetime) -> CommandRow:
+    run = state.runs[draft.run_id or ""]
+    due = datetime.fromisoformat(fact.due_at) if fact.due_at else None
+    where = f"[{draft.iteration}]" if draft.iteration is not None else ""
+    return CommandRow(
+        command_id=fact.command_id,
+        execution_id=state.execution_id,
+        run_id=run.id,
+        step=run.step,
+        purpose=fact.purpose,
+        part=fact.part,
+        queue=fact.queue,
+        issue=fact.issue,
+        context=command_context(plan, state, run),
+        label=f"{plan.net.path}:{run.step}{where}",
+        iteration=draft.iteration,
+        generation=fact.generation,
+        priority=DEFAULT_PRIORITY if fact.purpose == "pipeline" else LANE_PRIORITY,
+        due_at=due,
+        sent_at=now if due is None or due <= now else None,
+    )
+
+
+def _in_chord(row: CommandRow, members: list[CommandRow]) -> CommandRow:
+    """Lanes of one generation are the header of one chord."""
+    name = f"{row.execution_id}/{row.run_id}/{row.generation}"
+    chord = str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:chord:{name}"))
+    index = [member.command_id for member in members].index(row.command_id)
+    return replace(row, chord_id=chord, chord_index=index, chord_size=len(members))

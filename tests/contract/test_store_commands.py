@@ -1,0 +1,260 @@
+"""What every store promises of commands: outbox, lease and fencing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.errors import Conflict, NotFound
+from noetl.facts.events import Draft, PauseRequested
+from noetl.store import open_store
+from noetl.store.migrate import upgrade
+from noetl.usecases.ports import Store
+
+from .given import LATER, NOW, SECOND, add, claim, command, create, execution
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_a_command_is_read_as_it_was_added(store: Store) -> None:
+    create(store)
+    row = command(
+        label="a/b s[3]",
+        iteration=3,
+        generation=2,
+        priority=9,
+        due_at=NOW,
+        chord_id="ch",
+        chord_index=1,
+        chord_size=4,
+        purpose="lane",
+    )
+    add(store, row)
+    with store.begin() as tx:
+        assert tx.command("c1") == row
+        assert tx.lock_command("c1") == (execution(), row)
+        assert tx.command("c2") is None
+        assert tx.lock_command("c2") is None
+        tx.add_commands([])
+
+
+def test_a_command_is_added_once(store: Store) -> None:
+    create(store)
+    add(store)
+    with pytest.raises(Conflict):
+        add(store, command("c2"), command("c1"))
+    with store.read() as tx:
+        assert tx.command("c2") is None
+
+
+def test_a_command_belongs_to_an_execution_that_exists(store: Store) -> None:
+    with pytest.raises(NotFound):
+        add(store, command())
+
+
+def test_a_claim_takes_the_lease_and_counts_the_delivery(store: Store) -> None:
+    create(store)
+    add(store)
+    expected = command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
+    assert claim(store) == expected
+    with store.read() as tx:
+        assert tx.command("c1") == expected
+
+
+def test_a_claim_is_refused_while_a_lease_holds_and_granted_when_it_ran_out(store: Store) -> None:
+    create(store)
+    add(store)
+    claim(store)
+    assert claim(store, at=LATER - timedelta(microseconds=1)) is None
+    again = claim(store, at=LATER)
+    assert again is not None
+    assert again.attempt == 2
+
+
+def test_a_claim_is_refused_when_deliveries_are_used_up(store: Store) -> None:
+    create(store)
+    add(store)
+    assert claim(store, limit=1) is not None
+    assert claim(store, at=LATER, limit=1) is None
+
+
+def test_a_claim_is_refused_before_the_command_is_due(store: Store) -> None:
+    create(store)
+    add(store, command(due_at=NOW + SECOND))
+    assert claim(store) is None
+    assert claim(store, at=NOW + SECOND) is not None
+
+
+def test_a_claim_of_an_unknown_or_closed_command_is_refused(store: Store) -> None:
+    create(store)
+    add(store)
+    with store.begin() as tx:
+        tx.close_commands(["c1", "nobody"])
+    assert claim(store) is None
+    assert claim(store, "nobody") is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"halt": "cancel"}, {"halt": "pause"}, *({"status": s} for s in ("completed", "failed", "partial"))],
+)
+def test_a_claim_is_refused_when_the_execution_ended_or_halts(store: Store, changes: Any) -> None:
+    create(store, execution(**changes))
+    add(store)
+    assert claim(store) is None
+
+
+def test_a_release_gives_the_lease_back_and_uncounts_the_delivery(store: Store) -> None:
+    create(store)
+    add(store)
+    with store.begin() as tx:
+        tx.mark_sent(["c1"], NOW)
+    claim(store)
+    with store.begin() as tx:
+        tx.release("c1", 2, LATER)
+        assert tx.command("c1") == command(
+            state="claimed", attempt=1, owner="w1", lease_until=LATER, sent_at=NOW
+        )
+        tx.release("c1", 1, LATER)
+        assert tx.command("c1") == command(sent_at=LATER)
+        tx.release("c1", 0, NOW)
+        assert tx.command("c1") == command(sent_at=LATER)
+
+
+def test_an_ended_lease_is_opened_again_and_its_delivery_stays_counted(store: Store) -> None:
+    create(store)
+    add(store)
+    claim(store)
+    with store.begin() as tx:
+        tx.reopen("c1", 2)
+        assert tx.command("c1") == command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
+        tx.reopen("c1", 1)
+        assert tx.command("c1") == command(attempt=1)
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
+
+
+def test_a_message_that_did_not_leave_is_unsent_again(store: Store) -> None:
+    create(store)
+    add(store)
+    with store.begin() as tx:
+        tx.mark_sent(["c1"], NOW)
+        tx.mark_sent(["c1"], None)
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
+
+
+def test_a_heartbeat_tells_the_halt_of_its_own_execution(store: Store) -> None:
+    create(store, execution("99", halt="cancel"), execution(), execution("101", halt="pause"))
+    add(store)
+    claim(store)
+    with store.begin_async_commit() as tx:
+        assert tx.heartbeat("c1", 1, LATER) == ""
+
+
+def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
+    create(store)
+    add(store)
+    claim(store)
+    with store.begin_async_commit() as tx:
+        assert tx.heartbeat("c1", 1, LATER + SECOND) == ""
+        tx.set_halt("100", "cancel")
+        assert tx.heartbeat("c1", 1, LATER + SECOND) == "cancel"
+    with store.read() as tx:
+        assert tx.expired(LATER, 10) == []
+        assert len(tx.expired(LATER + SECOND, 10)) == 1
+
+
+def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_told_so(store: Store) -> None:
+    create(store)
+    add(store)
+    claim(store)
+    claim(store, at=LATER)
+    with store.begin_async_commit() as tx:
+        assert tx.heartbeat("c1", 1, LATER + 99 * SECOND) is None
+        assert tx.heartbeat("nobody", 1, LATER) is None
+        tx.close_commands(["c1"])
+        assert tx.heartbeat("c1", 2, LATER + 99 * SECOND) is None
+    with store.read() as tx:
+        row = tx.command("c1")
+    assert row is not None
+    assert row.state == "closed"
+
+
+def test_a_command_waits_to_be_sent_then_claimed_then_reported(store: Store) -> None:
+    create(store)
+    add(store, command("c2"), command("c1"), command("c3", due_at=LATER))
+    with store.begin() as tx:
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1", "c2"]
+        assert [row.command_id for row in tx.unsent(NOW, 1)] == ["c1"]
+        assert [row.command_id for row in tx.unsent(LATER, 10)] == ["c1", "c2", "c3"]
+        assert tx.unclaimed(LATER, 10) == []
+
+        tx.mark_sent(["c1"], NOW)
+        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c2"]
+        assert tx.unclaimed(NOW, 10) == []
+        assert tx.unclaimed(NOW + SECOND, 10) == [command("c1", sent_at=NOW, context={})]
+
+        tx.claim("c1", "w", NOW, LATER, 3)
+        assert tx.unclaimed(NOW + SECOND, 10) == []
+        assert tx.expired(LATER - SECOND, 10) == []
+        assert [row.command_id for row in tx.expired(LATER, 10)] == ["c1"]
+
+        tx.close_commands(["c1"])
+        assert tx.expired(LATER, 10) == []
+        assert [row.command_id for row in tx.open_commands("100")] == ["c2", "c3"]
+        assert tx.open_commands("200") == []
+
+
+def test_the_longest_waiting_come_first(store: Store) -> None:
+    create(store)
+    add(store, *(command(name) for name in ("a", "b", "c")))
+    with store.begin() as tx:
+        for name, seconds in (("a", 3), ("b", 1), ("c", 2)):
+            tx.mark_sent([name], NOW + seconds * SECOND)
+        assert [row.command_id for row in tx.unclaimed(LATER, 2)] == ["b", "c"]
+        for name, seconds in (("a", 3), ("b", 1), ("c", 2)):
+            tx.claim(name, "w", NOW, NOW + seconds * SECOND, 3)
+        assert [row.command_id for row in tx.expired(LATER, 2)] == ["b", "c"]
+
+
+def test_lists_of_commands_come_without_contexts(store: Store) -> None:
+    create(store)
+    add(store)
+    with store.begin() as tx:
+        assert tx.unsent(NOW, 1)[0].context == {}
+        assert tx.open_commands("100")[0].context == {}
+        tx.claim("c1", "w", NOW, LATER, 3)
+        assert tx.expired(LATER, 1)[0].context == {}
+
+
+def test_thousands_of_commands_are_closed_at_once(store: Store) -> None:
+    create(store)
+    names = [f"c{number}" for number in range(12_000)]
+    add(store, *map(command, names))
+    with store.begin() as tx:
+        tx.close_commands(names)
+        assert tx.open_commands("100") == []
+
+
+def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shards.db'}"
+    upgrade(url)
+    mine, other = open_store(url, shard="mine"), open_store(url)
+    create(mine)
+    add(mine)
+    try:
+        for one, found in ((mine, ["c1"]), (other, [])):
+            with one.begin() as tx:
+                assert [row.command_id for row in tx.unsent(NOW, 10)] == found
+                assert tx.execution("100") is not None, "everybody may look"
+        with mine.begin() as tx:
+            tx.append("100", 0, [Draft(PauseRequested())], NOW)
+        for one, owing in ((other, []), (mine, ["100"])):
+            with one.begin() as tx:
+                assert tx.owing(NOW, 10) == owing
+                assert [row.execution_id for row in tx.lock_owing(NOW, 10)] == owing
+    finally:
+        mine.close()
+        other.close()

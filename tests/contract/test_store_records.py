@@ -1,0 +1,179 @@
+"""What every store promises of loops, definitions and the tables around the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from noetl.errors import Conflict, NotFound
+from noetl.usecases.ports import (
+    CredentialRow,
+    LoopRow,
+    PlaybookRow,
+    Snapshot,
+    Store,
+    WorkerRow,
+)
+
+from .given import LATER, NOW, SECOND, create, execution
+
+# --- loops ----------------------------------------------------------------------------------------
+
+
+def test_a_loop_hands_each_index_out_once(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 0, 0, 5, True, items=["a", {"b": None}]))
+        assert tx.take("100", "s#1", 0, 2) == (0, 1)
+        assert tx.take("100", "s#1", 0, 0) == ()
+        assert tx.take("100", "s#1", 0, 2) == (2, 3)
+        assert tx.take("100", "s#1", 0, 2) == (4,)
+        assert tx.take("100", "s#1", 0, 2) == ()
+        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 0, 5, 5, True, items=["a", {"b": None}])
+
+
+def test_a_closed_loop_hands_nothing_out(store: Store) -> None:
+    create(store, execution("100"), execution("200"))
+    with store.begin() as tx:
+        for owner, run in (("100", "s#1"), ("100", "s#2"), ("100", "s#3"), ("200", "s#1")):
+            tx.save_loop(LoopRow(owner, run, 0, 0, 5, True))
+        tx.close_loop("100", "s#1")
+        assert tx.take("100", "s#1", 0, 1) == ()
+        assert tx.take("100", "s#2", 0, 1) == (0,)
+        tx.close_loops("100")
+        assert tx.take("100", "s#2", 0, 1) == ()
+        assert tx.take("200", "s#1", 0, 1) == (0,)
+
+
+def test_a_later_generation_hands_out_the_indices_that_are_left(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 0, 3, 9, False))
+        tx.save_loop(LoopRow("100", "s#1", 1, 0, 9, True, indices=(2, 5, 7)))
+        assert tx.take("100", "s#1", 0, 2) == ()
+        assert tx.take("100", "s#1", 1, 2) == (2, 5)
+        assert tx.take("100", "s#1", 1, 2) == (7,)
+        assert tx.take("100", "s#1", 1, 2) == ()
+        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 1, 3, 9, True, indices=(2, 5, 7))
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_an_earlier_generation_does_not_replace_a_later_one(store: Store, generation: int) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 1, 0, 9, True))
+    with pytest.raises(Conflict), store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", generation, 0, 3, True))
+    with store.read() as tx:
+        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 1, 0, 9, True)
+
+
+def test_an_unknown_loop_hands_nothing_out(store: Store) -> None:
+    with store.begin() as tx:
+        assert tx.loop("100", "s#1") is None
+        assert tx.take("100", "s#1", 0, 1) == ()
+        tx.close_loop("100", "s#1")
+    with pytest.raises(NotFound), store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 0, 0, 1, True))
+
+
+# --- definitions ----------------------------------------------------------------------------------
+
+
+def test_a_net_is_kept_once_by_its_digest(store: Store) -> None:
+    with store.begin() as tx:
+        tx.put_net("d", {"name": "x", "steps": [1]})
+        tx.put_net("d", {"name": "x", "steps": [1]})
+        assert tx.net("d") == {"name": "x", "steps": [1]}
+        assert tx.net("e") is None
+
+
+def playbook(path: str, version: int) -> PlaybookRow:
+    return PlaybookRow(path, version, "a: é", f"sha{version}", "d", NOW, "name", "text")
+
+
+def test_the_catalog_keeps_every_version_and_shows_the_newest(store: Store) -> None:
+    with store.begin() as tx:
+        for path, version in (("b", 1), ("a", 2), ("a", 10), ("a", 9)):
+            tx.add_playbook(playbook(path, version))
+    with store.read() as tx:
+        assert tx.playbook("a") == playbook("a", 10)
+        assert tx.playbook("a", 2) == playbook("a", 2)
+        assert tx.playbook("a", 3) is None
+        assert tx.playbook("c") is None
+        assert tx.playbooks() == [playbook("a", 10), playbook("b", 1)]
+        assert [row.version for row in tx.playbook_versions("a")] == [10, 9, 2]
+
+
+def test_a_version_of_a_playbook_is_added_once(store: Store) -> None:
+    with store.begin() as tx:
+        tx.add_playbook(playbook("a", 1))
+    with pytest.raises(Conflict), store.begin() as tx:
+        tx.add_playbook(playbook("a", 1))
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_the_newest_snapshot_is_kept(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        assert tx.snapshot("100") is None
+        tx.save_snapshot(Snapshot("100", 5, 1, {"marking": []}))
+        tx.save_snapshot(Snapshot("100", 9, 2, {"marking": [1]}))
+        tx.save_snapshot(Snapshot("100", 7, 1, {"marking": [2]}))
+        assert tx.snapshot("100") == Snapshot("100", 9, 2, {"marking": [1]})
+
+
+def test_an_idempotency_key_has_one_owner(store: Store) -> None:
+    with store.begin() as tx:
+        assert tx.remember("k", "sha1", "100", NOW) is None
+        assert tx.remember("k", "sha2", "200", NOW) == ("sha1", "100")
+    with store.begin() as tx:
+        assert tx.remember("k", "sha3", "300", NOW) == ("sha1", "100")
+
+
+def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None:
+    first = CredentialRow("pg", "postgres", b"\x00\xff1", NOW, NOW)
+    with store.begin() as tx:
+        tx.save_credential(first)
+        tx.save_credential(CredentialRow("a", "http", b"", NOW, NOW))
+        tx.save_credential(CredentialRow("pg", "postgres", b"2", LATER, LATER))
+    with store.begin() as tx:
+        assert tx.credential("pg") == CredentialRow("pg", "postgres", b"2", NOW, LATER)
+        assert [row.name for row in tx.credentials()] == ["a", "pg"]
+        assert tx.delete_credential("pg")
+        assert not tx.delete_credential("pg")
+        assert tx.credential("pg") is None
+
+
+def test_dead_letters_are_listed_newest_first_whatever_they_hold(store: Store) -> None:
+    with store.begin() as tx:
+        tx.add_dead_letter("http", "not json", "\0\ud800garbage", NOW)
+        tx.add_dead_letter("python", "unknown task", "{}", LATER)
+    with store.read() as tx:
+        newest, oldest = tx.dead_letters()
+        assert tx.dead_letters(1) == [newest]
+    assert {**newest, "id": 0} == {
+        "id": 0,
+        "source": "python",
+        "reason": "unknown task",
+        "body": "{}",
+        "recorded_at": "2026-03-01T12:00:30+00:00",
+    }
+    assert oldest["body"] == "\ufffd\ufffdgarbage"
+
+
+def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
+    old, young = (
+        WorkerRow("w2", "worker", ("http", "python"), NOW, NOW),
+        WorkerRow("w1", "worker", (), NOW, LATER),
+    )
+    with store.begin() as tx:
+        tx.see_worker(old)
+        tx.see_worker(young)
+        assert tx.workers(NOW - SECOND) == [young, old]
+        assert tx.workers(NOW) == [young]
+        tx.see_worker(replace(old, seen_at=LATER, queues=("http",)))
+        assert tx.workers(NOW) == [young, replace(old, seen_at=LATER, queues=("http",))]

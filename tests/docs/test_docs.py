@@ -1,0 +1,313 @@
+"""What the program has, the documentation names: settings, events, commands, tools, keys, layers, routes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import Field, fields
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any, get_args
+
+import click
+import pytest
+from pages import ROOT, keys, page, rows, sections
+
+from noetl import dsl
+from noetl.api.app import create_app
+from noetl.cli.main import COMMANDS
+from noetl.config import PREFIX, Settings
+from noetl.dsl import document as parts
+from noetl.dsl.document import known_keys
+from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.facts.events import ALIASES, Draft, Event, Fact, Paused
+from noetl.facts.outcome import ErrorInfo
+from noetl.store.schema import event as event_table
+from noetl.testing import Simulation
+from noetl.tools.registry import kinds
+from noetl.usecases.views import envelope
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def shown(setting: Field[Any]) -> str:
+    match setting.default:
+        case bool() as flag:
+            return str(flag).lower()
+        case () | "":
+            return "-"
+        case value:
+            return str(value)
+
+
+@pytest.mark.parametrize("setting", fields(Settings), ids=lambda one: one.name)
+def test_operations_lists_every_setting_with_its_default(setting: Field[Any]) -> None:
+    listed = {cells[0].strip("`"): cells for cells in rows(sections("docs/operations.md")["Settings"])}
+    name, default, meaning = listed[PREFIX + setting.name.upper()]
+    assert default.strip("`") == shown(setting), name
+    assert meaning
+
+
+def test_operations_lists_no_setting_that_there_is_not() -> None:
+    known = {PREFIX + one.name.upper() for one in fields(Settings)}
+    assert set(keys(sections("docs/operations.md")["Settings"])) == known
+
+
+def test_operations_explains_every_line_of_celeryconfig() -> None:
+    text = sections("docs/operations.md")["celeryconfig.py"]
+    config = (ROOT / "celeryconfig.py").read_text()
+    lines = set(re.findall(r"^(\w+) = ", config, re.MULTILINE))
+    unexplained = {line for line in lines if line not in text}
+    # Values of Celery's own that say nothing about guarantees.
+    plain = {
+        "enable_utc",
+        "broker_transport_options",
+        "result_backend_transport_options",
+        "broker_connection_retry_on_startup",
+        "task_default_queue",
+        "task_create_missing_queues",
+        "worker_hijack_root_logger",
+        "task_send_sent_event",
+    }
+    assert unexplained == plain
+    assert set(re.findall(r"`(task_\w+|worker_\w+|broker_\w+|result_\w+)", text)) <= lines | {
+        "result_chord_ordered"
+    }
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fact", get_args(Fact), ids=lambda fact: fact.type)
+def test_events_lists_every_type_with_its_fields(fact: type[Any]) -> None:
+    text = sections("docs/events.md")[fact.type]
+    assert keys(text) == [one.name for one in fields(fact)]
+    assert all(meaning for _, meaning in rows(text))
+    assert fields(fact) or "No fields." in text
+
+
+def test_events_lists_no_type_that_there_is_not() -> None:
+    named = {title for title in sections("docs/events.md") if re.fullmatch(r"[a-z]+(\.[a-z]+)+", title)}
+    assert named == {fact.type for fact in get_args(Fact)}
+
+
+def test_events_lists_the_columns_of_the_log() -> None:
+    columns = [column.name for column in event_table.columns]
+    assert keys(sections("docs/events.md")["The envelope"]) == ["event_id", *columns]
+
+
+def test_what_is_shown_of_an_event_are_the_listed_columns_but_the_entity() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    visible = envelope(Event("1", 1, now, Draft(Paused())))
+    listed = keys(sections("docs/events.md")["The envelope"])
+    assert set(visible) == set(listed) - {"entity_type", "entity_id", "parent_id"}
+
+
+def test_events_lists_the_older_names() -> None:
+    listed = {old.strip("`"): new.strip("`") for old, new in rows(sections("docs/events.md")["Older names"])}
+    assert listed == ALIASES
+
+
+def test_events_lists_the_fields_of_errors() -> None:
+    text = sections("docs/events.md")["The envelope"]
+    listed = re.search(r"An \*\*error\*\* is `\{(.*?)\}`", text, re.DOTALL)
+    assert listed is not None
+    assert set(re.split(r",\s+", listed[1])) == {one.name for one in fields(ErrorInfo)}
+
+
+# --- commands --------------------------------------------------------------------------------------
+
+
+def commands() -> dict[str, click.Command]:
+    """`catalog list` → its command, groups included."""
+    found: dict[str, click.Command] = {}
+    for name, (place, _) in COMMANDS.items():
+        module, attribute = place.split(":")
+        command = getattr(import_module(module), attribute)
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {inner}": one for inner, one in command.commands.items()}
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), commands().items(), ids=commands())
+def test_cli_lists_every_command_with_its_options_and_its_example(name: str, command: click.Command) -> None:
+    text = sections("docs/cli.md")[f"noetl {name}"]
+    assert f"    noetl {name}" in text
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    for option in options:
+        for spelling in (*option.opts, *option.secondary_opts):
+            assert re.search(rf"(?<![\w-]){re.escape(spelling)}(?![\w-])", text), spelling
+    spelled = {spelling for one in options for spelling in (*one.opts, *one.secondary_opts)}
+    named = {word for cell in keys(text) for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", cell)}
+    assert named == spelled
+    for argument in command.params:
+        if isinstance(argument, click.Argument):
+            wanted = "FILE" if argument.name in ("file", "files") else (argument.name or "").upper()
+            assert wanted in text.partition("\n\n")[2].partition("\n\n")[0] or f" {wanted}" in text
+    assert command.epilog is not None
+    assert command.epilog.startswith("Example: noetl ")
+    assert command.epilog.removeprefix("Example: ") in text
+
+
+def test_cli_lists_no_command_that_there_is_not() -> None:
+    named = {title for title in sections("docs/cli.md") if title.startswith("noetl ")}
+    assert named == {f"noetl {name}" for name in commands()}
+
+
+def test_the_readme_names_every_command() -> None:
+    text = page("README.md")
+    assert [name for name in COMMANDS if f"`noetl {name}" not in text and f"`{name}`" not in text] == []
+
+
+# --- routes ----------------------------------------------------------------------------------------
+
+
+def as_documented(rule: str) -> str:
+    """`/api/vars/<name>` as `/api/vars/{name}`."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
+
+
+def test_api_lists_every_route() -> None:
+    simulation = Simulation(
+        "{apiVersion: noetl.io/v2, kind: Playbook, metadata: {path: x}, workflow: [{step: start}]}"
+    )
+    app = create_app(simulation.rt, Settings(), encrypt=lambda data: b"")
+    served = {
+        f"{method} {as_documented(rule.rule)}"
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    listed = keys(sections("docs/api.md")["Routes"])
+    assert len(listed) == len(set(listed))
+    assert set(listed) == served - {"GET /api/openapi.json"}
+    assert "/api/openapi.json" in page("docs/api.md")
+
+
+# --- tools -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_tools_lists_every_kind_with_its_keys_and_defaults(kind: str) -> None:
+    info = kinds()[kind]
+    text = sections("docs/tools.md")[kind]
+    assert f"Queue `{info.queue}`" in text
+    properties = info.schema.get("properties", {})
+    assert keys(text) == list(properties)
+    for name, _, default, meaning in rows(text):
+        assert meaning, name
+        stated = properties[name.strip("`")].get("default")
+        if stated is not None:
+            given = str(stated).lower() if isinstance(stated, bool) else str(stated)
+            assert default.strip("`") == given, name
+
+
+def test_tools_lists_no_kind_that_there_is_not() -> None:
+    with_queue = {title for title, text in sections("docs/tools.md").items() if "Queue `" in text}
+    assert with_queue == set(kinds())
+
+
+# --- the language ----------------------------------------------------------------------------------
+
+#: Section of the reference → the parts of the document whose keys its tables list, all of them.
+REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
+    "Document": (parts.Document,),
+    "Metadata": (parts.Metadata,),
+    "Executor": (parts.Executor, parts.ExecutorSpec),
+    "Step": (parts.Step, parts.StepSpec),
+    "Task": (parts.Tool, parts.TaskSpec),
+    "Workbook": (parts.NamedTask,),
+    "Policy": (parts.Policy,),
+    "Rules": (parts.PolicyRule, parts.Then),
+    "Admission": (parts.Admit, parts.Allow),
+    "Failure": (parts.FailurePolicy, parts.Tolerate),
+    "Loop": (parts.Loop, parts.LoopSpec),
+    "Next": (parts.Router, parts.NextSpec, parts.Arc),
+    "Join": (parts.JoinSpec,),
+}
+#: Parts that hold nothing but what another one is wrapped in.
+WRAPPERS = {parts.Part, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+
+
+@pytest.mark.parametrize("title", REFERENCE)
+def test_the_reference_lists_every_key_of_its_parts(title: str) -> None:
+    text = sections("docs/playbooks.md")[title]
+    known = {key for part in REFERENCE[title] for key in known_keys(part)}
+    listed = {key for key in keys(text) if re.fullmatch(r"[A-Za-z_]+", key)}
+    values = {"auto", "all", "any", "first", "continue", "retry", "jump", "break", "fail"}
+    assert listed - values == known - values
+
+
+def test_the_reference_has_every_part_of_the_document() -> None:
+    every = {
+        value for value in vars(parts).values() if isinstance(value, type) and issubclass(value, parts.Part)
+    }
+    assert every - WRAPPERS == {part for named in REFERENCE.values() for part in named}
+
+
+def test_the_reference_lists_every_code_with_its_meaning() -> None:
+    listed = rows(sections("docs/playbooks.md")["Codes of problems"])
+    assert listed == [[f"`{code}`", meaning] for code, meaning in dsl.MEANING.items()]
+    assert set(dsl.MEANING) == set(dsl.Code)
+
+
+@pytest.mark.parametrize(("label", "words"), [("Filters: ", FILTERS), (r"Tests (`is ...`): ", TESTS)])
+def test_the_reference_lists_the_vocabulary_of_templates(label: str, words: dict[str, Any]) -> None:
+    text = sections("docs/playbooks.md")["Values"]
+    listed = text.split(label)[1].split("\n\n")[0]
+    assert set(re.findall(r"`([^`]+)`", listed)) == set(words)
+
+
+# --- the architecture ------------------------------------------------------------------------------
+
+
+def layers() -> list[list[str]]:
+    contracts = tomllib.loads(page("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    return [sorted(re.split(r" \| ", line)) for line in contracts[0]["layers"]]
+
+
+def test_the_table_of_layers_is_the_contract() -> None:
+    listed = [
+        sorted(re.findall(r"`(\w+)`", cells[0])) for cells in rows(sections("docs/architecture.md")["Layers"])
+    ]
+    assert listed == layers()
+
+
+def test_the_pure_layers_are_those_of_the_contract() -> None:
+    contracts = tomllib.loads(page("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    named = [module.removeprefix("noetl.") for module in contracts[1]["source_modules"]]
+    sentence = sections("docs/architecture.md")["Layers"].split(" are pure:")[0].rpartition("\n\n")[2]
+    assert sorted(re.findall(r"`(\w+)`", sentence)) == sorted(named)
+
+
+@pytest.mark.parametrize("name", ["engine", "net", "pipeline"])
+def test_a_page_at_a_door_names_every_module_behind_it(name: str) -> None:
+    folder = ROOT / "noetl" / name
+    modules = {file.stem for file in folder.glob("*.py")} - {"__init__"}
+    text = page(f"noetl/{name}/README.md")
+    listed = {word for cells in rows(text) for word in re.findall(r"`(\w+)`", cells[0])}
+    assert listed == modules
+
+
+def test_every_name_of_code_that_the_architecture_uses_exists() -> None:
+    text = page("docs/architecture.md") + page("noetl/engine/README.md")
+    for dotted in set(re.findall(r"`((?:usecases|engine|pipeline|tools|dispatch)\.[\w.]+)`", text)):
+        module, parts_ = dotted.split("."), []
+        while module and not _is_module(f"noetl.{'.'.join(module)}"):
+            parts_.insert(0, module.pop())
+        found: Any = import_module(f"noetl.{'.'.join(module)}")
+        for part in parts_:
+            found = getattr(found, part)
+        assert found is not None
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def test_the_engines_page_lists_the_rules_in_their_order() -> None:
+    from noetl.engine import decide
+
+    listed = re.findall(r"^\d+\. `(\w+)`", page("noetl/engine/README.md"), re.MULTILINE)
+    assert listed == [rule.__name__ for rule in decide._RULES]

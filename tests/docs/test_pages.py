@@ -1,0 +1,93 @@
+"""Links lead somewhere, examples compile, and nothing is left unfinished."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pages import HEADER, ROOT, Block, bare, blocks, files, page, playbooks, sections, steps
+
+from noetl.dsl import Code, compile_playbook
+from noetl.tools.registry import kinds
+
+# --- examples --------------------------------------------------------------------------------------
+
+PAGES = playbooks()
+PARTS = steps()
+
+
+def problems(text: str, place: str) -> list[str]:
+    compiled = compile_playbook(text, file=place, kinds=kinds())
+    # Parts read a workload that they do not show.
+    return [str(problem) for problem in compiled.problems if problem.code is not Code.UNDEFINED]
+
+
+@pytest.mark.parametrize("block", PAGES, ids=lambda block: block.place)
+def test_every_playbook_of_the_documentation_compiles(block: Block) -> None:
+    assert [str(one) for one in compile_playbook(block.text, file=block.place, kinds=kinds()).problems] == []
+
+
+@pytest.mark.parametrize("block", PARTS, ids=lambda block: block.place)
+def test_every_list_of_steps_in_the_documentation_compiles(block: Block) -> None:
+    assert problems(HEADER + block.text, block.place) == []
+
+
+def test_examples_are_found() -> None:
+    assert len(PAGES) >= 5
+    assert len(PARTS) >= 10
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)
+def test_every_yaml_block_is_yaml(block: Block) -> None:
+    assert yaml.safe_load(block.text) is not None
+
+
+# --- links -----------------------------------------------------------------------------------------
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(file: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", bare(file.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_somewhere(file: Path) -> None:
+    for link in _LINK.findall(bare(file.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        assert target.exists(), f"{link} leads nowhere"
+        assert target.is_relative_to(ROOT), f"{link} leads out of the repository"
+        if anchor:
+            assert anchor in anchors(target), f"{link} names no section"
+
+
+# --- words -----------------------------------------------------------------------------------------
+
+#: Directories of one machine, and words of pages that are not finished.
+_UNFIT = re.compile(
+    r"/(?:root|work|opt/\w+-dev|home/\w+|Users/\w+)/|\b(?:TODO|TBD|FIXME|XXX|WIP|lorem ipsum)\b"
+)
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_pages_are_finished_and_belong_to_no_machine(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert [found[0] for found in _UNFIT.finditer(text)] == []
+    assert "\t" not in text
+    assert text.endswith("\n")
+    assert text.startswith("# ")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/decisions").glob("*.md")), ids=lambda file: file.stem)
+def test_decisions_have_a_number_a_status_and_three_parts(file: Path) -> None:
+    name = f"docs/decisions/{file.name}"
+    assert page(name).startswith(f"# {int(file.name[:4])}. ")
+    assert "\nStatus: accepted.\n" in page(name)
+    parts = list(sections(name))[2:]
+    assert parts == ["Context", "Decision", "Consequences"]

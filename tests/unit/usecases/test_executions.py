@@ -1,0 +1,508 @@
+"""Whole executions: what people write, and what comes of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playbooks import failing, lone, playbook
+
+from noetl.errors import Conflict, ToolError
+from noetl.facts.events import CommandIssued, Requested, TaskDone
+from noetl.facts.json import Json
+from noetl.facts.reference import is_reference
+from noetl.pipeline.model import Call
+from noetl.testing import Simulation
+from noetl.usecases.leases import Leases
+from noetl.usecases.runtime import Limits
+from noetl.usecases.start import StartRequest, start
+from noetl.usecases.work import Worker
+
+HELLO = playbook("""
+    - step: start
+      tool: {kind: python, code: "result = 1"}
+      next: middle
+    - step: middle
+      tool: {kind: python, code: "result = n + 1", input: {n: "{{ start }}"}}
+      next: end
+    - step: end
+      tool: {kind: python, code: "result = {'n': n}", input: {n: "{{ middle }}"}}
+""")
+
+RETRY = lone("""
+    tool:
+      kind: http
+      url: http://x
+      spec: {policy: {rules: [
+        {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 5}},
+        {else: {then: {do: continue}}}]}}
+""")
+
+
+def test_hello_runs_its_three_steps_in_turn() -> None:
+    report = Simulation(HELLO).run()
+    assert report.row.status == "completed"
+    assert report.result == {"n": 2}
+    assert {name: step["status"] for name, step in report.steps.items()} == {
+        "start": "done",
+        "middle": "done",
+        "end": "done",
+    }
+
+
+def test_a_report_has_the_shape_of_run_json() -> None:
+    report = Simulation(HELLO).run().as_json()
+    assert list(report) == [
+        "execution_id",
+        "path",
+        "version",
+        "status",
+        "result",
+        "ctx",
+        "steps",
+        "error",
+        "events",
+        "duration_ms",
+    ]
+    assert report["steps"]["middle"] == {"status": "done", "runs": 1, "result": 2}
+    assert report["execution_id"].isdigit()
+    assert (report["error"], report["events"]) == (None, 23)
+
+
+def test_a_step_costs_seven_events_and_two_messages() -> None:
+    sim = Simulation(HELLO)
+    run = sim.start()
+    delivered = 0
+    while sim.mailbox.messages:
+        sim.deliver()
+        delivered += 1
+    types = sim.types(run)
+    assert delivered == 1 + 3 * 2
+    assert types.count("step.scheduled") == types.count("command.issued") == 3
+    assert len(types) == 2 + 1 + 3 * 6 + 2
+
+
+@pytest.mark.parametrize(
+    "workflow",
+    [
+        "- step: start",
+        "- step: start\n  tool: {kind: noop}",
+        "- step: start\n  tool: [{name: a, kind: noop}, {name: b, kind: python, code: 'result = 1'}]",
+        "- step: start\n  tool: [{a: {kind: noop}}, {b: {kind: noop}}]",
+        "- step: start\n  next: end\n- step: end",
+        "- step: start\n  next: [end]\n- step: end\n  tool: [{kind: noop}, {kind: noop}]",
+        "- step: start\n  tool: {kind: noop}\n  next: {arcs: []}",
+        "- step: start\n  next: {arcs: [{step: end, when: '{{ false }}'}]}\n- step: end",
+        "- step: start\n  next: [{step: a}, {step: b}]\n- step: a\n  next: end\n- step: b\n  next: end\n- step: end",
+        "- step: one\n  tool: {kind: noop}\n  loop: {in: [], iterator: x}\n  next: two\n- step: two\n  tool: {kind: noop}",
+    ],
+)
+def test_every_shape_of_playbook_ends(workflow: str) -> None:
+    assert Simulation(playbook(workflow)).run().row.status == "completed"
+
+
+# --- routing -----------------------------------------------------------------------------------------------
+
+
+def routed(form: str, result: Json = 5) -> list[str]:
+    """Which of `a` and `b` ran behind a start whose `next` is `form`."""
+    sim = Simulation(
+        playbook(f"""
+            - step: start
+              tool: {{kind: http, url: http://x}}
+              next: {form}
+            - step: a
+              tool: {{kind: noop}}
+            - step: b
+              tool: {{kind: noop}}
+        """),
+        {"http": lambda call: result},
+    )
+    report = sim.run()
+    assert report.row.status == "completed"
+    return sorted(set(report.steps) - {"start"})
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [
+        ("a", ["a"]),
+        ("[a, b]", ["a", "b"]),
+        ("[{step: a}, {step: b, when: '{{ result > 9 }}'}]", ["a"]),
+        ("{arcs: [{step: a, when: '{{ result > 9 }}'}, {step: b}]}", ["b"]),
+        ("{spec: {mode: exclusive}, arcs: [{step: a, when: '{{ result > 1 }}'}, {step: b}]}", ["a"]),
+        ("{spec: {mode: inclusive}, arcs: [{step: a, when: '{{ result > 1 }}'}, {step: b}]}", ["a", "b"]),
+        ("{arcs: [{step: a, when: '{{ start == 5 }}'}]}", ["a"]),
+        ("{arcs: [{step: a, when: \"{{ event.name == 'call.done' }}\"}]}", ["a"]),
+    ],
+)
+def test_every_form_of_next_routes(form: str, steps: list[str]) -> None:
+    assert routed(form) == steps
+
+
+def test_arcs_hand_over_args_and_assign_ctx() -> None:
+    report = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: python, code: "result = 4"}
+              next: {arcs: [{step: end, set: {ctx.seen: "{{ result }}"}, args: {n: "{{ ctx.seen * 2 }}"}}]}
+            - step: end
+              tool: {kind: python, code: "result = n"}
+        """)
+    ).run()
+    assert (report.ctx, report.result) == ({"seen": 4}, 8)
+
+
+def test_a_join_waits_for_both_branches_and_sees_their_results() -> None:
+    report = Simulation(
+        playbook("""
+            - step: start
+              next: [a, b]
+            - step: a
+              tool: {kind: python, code: "result = 1"}
+              next: end
+            - step: b
+              tool: {kind: python, code: "result = 2"}
+              next: end
+            - step: end
+              tool: {kind: python, code: "result = x + y", input: {x: "{{ a }}", y: "{{ b }}"}}
+        """)
+    ).run()
+    assert (report.result, report.steps["end"]["runs"]) == (3, 1)
+
+
+def test_a_cycle_over_arcs_counts_in_ctx() -> None:
+    report = Simulation(
+        playbook("""
+            - step: start
+              next: work
+            - step: work
+              tool: {kind: python, code: "result = n + 1", input: {n: "{{ ctx.n | default(0) }}"}}
+              set: {ctx.n: "{{ result }}"}
+              next: {arcs: [{step: work, when: "{{ ctx.n < 16 }}"}, {step: end}]}
+            - step: end
+        """)
+    ).run()
+    assert (report.ctx, report.steps["work"]["runs"]) == ({"n": 16}, 16)
+
+
+# --- pipelines ------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_delay_of_seconds_leaves_the_worker_and_comes_back() -> None:
+    sim = Simulation(RETRY, {"http": failing(2, {"ok": True})})
+    run = sim.start()
+    sim.settle()
+    assert sim.types(run)[-2:] == ["step.suspended", "command.issued"]
+    assert sim.report(run).row.status == "running"
+    sim.pass_time(4)
+    assert sim.mailbox.messages == [], "it is not due yet"
+    for _ in range(2):
+        sim.pass_time(6)
+        sim.settle()
+    report = sim.report(run)
+    assert (report.row.status, report.result) == ("completed", {"ok": True})
+    assert [call.attempt for call in sim.tools.calls] == [1, 2, 3]
+    assert len({call.idempotency_key for call in sim.tools.calls}) == 1
+    assert [type_ for type_ in sim.types(run) if type_ == "step.resumed"] == ["step.resumed"] * 2
+
+
+def test_attempts_that_are_used_up_fail_the_execution_with_the_error() -> None:
+    report = Simulation(RETRY, {"http": failing(9)}).run()
+    assert report.row.status == "failed"
+    assert report.error is not None
+    assert (report.error["kind"], report.error["step"], report.error["attempt"]) == (
+        "server_error",
+        "start",
+        3,
+    )
+    assert report.error["message"] == "not yet"
+    assert report.steps["start"]["error"] == report.error
+
+
+def test_a_jump_goes_round_until_its_rule_says_otherwise() -> None:
+    report = Simulation(
+        lone("""
+            tool:
+              - fetch:
+                  kind: python
+                  code: "result = page + 1"
+                  input: {page: "{{ page_number | default(0) }}"}
+                  set: {page_number: "{{ result }}"}
+              - check:
+                  kind: noop
+                  spec: {policy: {rules: [{when: "{{ fetch < 5 }}", then: {do: jump, to: fetch}}]}}
+              - last: {kind: python, code: "result = n", input: {n: "{{ fetch }}"}}
+        """)
+    ).run()
+    assert (report.row.status, report.result) == ("completed", 5)
+
+
+def test_a_break_ends_the_pipeline_as_ok() -> None:
+    sim = Simulation(
+        lone("""
+            tool:
+              - first:
+                  kind: python
+                  code: "result = 'enough'"
+                  spec: {policy: {rules: [{when: "{{ result == 'enough' }}", then: {do: break}}]}}
+              - never: {kind: http, url: http://x}
+        """)
+    )
+    report = sim.run()
+    assert (report.row.status, report.result) == ("completed", "enough")
+    assert [call.task for call in sim.tools.calls] == ["first"]
+
+
+def test_a_task_patches_ctx_and_the_next_step_sees_it() -> None:
+    report = Simulation(
+        playbook("""
+            - step: start
+              tool:
+                kind: python
+                code: "result = 7"
+                set: {ctx.deep.n: "{{ result }}"}
+              next: end
+            - step: end
+              tool: {kind: python, code: "result = n", input: {n: "{{ ctx.deep.n }}"}}
+        """)
+    ).run()
+    assert (report.result, report.ctx) == (7, {"deep": {"n": 7}})
+
+
+# --- failures ------------------------------------------------------------------------------------------------
+
+
+def broken(_call: Call) -> Json:
+    raise ToolError("connection", "nobody there")
+
+
+BRANCHES = """
+    - step: start
+      next: [bad, good]
+    - step: bad
+      tool: {kind: http, url: http://x}
+    - step: good
+      tool: {kind: noop}
+      next: after
+    - step: after
+      tool: {kind: noop}
+"""
+
+
+def test_a_failed_execution_carries_its_error_everywhere() -> None:
+    sim = Simulation(playbook(BRANCHES), {"http": broken})
+    report = sim.run()
+    assert report.row.status == "failed"
+    assert report.row.error == report.error
+    assert report.error is not None
+    assert (report.error["message"], report.error["step"], report.error["task"]) == (
+        "nobody there",
+        "bad",
+        "task_0",
+    )
+    assert report.error["line"] > 1
+
+
+def test_best_effort_ends_partial_with_the_other_branches_done() -> None:
+    root = "executor: {spec: {policy: {failure: {mode: best_effort}}}}"
+    report = Simulation(playbook(BRANCHES, root), {"http": broken}).run()
+    assert report.row.status == "partial"
+    assert report.steps["after"]["status"] == "done"
+    assert report.error is not None
+
+
+def test_a_handled_failure_does_not_fail_the_execution() -> None:
+    report = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: http, url: http://x}
+              next: {arcs: [{step: end, when: "{{ outcome.status == 'error' }}",
+                             args: {why: "{{ error.message }}"}}]}
+            - step: end
+              tool: {kind: noop, input: {why: "{{ why }}"}}
+        """),
+        {"http": broken},
+    ).run()
+    assert (report.row.status, report.result) == ("completed", {"why": "nobody there"})
+
+
+def test_fail_fast_lets_work_that_a_worker_holds_end() -> None:
+    sim = Simulation(playbook(BRANCHES))
+    run = sim.start()
+    sim.deliver()
+    held: list[str] = []
+
+    def good(call: Call) -> Json:
+        # While `good` runs, `bad` fails and the scheduler decides on it.
+        sim.tools._functions = {**sim.tools._functions, "http": broken}
+        while sim.mailbox.messages:
+            sim.deliver()
+        held.append(sim.report(run).row.status)
+        return "done"
+
+    sim.tools._functions = {**sim.tools._functions, "noop": good}
+    commands = [message.command for message in sim.mailbox.messages]
+    sim.deliver(next(i for i, row in enumerate(commands) if row is not None and row.step == "good"))
+    sim.settle()
+    report = sim.report(run)
+    assert held == ["running"]
+    assert (report.row.status, report.steps["good"]["result"]) == ("failed", "done")
+    assert "after" not in report.steps
+
+
+def test_the_final_step_runs_once_after_success_and_after_failure() -> None:
+    workflow = """
+        - step: start
+          tool: {kind: http, url: http://x}
+        - step: last
+          tool: {kind: noop, input: {was: "{{ args.status }}", failed: "{{ args.steps.failed }}"}}
+    """
+    root = "executor: {spec: {final_step: last}}"
+    good = Simulation(playbook(workflow, root), {"http": lambda call: 1}).run()
+    bad = Simulation(playbook(workflow, root), {"http": broken}).run()
+    assert (good.row.status, good.result["was"], good.result["failed"]) == ("completed", "completed", 0)
+    assert (bad.row.status, bad.result["was"], bad.result["failed"]) == ("failed", "failed", 1)
+    assert bad.steps["last"]["runs"] == 1
+
+
+def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sim = Simulation(HELLO)
+    run = sim.start()
+    sim.deliver()
+
+    def defective(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("noetl.usecases.advance.decide", defective)
+        sim.settle()
+    other = sim.start()
+    sim.settle()
+    report = sim.report(run)
+    assert report.row.status == "failed"
+    assert report.error is not None
+    assert (report.error["kind"], report.error["type"]) == ("internal", "RuntimeError")
+    assert sim.report(other).row.status == "completed"
+    with sim.rt.store.read() as tx:
+        assert tx.open_commands(run) == []
+
+
+# --- starting ----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_idempotency_key_is_the_same_execution() -> None:
+    sim = Simulation(HELLO)
+    request = StartRequest(sim.path, payload={"a": 1}, idempotency_key="k")
+    first = start(sim.rt, request)
+    assert start(sim.rt, request) == first
+    with pytest.raises(Conflict, match=first):
+        start(sim.rt, StartRequest(sim.path, payload={"a": 2}, idempotency_key="k"))
+    sim.settle()
+    assert [type_ for type_ in sim.types(first) if type_ == Requested.type] == [Requested.type]
+
+
+def test_a_payload_is_merged_over_the_workload_and_overrides_over_that() -> None:
+    sim = Simulation(
+        lone(
+            "tool: {kind: noop, input: {a: '{{ a }}', b: '{{ workload.b }}', c: '{{ c.x }}'}}",
+            "workload: {a: 1, b: '{{ a + 1 }}', c: {x: 0, y: 0}}",
+        )
+    )
+    assert sim.run({"c": {"x": 5}}, a=3).result == {"a": 3, "b": 4, "c": 5}
+
+
+# --- values too large for the log ----------------------------------------------------------------------------
+
+
+def test_results_too_large_for_the_log_become_references_and_read_as_if_they_were_inline() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool:
+                - make: {kind: python, code: "result = {'rows': list(range(500)), 'n': 500}", set: {ctx.all: "{{ result }}"}}
+              next: {arcs: [{step: end, when: "{{ start.n == 500 and ctx.all.n == 500 and result.n == 500 }}",
+                             args: {rows: "{{ start.rows }}"}}]}
+            - step: end
+              tool:
+                - first: {kind: python, code: "result = len(rows) + len(again)", input: {again: "{{ start.rows }}"}}
+                - second: {kind: python, code: "result = n + last", input: {n: "{{ first }}", last: "{{ ctx.all.rows[499] }}"}}
+        """),
+        limits=Limits(inline_bytes=200),
+    )
+    report = sim.run()
+    assert (report.row.status, report.result) == ("completed", 1499)
+    assert report.ctx["all"]["n"] == 500
+    facts = [event.fact for event in sim.events(report.row.execution_id)]
+    made = next(fact for fact in facts if isinstance(fact, TaskDone))
+    assert is_reference(made.result)
+    assert max(len(repr(fact)) for fact in facts) < 1500
+
+
+def test_a_command_carries_only_the_names_its_templates_use() -> None:
+    sim = Simulation(
+        playbook(
+            """
+            - step: start
+              tool: {kind: python, code: "result = 1", set: {ctx.used: 1, ctx.unused: 2}}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {a: "{{ used_key }}", b: "{{ ctx.used }}"}}
+            """,
+            "workload: {used_key: 1, unused_key: 2}",
+        )
+    )
+    run = sim.start()
+    sim.settle()
+    issued = [event.fact for event in sim.events(run) if isinstance(event.fact, CommandIssued)][-1]
+    with sim.rt.store.read() as tx:
+        row = tx.command(issued.command_id)
+    assert row is not None
+    context = row.context
+    assert (context["workload"], context["ctx"], context["steps"]) == ({"used_key": 1}, {"used": 1}, {})
+
+
+def test_code_that_names_context_sees_everything_as_of_its_command() -> None:
+    seen: list[dict[str, Json]] = []
+
+    def python(call: Call) -> Json:
+        if call.context is not None:
+            seen.append(dict(call.context()))
+        return call.task
+
+    report = Simulation(
+        playbook(
+            """
+            - step: start
+              tool: {kind: python, code: "result = 1", set: {ctx.a: 1}}
+              next: end
+            - step: end
+              tool: {kind: python, code: "result = context['ctx']"}
+            """,
+            "workload: {w: 2}",
+        ),
+        {"python": python},
+    ).run()
+    assert report.row.status == "completed"
+    assert (seen[0]["ctx"], seen[0]["workload"], seen[0]["start"]) == ({"a": 1}, {"w": 2}, "task_0")
+
+
+def test_a_task_that_outlives_a_heartbeat_shows_in_the_log_while_it_runs() -> None:
+    seen: list[str] = []
+
+    def slow(_: Call) -> str:
+        sim.now += timedelta(seconds=10)
+        sim.worker.leases.beat()
+        sim.worker.leases.beat()
+        seen.extend(sim.types(execution_id))
+        return "late"
+
+    sim = Simulation(playbook("- step: start\n  tool: {kind: http, url: u}\n"), {"http": slow})
+    sim.worker = Worker(sim.rt, "simulated", Leases(sim.rt))
+    execution_id = sim.start()
+    sim.settle()
+    assert seen[-2:] == ["step.started", "task.started"]
+    assert sim.types(execution_id).count("task.started") == 1
+    assert sim.report(execution_id).result == "late"
