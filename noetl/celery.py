@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ from celery.signals import (
     setup_logging,
     task_rejected,
     task_unknown,
+    worker_init,
     worker_process_init,
     worker_process_shutdown,
     worker_ready,
@@ -73,6 +75,14 @@ class _Process:
 
 process = _Process()
 register(app, process.worker)
+
+
+@worker_init.connect
+def _settle(**_: object) -> None:
+    """Before any fork: what is imported by now stays for ever. The collector needs not look at it again, and
+    what Celery's requests leave in cycles is collected while it is small (25 % of everything, otherwise)."""
+    gc.collect()
+    gc.freeze()
 
 
 @worker_process_init.connect

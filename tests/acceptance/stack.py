@@ -250,6 +250,12 @@ class Stack:
         assert part.process is not None
         part.process.wait()
 
+    def kill_child(self, name: str) -> None:
+        """SIGKILL to one process of a prefork pool."""
+        below = psutil.Process(self.running[name].pid).children()
+        pool = [one for one in below if "celery" in " ".join(one.cmdline())]
+        kill_all(pool[:1])
+
     def restart(self, name: str) -> None:
         self.kill(name)
         self.start(name)
