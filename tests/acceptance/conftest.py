@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests import services
+
 from .stack import CORE, RedisServer, Stack
 
 

@@ -40,8 +40,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-
-from tests.services import _die_with_parent, _free_port, _redis_binary
+from tests.services import _die_with_parent, _redis_binary, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,7 +127,7 @@ class RedisServer:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"redis://127.0.0.1:{self._port}/0"
 
@@ -228,7 +227,7 @@ class Stack:
         if name == "sweeper":
             return ["noetl.cli", "sweeper"]
         assert name == "api", name
-        self._port = self._port or _free_port()
+        self._port = self._port or free_port()
         return ["gunicorn", *server_argv("127.0.0.1", self._port)]
 
     def await_ready(self, name: str, says: str = " ready.") -> None:
@@ -250,6 +249,12 @@ class Stack:
         kill_all(family(part.pid))
         assert part.process is not None
         part.process.wait()
+
+    def kill_child(self, name: str) -> None:
+        """SIGKILL to one process of a prefork pool."""
+        below = psutil.Process(self.running[name].pid).children()
+        pool = [one for one in below if "celery" in " ".join(one.cmdline())]
+        kill_all(pool[:1])
 
     def restart(self, name: str) -> None:
         self.kill(name)
