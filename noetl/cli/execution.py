@@ -222,3 +222,7 @@ def replay(execution_id: str, version: int | None, as_json: bool) -> None:
 def _tell(rt: Runtime, execution_id: str, what: str) -> None:
     row = inspect.execution(rt, execution_id)
     click.echo(f"{execution_id}: {what} (now {row.status}).")
+    if row.shard and row.status not in ENDED:
+        click.echo(
+            f"If its process has gone, `noetl execution resume {execution_id}` takes its place.", err=True
+        )
