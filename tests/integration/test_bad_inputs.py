@@ -19,6 +19,7 @@ from sqlalchemy import make_url
 
 from noetl import bootstrap
 from noetl.config import Settings
+from noetl.errors import PlaybookInvalid
 from noetl.store import open_store
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
@@ -69,9 +70,6 @@ SITES = {
     "admission": "spec: {policy: {admit: {rules: [{when: TEMPLATE, then: {allow: true}}]}}}\n    tool: {kind: noop}",
 }
 
-#: What is evaluated before there is a step.
-MANY = "'{{ [\"" + "a" * 1000 + "\"] * 200000 }}'"
-
 
 def quoted(template: str) -> str:
     return '"' + template.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -79,7 +77,11 @@ def quoted(template: str) -> str:
 
 def in_step(site: str, template: str) -> str:
     text = SITES[site].replace("TEMPLATE", quoted(template))
-    workload = "workload: {few: {a: 1}, many: [" + ",".join(["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] * 1000) + "]}\n"
+    workload = (
+        "workload: {few: {a: 1}, many: ["
+        + ",".join(["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] * 1000)
+        + "]}\n"
+    )
     return f"{workload}workflow:\n  - step: work\n    {text}\n  - {{step: end, tool: {{kind: noop}}}}\n"
 
 
@@ -118,14 +120,14 @@ def test_a_join_of_a_gigabyte_is_refused(error: Run) -> None:
 
 @pytest.mark.parametrize("template", ["{{ 'a' * 10**9 }}", "{{ x }}", "{{ ''.__class__ }}"])
 def test_a_workload_that_cannot_be_rendered_fails_the_execution(error: Run, template: str) -> None:
-    found = error(f"workload: {{x: {quoted(template)}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]", within=3.0)
+    found = error(
+        f"workload: {{x: {quoted(template)}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]", within=3.0
+    )
     assert found["kind"] == "template"
     assert "x" in found["message"]
 
 
-def test_including_a_file_is_no_template(rt: Runtime, run: Run) -> None:
-    from noetl.errors import PlaybookInvalid
-
+def test_including_a_file_is_no_template(run: Run) -> None:
     with pytest.raises(PlaybookInvalid, match="include"):
         run(in_step("input", "{% include '/etc/passwd' %}"))
 
@@ -154,7 +156,7 @@ def test_a_template_inside_of_data_is_never_rendered(run: Run) -> None:
         ("file:///etc/passwd", "file"),
         ("gopher://127.0.0.1/", "gopher"),
         ("http://a@127.0.0.1/", "user"),
-        ("http://127.0.0.1/a\r\nX-Evil: 1", "url"),
+        ("http://127.0.0.1/a\r\nX-Evil: 1", "line break"),
         ("", "url"),
     ],
 )
@@ -181,7 +183,12 @@ EVIL = "'; drop table event;--"
 def database(rt: Runtime, settings: Settings, postgres_url: str) -> str:
     """A credential for a database that has the tables of NoETL, so that there is something to lose."""
     url = make_url(postgres_url)
-    data = {"host": url.host or dict(url.query)["host"], "port": url.port or 5432, "user": url.username, "database": url.database}
+    data = {
+        "host": url.host or dict(url.query)["host"],
+        "port": url.port or 5432,
+        "user": url.username,
+        "database": url.database,
+    }
     data |= {"password": url.password} if url.password else {}
     credentials.save(rt, bootstrap.vault(settings).encrypt, "db", "postgres", data)
     return postgres_url
@@ -226,7 +233,9 @@ def test_a_statement_that_sleeps_is_ended_at_its_deadline(error: Run, database: 
     ],
 )
 def test_duckdb_reaches_nothing_that_is_not_named(error: Run, command: str) -> None:
-    found = error(f"workflow: [{{step: start, tool: {{name: ask, kind: duckdb, command: {quoted(command)}}}}}]")
+    found = error(
+        f"workflow: [{{step: start, tool: {{name: ask, kind: duckdb, command: {quoted(command)}}}}}]"
+    )
     assert (found["step"], found["task"]) == ("start", "ask")
     assert found["kind"] in ("sql", "client_error", "limit")
 
@@ -266,9 +275,9 @@ workflow:
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "{}", "python", "no result"),
         ("result = {'rows': [1, object()]}", "{}", "python", "rows"),
         ("result = float('nan')", "{}", "python", "nan"),
-        ("result = {1: {2, 3}, 'f': lambda: 0}", "{}", "python", "f"),
+        ("result = {'f': [lambda: 0]}", "{}", "python", "result.f[0]"),
         ("def f(): return f()\nf()", "{}", "python", "recursion"),
-        ("open('big', 'wb').truncate(0)\nwith open('big', 'wb') as f:\n    for _ in range(1200): f.write(b'x' << 20 if False else b'x' * (1 << 20))", "{timeout: 20}", "", ""),
+        ("with open('big', 'wb') as f:\n    for _ in range(1200): f.write(b'x' * (1 << 20))", "{timeout: 20}", "", "file"),
     ],
     ids=["busy loop", "sleep", "4 GB at once", "4 GB bit by bit", "regular expression", "_exit", "segfault", "SIGKILL",
          "no JSON", "nan", "a function", "recursion", "1 GB file"],
@@ -339,14 +348,18 @@ def test_neither_code_nor_commands_see_the_settings(run: Run, monkeypatch: pytes
 
 
 def test_two_hundred_megabytes_of_output_are_cut_and_said_so(run: Run) -> None:
-    body = 'workflow: [{step: start, tool: {kind: shell, command: "head -c 200000000 /dev/zero | tr \\\\0 x"}}]'
+    body = (
+        'workflow: [{step: start, tool: {kind: shell, command: "head -c 200000000 /dev/zero | tr \\\\0 x"}}]'
+    )
     report = run(body)
     assert report["status"] == "completed", report["error"]
     assert report["result"]["truncated"] is True
     assert len(report["result"]["stdout"]) <= 1 << 20
 
 
-@pytest.mark.parametrize("value", ["; touch /tmp/noetl-evil", "$(touch /tmp/noetl-evil)", "`id`", "a\nb; id", "*", "-n", "'\""])
+@pytest.mark.parametrize(
+    "value", ["; touch /tmp/noetl-evil", "$(touch /tmp/noetl-evil)", "`id`", "a\nb; id", "*", "-n", "'\""]
+)
 def test_arguments_are_literal(run: Run, value: str) -> None:
     body = 'workflow: [{step: start, tool: {kind: shell, argv: [printf, "[%s]", "{{ value }}"]}}]'
     assert run(body, value=value)["result"]["stdout"] == f"[{value}]"
@@ -389,7 +402,9 @@ def test_loops_over_a_string_and_over_null_are_one_and_none(run: Run) -> None:
     ],
     ids=["50 MB", "a million keys"],
 )
-def test_a_very_large_result_is_kept_by_reference_or_refused(run: Run, rt: Runtime, code: str, template: str, expected: int) -> None:
+def test_a_very_large_result_is_kept_by_reference_or_refused(
+    run: Run, rt: Runtime, code: str, template: str, expected: int
+) -> None:
     body = f"""
     workflow:
       - {{step: big, tool: {{kind: python, code: "{code}"}}, next: end}}

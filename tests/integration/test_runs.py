@@ -299,7 +299,12 @@ def test_branches_that_join_fire_the_next_step_once(run: Run) -> None:
     """
     report = run(body)
     assert report["result"] == {"a": 1, "b": 2, "c": False}
-    assert {name: step["runs"] for name, step in report["steps"].items()} == {"start": 1, "a": 1, "b": 1, "end": 1}
+    assert {name: step["runs"] for name, step in report["steps"].items()} == {
+        "start": 1,
+        "a": 1,
+        "b": 1,
+        "end": 1,
+    }
 
 
 def test_a_failed_step_is_handled_by_an_arc_that_asks_for_failures(run: Run) -> None:
@@ -453,7 +458,12 @@ def test_a_failed_iteration_fails_the_loop_and_names_itself(error: Run) -> None:
         tool: {name: divide, kind: python, input: {n: "{{ n }}"}, code: "result = 10 / n"}
     """
     found = error(body)
-    assert (found["step"], found["task"], found["iteration"], found["type"]) == ("start", "divide", 2, "ZeroDivisionError")
+    assert (found["step"], found["task"], found["iteration"], found["type"]) == (
+        "start",
+        "divide",
+        2,
+        "ZeroDivisionError",
+    )
     assert found["stats"] == {"total": 4, "completed": 2, "failed": 1}
 
 
