@@ -37,9 +37,18 @@ def rt(settings: Settings) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def run(rt: Runtime) -> Run:
-    """`run(steps, workload=..., **payload)`: the steps (and other root keys) of a playbook, as YAML."""
+def run(rt: Runtime, run_in: Callable[[Runtime], Run]) -> Run:
+    """`run(body, **payload)`: the root keys of a playbook behind its head, as YAML."""
+    return run_in(rt)
 
+
+@pytest.fixture(scope="session")
+def run_in() -> Callable[[Runtime], Run]:
+    """`run` for an engine of one's own."""
+    return _runner
+
+
+def _runner(rt: Runtime) -> Run:
     def ran(body: str, *, within: float = 20.0, overrides: Any = None, **payload: Any) -> dict[str, Any]:
         body = textwrap.dedent(body)
         path = f"tests/{next(_numbers)}"

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -27,17 +27,21 @@ Result = Callable[..., Any]
 class Handler(BaseHTTPRequestHandler):
     """Echoes, pages, refuses, and fails twice for each name."""
 
-    failures: dict[str, int] = {}
+    failures: ClassVar[dict[str, int]] = {}
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         match url.path:
             case "/echo":
-                self._answer(200, {"query": query, "token": self.headers.get("authorization"), "items": [1, 2]})
+                self._answer(
+                    200, {"query": query, "token": self.headers.get("authorization"), "items": [1, 2]}
+                )
             case "/page":
                 page = int(query["page"])
-                self._answer(200, {"rows": [page * 10 + i for i in range(3)], "next": page + 1 if page < 3 else None})
+                self._answer(
+                    200, {"rows": [page * 10 + i for i in range(3)], "next": page + 1 if page < 3 else None}
+                )
             case "/flaky":
                 seen = self.failures[query["name"]] = self.failures.get(query["name"], 0) + 1
                 self._answer(503 if seen < 3 else 200, {"seen": seen})
