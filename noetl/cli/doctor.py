@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ from difflib import get_close_matches
 import click
 
 from noetl import __version__
+from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
 from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
@@ -106,7 +106,7 @@ def _settings(_: Settings) -> Finding:
 def _broker(settings: Settings) -> Finding:
     if settings.broker_url:
         return Finding("broker", True, settings.broker_url.rsplit("@", 1)[-1])
-    server = shutil.which("redis-server")
+    server = redis_server()
     if server:
         return Finding("broker", True, f"{server}, started by `noetl up`")
     return Finding(
