@@ -30,7 +30,8 @@ class Leases:
 
     def __init__(self, rt: Runtime) -> None:
         self._rt = rt
-        self._held: dict[str, Held] = {}
+        #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
+        self._held: dict[tuple[str, int], Held] = {}
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
@@ -38,14 +39,15 @@ class Leases:
     @contextmanager
     def hold(self, command: CommandRow, lost: Callable[[bool], None]) -> Iterator[None]:
         """Keeps the lease of `command` for as long as the block runs."""
+        key = (command.command_id, command.attempt)
         with self._lock:
-            self._held[command.command_id] = Held(command, lost)
+            self._held[key] = Held(command, lost)
             self._start()
         try:
             yield
         finally:
             with self._lock:
-                self._held.pop(command.command_id, None)
+                self._held.pop(key, None)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -75,7 +77,7 @@ class Leases:
 
     def _drop(self, one: Held, *, cancelled: bool) -> None:
         with self._lock:
-            present = self._held.pop(one.command.command_id, None)
+            present = self._held.pop((one.command.command_id, one.command.attempt), None)
         if present is not None:
             one.lost(cancelled)
 
