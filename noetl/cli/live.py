@@ -16,6 +16,7 @@ from noetl.cli.progress import Line, Story
 from noetl.facts.events import Event
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
+REDRAW_S = 0.08
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
 
 
@@ -25,6 +26,7 @@ class LiveTable:
     def __init__(self, stream: TextIO, title: str) -> None:
         self._story = Story()
         self._title = title
+        self._drawn = 0.0
         # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
         self._live = Live(console=Console(file=stream), auto_refresh=False, get_renderable=self._table)
 
@@ -39,7 +41,10 @@ class LiveTable:
         self._story.on(event)
 
     def tick(self) -> None:
-        self._live.refresh()
+        now = time.monotonic()
+        if now - self._drawn >= REDRAW_S:
+            self._drawn = now
+            self._live.refresh()
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.store.migrate import upgrade
 from noetl.usecases.ports import Dispatcher
@@ -34,4 +33,6 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
     """Through the broker of the settings, or not at all."""
     if not settings.broker_url:
         return SilentDispatcher()
+    from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
+
     return CeleryDispatcher(make_app(settings.broker_url, settings.backend))

@@ -25,8 +25,10 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
-#: What `--json` prints.
+#: What `--json` prints, of the whole, of each step, and (at least) of an error.
 KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "events", "duration_ms")
+STEP_KEYS = ("status", "runs", "result")
+ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt", "line", "traceback")
 
 #: Exit code by status; anything else is 1.
 EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
@@ -115,7 +117,9 @@ def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -
             for event in inspect.events(rt, execution_id, after=seen, limit=1000):
                 progress.on(event)
                 seen = event.version
-            settled = row.status in ENDED or (row.status in ("waiting", "paused") and not wait)
+            # What owes a turn is not waiting any more, whatever its last turn wrote.
+            idle = row.status in ("waiting", "paused") and row.decided_version >= row.head_version
+            settled = row.status in ENDED or (idle and not wait)
             if settled and seen >= row.head_version:
                 return
             progress.tick()
@@ -143,11 +147,19 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
     """
     with suppress(BrokenPipeError):
         if as_json:
-            click.echo(json.dumps({key: report[key] for key in KEYS}, ensure_ascii=False, indent=2))
+            click.echo(json.dumps(as_documented(report), ensure_ascii=False, indent=2))
         else:
             _tell(report, file)
         return
     hush()
+
+
+def as_documented(report: JsonMap) -> JsonMap:
+    """The shape that `--json` promises: these keys and no others, but for what an error knows besides."""
+    steps = {name: {key: step[key] for key in STEP_KEYS} for name, step in report["steps"].items()}
+    error = report["error"]
+    full = None if error is None else dict.fromkeys(ERROR_KEYS) | error
+    return {key: report[key] for key in KEYS} | {"steps": steps, "error": full}
 
 
 def _tell(report: JsonMap, file: str) -> None:

@@ -7,11 +7,14 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from typing import TYPE_CHECKING
 
 from noetl.errors import BadRequest, ConfigError, ToolError
 from noetl.facts.json import Json
+
+# Imported where it is used: it takes 20 ms, and most runs open no credential.
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 #: What a credential calls it → what the driver calls it.
 POSTGRES_FIELDS = {
@@ -44,6 +47,8 @@ POSTGRES_FIELDS = {
 
 def generate_key() -> str:
     """A new key: 32 random bytes in URL-safe base64."""
+    from cryptography.fernet import Fernet
+
     return Fernet.generate_key().decode("ascii")
 
 
@@ -56,6 +61,8 @@ class Vault:
             raise ConfigError(
                 "There is no key for credentials; set one (32 random bytes in URL-safe base64)."
             )
+        from cryptography.fernet import MultiFernet
+
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
         self._count = len(texts)
 
@@ -73,6 +80,8 @@ class Vault:
 
     def decrypt(self, token: bytes) -> dict[str, Json]:
         """The mapping that `encrypt` was given. Raises ConfigError where no key fits."""
+        from cryptography.fernet import InvalidToken
+
         try:
             text = self._fernet.decrypt(bytes(token))
         except InvalidToken:
@@ -89,6 +98,8 @@ class Vault:
 
 
 def _fernet(text: str, number: int) -> Fernet:
+    from cryptography.fernet import Fernet
+
     try:
         return Fernet(text.encode("ascii"))
     except ValueError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import resource
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -49,7 +49,8 @@ class Hostile(BaseHTTPRequestHandler):
             self.wfile.write(b"x" * (1 << 20))
 
     def bomb(self) -> None:
-        packed = gzip.compress(b"0" * (300 << 20), compresslevel=1)
+        press = zlib.compressobj(1, wbits=31)
+        packed = b"".join(press.compress(b"0" * (1 << 20)) for _ in range(300)) + press.flush()
         self._head(Content_Type="text/plain", Content_Encoding="gzip", Content_Length=str(len(packed)))
         self.wfile.write(packed)
 
