@@ -67,7 +67,7 @@ def noetl(
         env={**environment({"home": home}), **more},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=90,
         check=False,
     )
 
