@@ -245,9 +245,8 @@ class Simulation:
         execution_id = self.start(payload, **overrides)
         self.settle()
         for _ in range(100):
-            report = self.report(execution_id)
-            if report.row.status != "running":
-                return report
+            if inspect.execution(self.rt, execution_id).status != "running":
+                break
             self.pass_time(3600)
             self.settle()
         return self.report(execution_id)

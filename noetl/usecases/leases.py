@@ -50,7 +50,8 @@ class Leases:
         self._presence = presence
         self._started_at = rt.clock()
         self._seen_at: datetime | None = None
-        self._held: dict[str, Held] = {}
+        #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
+        self._held: dict[tuple[str, int], Held] = {}
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
@@ -60,14 +61,15 @@ class Leases:
         self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
     ) -> Iterator[None]:
         """Keeps the lease of `command` for as long as the block runs."""
+        key = (command.command_id, command.attempt)
         with self._lock:
-            self._held[command.command_id] = Held(command, lost, alive)
+            self._held[key] = Held(command, lost, alive)
         self.start()
         try:
             yield
         finally:
             with self._lock:
-                self._held.pop(command.command_id, None)
+                self._held.pop(key, None)
 
     def start(self) -> None:
         """Starts the thread; once."""
@@ -113,7 +115,7 @@ class Leases:
 
     def _drop(self, one: Held, *, cancelled: bool) -> None:
         with self._lock:
-            present = self._held.pop(one.command.command_id, None)
+            present = self._held.pop((one.command.command_id, one.command.attempt), None)
         if present is not None:
             one.lost(cancelled)
 

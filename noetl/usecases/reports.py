@@ -24,12 +24,13 @@ class Standing:
 
 
 def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
-    """Locks the execution and checks the lease by its fencing token. None where it is lost."""
+    """Locks the execution and checks the lease by its fencing token and its owner (a crash of
+    the database may have lost a claim, and its token with it). None where it is lost."""
     rows = tx.lock_command(claimed.command_id)
     if rows is None:
         return None
     execution, command = rows
-    if command.state != "claimed" or command.attempt != claimed.attempt:
+    if (command.state, command.attempt, command.owner) != ("claimed", claimed.attempt, claimed.owner):
         return None
     return Standing(execution, command)
 

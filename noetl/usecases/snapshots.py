@@ -22,14 +22,20 @@ def _adapter() -> TypeAdapter[State]:
 
 
 def to_json(state: State) -> JsonMap:
-    """Plain JSON that `from_json` turns into an equal state."""
+    """Plain JSON that `from_json` turns into an equal state; the same for equal states in every process."""
     value: dict[str, Any] = _adapter().dump_python(state, mode="json")
-    return _converted(value, hex)
+    rounds = {step: _ordered(one) for step, one in value["rounds"].items()}
+    return _converted({**value, "rounds": rounds}, hex)
 
 
 def from_json(value: JsonMap) -> State:
     """Raises pydantic.ValidationError where `value` is not a state of this schema."""
     return _adapter().validate_python(_converted(value, lambda text: int(text, 16)), strict=False)
+
+
+def _ordered(one: JsonMap) -> JsonMap:
+    """A round whose sets stand in one order, whatever the seed of this process's hashes."""
+    return {**one, "arrived": sorted(one["arrived"]), "outstanding": sorted(one["outstanding"])}
 
 
 def _converted(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:

@@ -165,6 +165,8 @@ class Stack:
     running: dict[str, Part] = field(default_factory=dict)
     #: Patterns of tracebacks' last lines that the test has announced.
     expected: list[str] = field(default_factory=list)
+    #: Flower's address, where a test has started it.
+    flower: str = ""
     _port: int = 0
     _rt: Runtime | None = None
     _app: Celery | None = None

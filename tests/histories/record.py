@@ -1,0 +1,223 @@
+"""Records histories that are not there yet: `python tests/histories/record.py`.
+
+A history that is there is never written again: it is what a version of NoETL wrote, and every later one must
+read it. After a change of what the engine records, add a scenario under a new name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from history import FOLDER, digest, envelope, states, told
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.pipeline.model import Call
+from noetl.testing import Simulation
+from noetl.usecases import control
+from noetl.usecases.runtime import Limits
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
+RETRY = """{policy: {rules: [
+          {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 4, delay: 5}},
+          {else: {then: {do: continue}}}]}}"""
+
+LOOPS = f"""{HEAD}
+workload: {{cities: [oslo, rome, lima, bonn, kyiv]}}
+executor: {{spec: {{final_step: last}}}}
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = len(cities)", input: {{cities: "{{{{ cities }}}}"}}, set: {{ctx.n: "{{{{ result }}}}"}}}}
+    next: [wide, narrow]
+  - step: wide
+    loop: {{in: "{{{{ cities }}}}", iterator: city, spec: {{mode: parallel, max_in_flight: 2, reduce: {{ctx.names: append}}}}}}
+    tool:
+      - fetch: {{kind: http, url: "http://{{{{ city }}}}", input: {{city: "{{{{ city }}}}"}}, spec: {RETRY}}}
+      - keep: {{kind: python, code: "result = city.upper()", input: {{city: "{{{{ city }}}}"}}, set: {{ctx.names: "{{{{ result }}}}"}}}}
+    next: join
+  - step: narrow
+    loop: {{in: [1, 2, 3], iterator: n, spec: {{policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool: {{kind: python, code: "result = 6 / (n - 2)", input: {{n: "{{{{ n }}}}"}}, set: {{ctx.last: "{{{{ result }}}}"}}}}
+    next: join
+  - step: join
+    spec: {{join: all}}
+    tool: {{kind: noop, input: {{wide: "{{{{ wide.results }}}}", failed: "{{{{ narrow.stats.failed }}}}"}}}}
+  - step: last
+    tool: {{kind: noop, input: {{was: "{{{{ args.status }}}}"}}}}
+"""
+
+JOINS = f"""{HEAD}
+workflow:
+  - step: start
+    next: [a, b, c]
+  - step: a
+    tool: {{kind: python, code: "result = 1"}}
+    next: {{arcs: [{{step: first, args: {{who: a}}}}]}}
+  - step: b
+    tool: {{kind: python, code: "result = 2"}}
+    next: {{arcs: [{{step: first, args: {{who: b}}}}]}}
+  - step: c
+    tool: {{kind: python, code: "result = 3"}}
+    next: [first, two]
+  - step: first
+    spec: {{join: first}}
+    set: {{ctx.n: "{{{{ ctx.n | default(0) + 1 }}}}"}}
+    next: {{spec: {{mode: inclusive}}, arcs: [{{step: start, when: "{{{{ ctx.n < 2 }}}}"}}, {{step: two}}]}}
+  - step: two
+    spec: {{join: {{mode: count, count: 2}}, policy: {{admit: {{rules: [{{when: "{{{{ ctx.open }}}}", then: {{allow: true}}}}, {{else: {{then: {{allow: false}}}}}}]}}}}}}
+    tool: {{kind: noop, input: {{n: "{{{{ ctx.n }}}}"}}}}
+"""
+
+FAILURE = f"""{HEAD}
+workflow:
+  - step: start
+    tool: {{kind: http, url: http://x, spec: {RETRY}}}
+    next: {{arcs: [{{step: handler, when: "{{{{ outcome.status == 'error' }}}}", args: {{why: "{{{{ error.message }}}}"}}}}, {{step: end}}]}}
+  - step: handler
+    tool: {{kind: noop, input: {{why: "{{{{ why }}}}"}}}}
+    next: [waits, breaks]
+  - step: waits
+    tool: {{kind: noop}}
+    next: end
+  - step: breaks
+    tool: {{kind: python, code: "raise ValueError('for good')"}}
+  - step: end
+    spec: {{join: all}}
+    tool: {{kind: noop}}
+"""
+
+
+class Death(BaseException):
+    """The process is gone."""
+
+
+def flaky(call: Call) -> Json:
+    if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
+        raise ToolError("server_error", "503", retryable=True)
+    return {"status_code": 200}
+
+
+def broken(_call: Call) -> Json:
+    raise ToolError("connection", "nobody there", retryable=True)
+
+
+def settled(sim: Simulation, run: str) -> Simulation:
+    """Delivers everything, over deaths and delays, until the execution rests."""
+    for _ in range(60):
+        with suppress(Death):
+            sim.settle()
+        if sim.report(run).row.status != "running":
+            break
+        sim.pass_time(31)
+    return sim
+
+
+def loops_and_retries() -> Simulation:
+    sim = Simulation(LOOPS, {"http": flaky})
+    return settled(sim, sim.start())
+
+
+def workers_that_die() -> Simulation:
+    deaths = iter([True, False, False, True, True])
+
+    def mortal(call: Call) -> Json:
+        if next(deaths, False):
+            raise Death
+        return flaky(call)
+
+    sim = Simulation(LOOPS, {"http": mortal}, limits=Limits(slice_s=0.0, snapshot_events=20))
+    return settled(sim, sim.start({"cities": ["oslo", "rome", "lima"]}))
+
+
+def joins_and_admission() -> Simulation:
+    sim = Simulation(JOINS)
+    run = sim.start()
+    sim.settle()
+    control.patch_ctx(sim.rt, run, {"open": True, "deep.er": [1, None, "ü"]})
+    sim.settle()
+    return sim
+
+
+def failure() -> Simulation:
+    sim = Simulation(FAILURE, {"http": broken})
+    return settled(sim, sim.start())
+
+
+def given_up() -> Simulation:
+    def deadly(_call: Call) -> Json:
+        raise Death
+
+    sim = Simulation(FAILURE, {"http": deadly}, limits=Limits(max_deliveries=2))
+    return settled(sim, sim.start())
+
+
+def cancelled_after_a_pause() -> Simulation:
+    def http(call: Call) -> Json:
+        calls.append(call)
+        if len(calls) == 2:
+            control.pause(sim.rt, run, "lunch")
+        if len(calls) == 4:
+            control.cancel(sim.rt, run, "enough", grace_s=0)
+            sim.settle()
+        return 1
+
+    calls: list[Call] = []
+    sim = Simulation(LOOPS, {"http": http})
+    run = sim.start()
+    sim.settle()
+    control.resume(sim.rt, run)
+    sim.pass_time(1)
+    sim.settle()
+    return sim
+
+
+SCENARIOS: dict[str, Callable[[], Simulation]] = {
+    scenario.__name__: scenario
+    for scenario in (
+        loops_and_retries,
+        workers_that_die,
+        joins_and_admission,
+        failure,
+        given_up,
+        cancelled_after_a_pause,
+    )
+}
+
+
+def recorded(scenario: Callable[[], Simulation]) -> Iterator[tuple[str, Json]]:
+    sim = scenario()
+    run = "1"
+    events = sim.events(run)
+    every = list(states(run, events))
+    assert every[-1].ended, f"{scenario.__name__} is {every[-1].status}"
+    yield "execution_id", run
+    yield "playbook", _source(sim)
+    yield "events", [envelope(event) for event in events]
+    yield "told", told(every[-1])
+    yield "digests", [digest(told(state)) for state in every]
+
+
+def _source(sim: Simulation) -> str:
+    with sim.rt.store.read() as tx:
+        row = tx.playbook(sim.path)
+    assert row is not None
+    return row.content
+
+
+def main() -> None:
+    for name, scenario in SCENARIOS.items():
+        path = FOLDER / f"{name}.json"
+        if path.exists():
+            continue
+        path.write_text(json.dumps(dict(recorded(scenario)), indent=1, ensure_ascii=False) + "\n")
+        print(f"recorded {path.name}")
+
+
+if __name__ == "__main__":
+    main()

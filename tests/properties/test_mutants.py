@@ -1,0 +1,400 @@
+"""The promises are worth something: each of these seeded defects breaks one of them in a fixed scenario."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import pytest
+from books import Book, tool
+from promises import Outcome, broken, undisturbed
+from world import OPERATIONS, PATIENT, Schedule, World
+
+from noetl.engine import decide as engine_decide
+from noetl.engine import evolve as engine_evolve
+from noetl.engine import loops as engine_loops
+from noetl.facts.events import Draft
+from noetl.pipeline import calls
+from noetl.store import memory_commands, memory_log
+from noetl.usecases import advance as turns
+from noetl.usecases import lanes, reports, sweep, work
+from noetl.usecases.advance import Advanced
+from noetl.usecases.runtime import Runtime
+
+TOOLS = {"python": tool}
+
+
+# --- scenarios ----------------------------------------------------------------------------------------------
+
+
+def task(name: str = "t0", *, delay: float = 0, **inputs: Any) -> dict[str, Any]:
+    rule = {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 4, "delay": delay}}
+    rules = [rule, {"else": {"then": {"do": "continue"}}}]
+    return {
+        "name": name,
+        "kind": "python",
+        "code": "x",
+        "input": inputs,
+        "spec": {"policy": {"rules": rules}},
+    }
+
+
+def loop(mode: str, count: int, width: int, **spec: Any) -> dict[str, Any]:
+    return {
+        "in": list(range(count)),
+        "iterator": "item",
+        "spec": {"mode": mode, "max_in_flight": width, **spec},
+    }
+
+
+def everything() -> Book:
+    """A fork into a parallel loop that retries and a sequential loop that counts, a join, a cycle."""
+    book = Book(widths={"wide": 2, "narrow": 1}, sequential={"narrow"})
+    book.add("start", tool=[task(), task("t1", previous="{{ t0 }}")], next=["wide", "narrow"])
+    retried = task(delay=5, item="{{ item }}", fails=1)
+    book.add("wide", loop=loop("parallel", 5, 2), tool=[retried, task("t1", was="{{ t0 }}")], next="join")
+    counted = {**task("t1", item="{{ item }}", seen="{{ ctx.n }}"), "set": {"ctx.n": "{{ result }}"}}
+    book.add("narrow", loop=loop("sequential", 4, 1), tool=[task(item="{{ item }}"), counted], next="join")
+    book.add(
+        "join", tool=[task(a="{{ wide }}", b="{{ narrow }}")], set={"ctx.k": "{{ ctx.k | default(0) + 1 }}"}
+    )
+    book.steps[-1]["next"] = {"arcs": [{"step": "join", "when": "{{ ctx.k < 3 }}"}, {"step": "end"}]}
+    book.add("end", tool=[task(delay=5, fails=1)])
+    return book
+
+
+def lone_loop() -> Book:
+    book = Book(widths={"start": 3})
+    book.add("start", loop=loop("parallel", 9, 3), tool=[task(item="{{ item }}")])
+    return book
+
+
+def waiting_loop() -> Book:
+    book = Book(widths={"start": 2})
+    some = "{{ 1 if item % 3 == 0 else 0 }}"
+    book.add("start", loop=loop("parallel", 9, 2), tool=[task(item="{{ item }}", delay=5, fails=some)])
+    return book
+
+
+def narrow_loop() -> Book:
+    book = Book(widths={"start": 1}, sequential={"start"})
+    counted = {**task(item="{{ item }}", seen="{{ ctx.n }}"), "set": {"ctx.n": "{{ result }}"}}
+    book.add("start", loop=loop("sequential", 5, 1), tool=[counted])
+    return book
+
+
+def failing_loop() -> Book:
+    book = Book(widths={"start": 3})
+    stop = [{"name": "t0", "kind": "python", "code": "x", "input": {"item": "{{ item }}", "bad": [0]}}]
+    book.add("start", loop=loop("parallel", 3, 3), tool=stop)
+    return book
+
+
+def chain() -> Book:
+    book = Book()
+    for name, following in itertools.pairwise(("start", "a", "b", "c", "end", "")):
+        book.add(
+            name, tool=[task(), task("t1", was="{{ t0 }}")], **({"next": following} if following else {})
+        )
+    return book
+
+
+#: Messages move and processes go on; nothing else happens.
+HEALTHY = ("step", "step", "deliver")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A book, what may happen to it, and how often that is tried."""
+
+    book: Callable[[], Book]
+    operations: tuple[str, ...] = HEALTHY
+    seeds: range = range(6)
+    length: int = 300
+    #: Whether the outcome is that of an undisturbed run.
+    certain: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def schedule(self, seed: int) -> Schedule:
+        draw = random.Random(seed)
+        return [(draw.choice(self.operations), draw.randrange(8)) for _ in range(self.length)]
+
+
+SCENARIOS = {
+    "a healthy chain needs no sweeper": Scenario(chain, seeds=range(12), options={"sweeps": False}),
+    "a healthy loop needs no sweeper": Scenario(lone_loop, options={"sweeps": False}),
+    "a failing loop ends without a sweeper": Scenario(failing_loop, certain=False, options={"sweeps": False}),
+    "the chord alone completes a loop": Scenario(
+        lone_loop,
+        operations=("step", "step", "deliver", "duplicate"),
+        seeds=range(20),
+        length=150,
+        options={"sweeps": False, "wakes": False, "limits": replace(PATIENT, slice_s=3600.0)},
+    ),
+    "iterations that wait keep their slots": Scenario(
+        waiting_loop,
+        operations=("step", "step", "step", "finish", "deliver", "deliver", "due", "sweep", "sweep"),
+        seeds=range(12),
+        options={"limits": replace(PATIENT, lease_s=1e6)},
+    ),
+    "workers die": Scenario(
+        narrow_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(12)
+    ),
+    "workers are slow": Scenario(
+        chain, operations=(*HEALTHY, *HEALTHY, "expire", "sweep", "sweep"), seeds=range(12)
+    ),
+    "everything happens to everything": Scenario(everything, operations=OPERATIONS, length=500),
+    "everything and a cancellation happen": Scenario(
+        everything, operations=(*OPERATIONS, "cancel"), certain=False
+    ),
+}
+
+
+@cache
+def expected(book: Callable[[], Book]) -> Outcome:
+    """Computed before anything is broken."""
+    return undisturbed(book(), dict(TOOLS))
+
+
+def trouble(scenario: Scenario, **options: Any) -> Iterator[list[str]]:
+    """For each seed, what is broken."""
+    for seed in scenario.seeds:
+        book = scenario.book()
+        world = World(book.text, dict(TOOLS), **{**scenario.options, **options})
+        try:
+            world.start()
+            world.play(scenario.schedule(seed))
+            world.settle()
+            yield broken(world, book, expected(scenario.book) if scenario.certain else None)
+        finally:
+            world.abandon()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_engine_as_it_is_keeps_every_promise(name: str) -> None:
+    assert list(itertools.chain(*trouble(SCENARIOS[name]))) == []
+
+
+# --- defects ------------------------------------------------------------------------------------------------
+
+Break = Callable[[pytest.MonkeyPatch], dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What breaks something (or returns options of a world that is broken), the scenario that notices, and
+    what it says then."""
+
+    apply: Break
+    scenario: str
+    because: str
+
+
+DEFECTS: dict[str, Defect] = {}
+
+
+def defect(scenario: str, because: str) -> Callable[[Break], Break]:
+    def seeded(function: Break) -> Break:
+        DEFECTS[function.__name__] = Defect(function, scenario, because)
+        return function
+
+    return seeded
+
+
+@defect("workers die", "is still")
+def no_sweeper(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"sweeps": False}
+
+
+@defect("workers die", "come to rest|twice")
+def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
+    append = memory_log.Log.append
+
+    def keyless(self: Any, run: str, version: int, drafts: Any, now: Any) -> Any:
+        return append(self, run, version, [replace(draft, dedup_key=None) for draft in drafts], now)
+
+    patch.setattr(memory_log.Log, "append", keyless)
+
+
+def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> Advanced:
+    """A turn that reads in one transaction and writes in another."""
+    now = rt.clock()
+    with rt.store.read() as tx:
+        rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
+        found = [turns._turn(rt, tx, row, now) for row in rows]
+    if send_first:
+        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+    with rt.store.begin() as tx:
+        for turn in found:
+            head = tx.lock(turn.row.execution_id)
+            assert head is not None
+            if checked and head.head_version != turn.row.head_version:
+                return Advanced(0, more=True)
+            moved = head.head_version - turn.row.head_version
+            before = replace(turn.before, version=turn.before.version + moved)
+            turns._write(rt, tx, replace(turn, before=before), now)
+    if not send_first:
+        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+    return Advanced(len(found), more=not all(turn.caught_up for turn in found))
+
+
+@defect("a healthy loop needs no sweeper", "already recorded")
+def no_lock_and_no_expected_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("world.advance", lambda rt, run: _unlocked_turn(rt, send_first=False, checked=False))
+
+
+@defect("a healthy chain needs no sweeper", "still running")
+def messages_sent_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("world.advance", lambda rt, run: _unlocked_turn(rt, send_first=True, checked=True))
+
+
+@defect("iterations that wait keep their slots", "early fan-in")
+def fan_in_by_counting_lanes(patch: pytest.MonkeyPatch) -> None:
+    original = engine_loops.tend_loop
+
+    def counting(plan: Any, state: Any, inputs: Any, run: Any) -> list[Draft]:
+        lanes_left = any(inputs.commands.get(command) is not None for command in run.commands.values())
+        if run.loop is None or run.loop.closed or lanes_left:
+            return original(plan, state, inputs, run)
+        return engine_loops._close(plan.step(run.step), state, inputs, run, run.loop, None)
+
+    patch.setattr(engine_decide, "tend_loop", counting)
+
+
+@defect("workers are slow", "not what the log says")
+def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
+    original = turns._cached
+
+    def stale(rt: Any, tx: Any, row: Any) -> Any:
+        # What another scheduler appended since is taken for known.
+        state = rt.states.get(row.execution_id)
+        if state is None:
+            return original(rt, tx, row)
+        last = max(
+            (event.version for event in tx.events(row.execution_id) if event.draft.source == "server"),
+            default=0,
+        )
+        return replace(state, version=max(state.version, last))
+
+    patch.setattr(turns, "_cached", stale)
+
+
+@defect("a healthy chain needs no sweeper", "effects without need")
+def an_effect_key_for_every_call(patch: pytest.MonkeyPatch) -> None:
+    original, numbers = calls.idempotency_key, itertools.count()
+    patch.setattr(calls, "idempotency_key", lambda *place: f"{original(*place)}/{next(numbers)}")
+
+
+@defect("the chord alone completes a loop", "calls of start#1 at once")
+def claims_that_are_never_refused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(memory_commands, "_free", lambda row, now: True)
+
+
+@defect("the chord alone completes a loop", "still running")
+def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"refused_arrive": True}
+
+
+@defect("everything and a cancellation happen", "after the cancellation|still running")
+def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
+    rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide._cancel)
+    patch.setattr(engine_decide, "_RULES", rules)
+    patch.setattr(engine_decide, "_halted", lambda state: state.pause_requested)
+
+
+@defect("a healthy loop needs no sweeper", "the result is")
+def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
+    original = engine_evolve._iteration_done
+
+    def next_free(loop: Any, index: int, fact: Any) -> Any:
+        done = original(loop, index, fact)
+        return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
+
+    patch.setattr(engine_evolve, "_iteration_done", next_free)
+
+
+@defect("workers die", "the ctx is")
+def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lanes, "_own_patches", lambda tx, command, plan: {})
+
+
+@defect("workers are slow", "already recorded")
+def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
+    def standing(tx: Any, claimed: Any) -> Any:
+        rows = tx.lock_command(claimed.command_id)
+        return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
+
+    for module in (reports, lanes, work):
+        patch.setattr(module, "standing", standing)
+
+
+@defect("workers die", "still running")
+def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sweep, "_end_expired", lambda rt, now: 0)
+
+
+@defect("workers are slow", "already recorded")
+def second_deliveries_that_begin_at_the_first_task(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(memory_log.Log, "run_events", lambda self, run, step, iteration: [])
+
+
+@defect("a healthy loop needs no sweeper", "already recorded")
+def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
+    original = memory_log.Loops.take
+
+    def again(self: Any, run: str, step: str, generation: int, count: int) -> tuple[int, ...]:
+        taken = original(self, run, step, generation, count)
+        row = self._journal.locked.loops.rows.get((run, step))
+        if taken and taken[-1] % 3 == 1:
+            self._put(replace(row, next_index=row.next_index - 1))
+        return taken
+
+    patch.setattr(memory_log.Loops, "take", again)
+
+
+@defect("iterations that wait keep their slots", "at once, 2 allowed")
+def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine_loops, "_width", lambda loop, names, inputs: 16)
+
+
+@defect("a failing loop ends without a sweeper", "still running")
+def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
+    for module in (lanes, work, sweep):
+        patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
+
+
+@defect("workers die", "the ctx is")
+def sequential_lanes_that_forget_what_they_took(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lanes, "_handed_out", lambda tx, row: ())
+
+
+@defect("iterations that wait keep their slots", "at once, 2 allowed")
+def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> None:
+    original = lanes._Lane._suspend
+
+    def goes_on(self: Any, index: int, move: Any) -> None:
+        original(self, index, move)
+        self.suspended = False
+
+    patch.setattr(lanes._Lane, "_suspend", goes_on)
+
+
+def first_trouble(name: str, **options: Any) -> str:
+    """What the first seed that notices says."""
+    try:
+        return "; ".join(next(filter(None, trouble(SCENARIOS[name], **options)), []))
+    except Exception as error:  # noqa: BLE001 - a defect may show in any way
+        return repr(error)
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_every_seeded_defect_breaks_a_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeded = DEFECTS[name]
+    expected(SCENARIOS[seeded.scenario].book)
+    options = seeded.apply(monkeypatch) or {}
+    assert re.search(seeded.because, first_trouble(seeded.scenario, **options)), f"nobody notices {name}"
