@@ -104,6 +104,9 @@ class LocalDispatcher:
                 return
             try:
                 self._run(worker, priority, command_id, purpose)
+            except NoetlError as error:
+                # Like a worker that died: the lease runs out, and the sweeper decides.
+                log.error("Command %s is left: %s", command_id, error.message)  # noqa: TRY400
             except Exception:
                 # A defect in one command must not end the thread that serves the others: its lease runs
                 # out and the sweeper decides.
