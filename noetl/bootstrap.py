@@ -57,7 +57,7 @@ def runtime(
     base_dir: Path | None = None,
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     opened = store or open_store(settings.database)
 
     def credential(name: str) -> Mapping[str, Json]:
@@ -87,14 +87,17 @@ def runtime(
 
 
 @contextmanager
-def local(settings: Settings, base_dir: Path | None = None, threads: int = 8) -> Iterator[Runtime]:
+def local(
+    settings: Settings, base_dir: Path | None = None, threads: int = 8, shard: str | None = None
+) -> Iterator[Runtime]:
     """An engine inside this process: threads instead of a broker, for as long as the block runs.
 
-    Its executions are its own: no other process that shares the database takes their turns.
+    Its executions are its own: no other process that shares the database takes their turns. `shard` goes
+    on with the executions of another such process.
     """
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     upgrade(settings.database)
-    store = open_store(settings.database, shard=f"local-{uuid.uuid4().hex[:12]}")
+    store = open_store(settings.database, shard=shard or f"local-{uuid.uuid4().hex[:12]}")
     dispatcher = LocalDispatcher(threads)
     rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C

@@ -5,6 +5,7 @@ Every setting is `NOETL_<NAME>`; `docs/operations.md` lists them all.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,6 +17,8 @@ from noetl.errors import ConfigError
 
 PREFIX = "NOETL_"
 
+_YEAR_S = 366 * 86_400.0
+
 
 def _bool(text: str) -> bool:
     lowered = text.strip().lower()
@@ -24,6 +27,45 @@ def _bool(text: str) -> bool:
     if lowered in ("0", "false", "no", "off", ""):
         return False
     raise ValueError("expected true or false")
+
+
+def _whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError("expected a whole number") from None
+        if not low <= value <= high:
+            raise ValueError(f"expected a number from {low} to {high}")
+        return value
+
+    return read
+
+
+def _seconds(low: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError("expected a number of seconds") from None
+        if not low <= value <= _YEAR_S:
+            raise ValueError(f"expected a number of seconds from {low:g} to {_YEAR_S:g}")
+        return value
+
+    return read
+
+
+def _level(text: str) -> str:
+    known = logging.getLevelNamesMapping()
+    if text.upper() not in known:
+        raise ValueError(f"expected one of {', '.join(known)}")
+    return text.upper()
+
+
+def _directory(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return Path(text)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -38,7 +80,7 @@ def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
 class Settings:
     """What a process of NoETL is told from outside. Read it with `Settings.from_env`."""
 
-    home: Path = _setting(Path("~/.noetl"), Path, "directory for the database, results and keys")
+    home: Path = _setting(Path("~/.noetl"), _directory, "directory for the database, results and keys")
     database_url: str = _setting("", str, "SQLAlchemy URL of the log; default: SQLite in the home")
     broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
     result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
@@ -46,23 +88,27 @@ class Settings:
     secret_key: str = _setting("", str, "Fernet keys for credentials, comma-separated, newest first")
     env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
     host: str = _setting("127.0.0.1", str, "address the API listens on")
-    port: int = _setting(8642, int, "port the API listens on")
-    flower_port: int = _setting(5555, int, "port that Flower listens on")
+    port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
+    flower_port: int = _setting(5555, _whole(0, 65535), "port that Flower listens on")
     cors_origins: tuple[str, ...] = _setting((), _names, "origins that browsers may call the API from")
     allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
-    python_memory_mb: int = _setting(2048, int, "memory limit of one python or shell task")
-    task_timeout_s: float = _setting(3600.0, float, "deadline of a task that sets no timeout")
-    inline_bytes: int = _setting(65536, int, "results above this size are kept outside of the log")
-    loop_max_in_flight: int = _setting(16, int, "iterations of a parallel loop at once, by default")
-    loop_max_items: int = _setting(100_000, int, "items that a loop may have")
-    lease_s: float = _setting(30.0, float, "a claim without a heartbeat is good for this long")
-    heartbeat_s: float = _setting(3.0, float, "interval of the workers' heartbeats")
-    resend_s: float = _setting(60.0, float, "a command that nobody claimed is sent again after this long")
-    max_deliveries: int = _setting(5, int, "deliveries of one command before it is given up")
-    sweep_s: float = _setting(1.0, float, "interval of the sweeper; 0 turns it off")
+    python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
+    task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
+    inline_bytes: int = _setting(65536, _whole(0), "results above this size are kept outside of the log")
+    loop_max_in_flight: int = _setting(16, _whole(1), "iterations of a parallel loop at once, by default")
+    loop_max_items: int = _setting(100_000, _whole(1), "items that a loop may have")
+    lease_s: float = _setting(30.0, _seconds(0.01), "a claim without a heartbeat is good for this long")
+    heartbeat_s: float = _setting(3.0, _seconds(0.01), "interval of the workers' heartbeats")
+    resend_s: float = _setting(
+        60.0, _seconds(0.01), "a command that nobody claimed is sent again after this long"
+    )
+    max_deliveries: int = _setting(5, _whole(1), "deliveries of one command before it is given up")
+    sweep_s: float = _setting(1.0, _seconds(0.0), "interval of the sweeper; 0 turns it off")
     report_wake: bool = _setting(True, _bool, "whether workers wake the scheduler (off only in tests)")
-    cancel_grace_s: float = _setting(10.0, float, "how long a cancelled execution waits for running work")
-    log_level: str = _setting("WARNING", str.upper, "level of the log on standard error")
+    cancel_grace_s: float = _setting(
+        10.0, _seconds(0.0), "how long a cancelled execution waits for running work"
+    )
+    log_level: str = _setting("WARNING", _level, "level of the log on standard error")
     log_json: bool = _setting(False, _bool, "log as JSON lines")
 
     @classmethod
@@ -82,9 +128,34 @@ class Settings:
                 ) from error
         return cls(**given)
 
+    @classmethod
+    def unknown(cls, environ: Mapping[str, str] | None = None) -> list[str]:
+        """Variables that look like settings and are none."""
+        source = os.environ if environ is None else environ
+        known = {PREFIX + one.name.upper() for one in fields(cls)}
+        return sorted(
+            name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
+        )
+
     @property
     def home_dir(self) -> Path:
-        return self.home.expanduser().absolute()
+        """Raises ConfigError where `~` leads nowhere (a user without a home)."""
+        try:
+            return self.home.expanduser().absolute()
+        except RuntimeError as error:
+            raise ConfigError(
+                f"The directory {self.home} cannot be found ({error}); set NOETL_HOME."
+            ) from error
+
+    def make_home(self) -> None:
+        """Makes the home where there is none. Raises ConfigError."""
+        home = self.home_dir
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"The directory {home} cannot be made ({error.strerror}); set NOETL_HOME to one that can."
+            ) from error
 
     @property
     def database(self) -> str:
@@ -121,3 +192,9 @@ class Settings:
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             changed[PREFIX + one.name.upper()] = text
         return changed
+
+
+def colours(environ: Mapping[str, str] | None = None) -> bool | None:
+    """Whether output may be coloured: no where NO_COLOR says so, else None (as the terminal can)."""
+    source = os.environ if environ is None else environ
+    return False if source.get("NO_COLOR") else None

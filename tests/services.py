@@ -139,6 +139,10 @@ def _postgres_folders() -> Iterable[Path]:
 FORGETFUL = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "shared_buffers": "32MB"}
 
 
+#: A role that the server asks for its password; everybody else is trusted. A test that needs it makes it.
+LOCKED = "locked"
+
+
 def _postgres_command(binaries: Path, home: Path, options: Mapping[str, str]) -> list[str]:
     """Makes the data directory and returns what starts the server on it."""
     data, port = home / "data", free_port()
@@ -155,6 +159,8 @@ def _postgres_command(binaries: Path, home: Path, options: Mapping[str, str]) ->
     )
     if made.returncode:
         raise Missing(f"initdb of {binaries} failed: {made.stderr.strip()[-500:]}")
+    rules = data / "pg_hba.conf"
+    rules.write_text(f"host all {LOCKED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
     settings = {
         "port": port,
         "listen_addresses": "127.0.0.1",

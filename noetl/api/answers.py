@@ -194,6 +194,9 @@ class RuntimeView(Answer):
     kinds: list[JsonObject] = Field(description="{kind, queue, effects, description}")
     queues: list[str]
     workers: list[JsonObject] = Field(description="{name, role, queues, started_at, seen_at}")
+    dead_letters: list[JsonObject] = Field(
+        description="messages that no worker could read: {source, reason, body, recorded_at}"
+    )
 
 
 class Rendered(Answer):

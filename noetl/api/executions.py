@@ -63,11 +63,10 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
 
 
 def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
-    path, version = body.path, body.version
-    if body.playbook is not None:
-        row = catalog.register(rt, body.playbook)
-        path, version = row.path, row.version
-    return StartRequest(path or "", version, body.payload, body.overrides, key)
+    if body.playbook is None:
+        return StartRequest(body.path or "", body.version, body.payload, body.overrides, key)
+    row = catalog.register(rt, body.playbook)
+    return StartRequest(row.path, row.version, body.payload, body.overrides, key, row.content_sha256)
 
 
 def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, dict[str, str]]:

@@ -46,6 +46,7 @@ def runtime() -> dict[str, Json]:
         "kinds": kinds,
         "queues": sorted({one["queue"] for one in kinds}),
         "workers": [shapes.worker(row) for row in checks.workers(rt)],
+        "dead_letters": [dict(letter) for letter in checks.dead_letters(rt)],
     }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from noetl.cli.complaints import INVALID
-from noetl.cli.inputs import json_out, read_text
+from noetl.cli.inputs import json_out, read_bytes, read_text
 from noetl.dsl import compile_playbook, json_schema, load_playbook
-from noetl.dsl.problems import Problem, render
+from noetl.dsl.problems import Code, Problem, render
+from noetl.errors import BadRequest
 from noetl.net.diagram import dot, mermaid
+from noetl.net.model import KindInfo
 from noetl.tools.registry import kinds as installed_kinds
 
 
@@ -24,18 +27,31 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint)."""
     kinds = installed_kinds()
     problems: list[Problem] = []
-    texts: dict[str, str] = {}
     for file in files:
-        texts[str(file)] = text = read_text(file)
-        problems += compile_playbook(text, file=str(file), kinds=kinds, strict=strict).problems
+        problems += _problems(file, kinds, strict=strict)
     ok = not any(problem.severity == "error" for problem in problems)
     if form == "json":
         json_out({"ok": ok, "problems": [problem.as_json() for problem in problems]})
     else:
         for problem in problems:
-            click.echo(render(problem, texts[problem.file] if sys.stdout.isatty() else None))
+            click.echo(render(problem, _text(problem) if sys.stdout.isatty() else None))
         click.echo(_verdict(len(files), problems), err=True)
     ctx.exit(0 if ok else INVALID)
+
+
+def _problems(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> list[Problem]:
+    """Those of one file. That it cannot be read is one, so that the other files are told of, too."""
+    try:
+        content = read_bytes(file)
+    except BadRequest as error:
+        return [Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip("."))]
+    return list(compile_playbook(content, file=str(file), kinds=kinds, strict=strict).problems)
+
+
+def _text(problem: Problem) -> str | None:
+    if problem.code in (Code.FILE, Code.ENCODING):
+        return None
+    return read_text(Path(problem.file))
 
 
 def _verdict(files: int, problems: list[Problem]) -> str:
@@ -63,7 +79,7 @@ def _count(number: int, noun: str) -> str:
 def graph(file: Path, form: str) -> None:
     """Draw the steps of FILE and the arcs between them."""
     net = load_playbook(read_text(file), file=str(file), kinds=installed_kinds())
-    click.echo(mermaid(net) if form == "mermaid" else dot(net))
+    click.echo((mermaid(net) if form == "mermaid" else dot(net)).rstrip("\n"))
 
 
 @click.command(epilog="Example: noetl schema > playbook.schema.json")

@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import sys
+
 import click
 
 from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, PlaybookInvalid
 
+log = logging.getLogger(__name__)
+
 #: The caller's input was wrong: nothing was done.
 INVALID = 2
 FAILED = 1
+INTERRUPTED = 130
 
 
 def complain(error: NoetlError) -> int:
     """Prints the error to standard error, every problem of a playbook on its own line; returns the exit code."""
-    match error:
-        case PlaybookInvalid() if error.problems:
-            for problem in error.problems:
-                click.echo(str(problem), err=True)
-        case _:
-            pass
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {error.message}", err=True)
+    message = error.message
+    if isinstance(error, PlaybookInvalid) and error.problems:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        number = sum(1 for problem in error.problems if problem.severity == "error")
+        file = error.problems[0].file
+        message = f"{file} cannot be run: {number} error{'' if number == 1 else 's'}."
+    click.echo(f"{word('error', 'red')}: {message}", err=True)
     return INVALID if isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid) else FAILED
+
+
+def complain_of_defect(error: Exception) -> int:
+    """Says in one line that this is our fault; the traceback is logged for whoever asks for it."""
+    log.debug("A defect", exc_info=error)
+    click.echo(
+        f"{word('error', 'red')}: NoETL has a defect here: {type(error).__name__}: {error}. "
+        "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it.",
+        err=True,
+    )
+    return FAILED
+
+
+def word(text: str, colour: str) -> str:
+    """`text` in bold and colour, where the terminal shows it."""
+    return click.style(text, fg=colour, bold=True)
+
+
+def hush() -> None:
+    """Says nothing more on streams whose reader has gone, also not when the interpreter flushes them."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)

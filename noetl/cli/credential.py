@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from noetl import bootstrap
+from noetl.cli.complaints import word
 from noetl.cli.inputs import json_out, payload_of
 from noetl.cli.opened import opened
 from noetl.cli.tables import table
 from noetl.config import Settings
+from noetl.errors import BadRequest, ToolError
+from noetl.facts.json import JsonMap
+from noetl.tools.vault import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_fields
 from noetl.usecases import credentials
+from noetl.usecases.nearest import did_you_mean
 
 
 @click.group(epilog="Example: noetl credential list")
@@ -24,13 +31,31 @@ def credential() -> None:
 )
 @click.argument("name")
 @click.option("--type", "kind", required=True, type=click.Choice(credentials.TYPES), help="What it opens.")
-@click.option("--data", required=True, metavar="JSON|@FILE", help="Its fields.")
+@click.option(
+    "--data", required=True, metavar="JSON|@FILE", help="Its fields; `-` reads them from standard input."
+)
 def set_(name: str, kind: str, data: str) -> None:
     """Create or replace the credential NAME."""
-    vault = bootstrap.vault(Settings.from_env())
+    fields = payload_of(data if data != "-" else sys.stdin.read(), "--data")
+    if kind == "postgres" and fields:
+        _check_postgres(fields)
+    settings = Settings.from_env()
+    settings.make_home()
+    vault = bootstrap.vault(settings)
     with opened() as rt:
-        credentials.save(rt, vault.encrypt, name, kind, payload_of(data))
+        credentials.save(rt, vault.encrypt, name, kind, fields)
     click.echo(f"Credential {name} is set.")
+
+
+def _check_postgres(fields: JsonMap) -> None:
+    """Refuses what no connection can be made of, and names what no connection will look at."""
+    try:
+        postgres_dsn(fields)
+    except ToolError as error:
+        raise BadRequest(error.message) from error
+    for name in unknown_postgres_fields(fields):
+        hint = did_you_mean(name, POSTGRES_FIELDS)
+        click.echo(f"{word('warning', 'yellow')}: connections do not use the field {name!r}.{hint}", err=True)
 
 
 @credential.command(name="list", epilog="Example: noetl credential list --json")

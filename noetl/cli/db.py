@@ -17,7 +17,7 @@ def db() -> None:
 def upgrade() -> None:
     """Bring the schema up to date. Safe to run twice, and from several places at once."""
     settings = Settings.from_env()
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     before = migrate.current(settings.database)
     migrate.upgrade(settings.database)
     after = migrate.current(settings.database)

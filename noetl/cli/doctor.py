@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
 import click
 
 from noetl import __version__
+from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
-from noetl.config import Settings
+from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
 from noetl.store import migrate, open_store
 from noetl.tools.registry import kinds as installed_kinds
+
+_DATABASE_ADVICE = "Check NOETL_DATABASE_URL (or the file in NOETL_HOME), and that the server runs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,12 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     settings = Settings.from_env()
     findings = [check(settings) for check in CHECKS]
     if as_json:
-        json_out([{"name": f.name, "ok": f.ok, "detail": f.detail, "advice": f.advice} for f in findings])
+        json_out(
+            [
+                {"name": f.name, "ok": f.ok, "detail": f.detail, "advice": "" if f.ok else f.advice}
+                for f in findings
+            ]
+        )
     else:
         for line in _lines(findings):
             click.echo(line)
@@ -60,9 +68,10 @@ def _python(_: Settings) -> Finding:
 
 def _home(settings: Settings) -> Finding:
     home = settings.home_dir
-    place = home if home.exists() else home.parent
-    ok = os.access(place, os.W_OK)
-    return Finding("home", ok, str(home), f"Make {place} writable, or set NOETL_HOME to a directory that is.")
+    place = next(one for one in (home, *home.parents) if one.exists())
+    ok = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    what = str(home) if place.is_dir() else f"{home} (where {place} is a file)"
+    return Finding("home", ok, what, "Set NOETL_HOME to a directory that can be written.")
 
 
 def _database(settings: Settings) -> Finding:
@@ -76,16 +85,28 @@ def _database(settings: Settings) -> Finding:
         store.close()
         pending = migrate.check(settings.database)
     except NoetlError as error:
-        return Finding("database", False, error.message, "Check NOETL_DATABASE_URL and that the server runs.")
+        return Finding("database", False, error.message, _DATABASE_ADVICE)
     return Finding(
         "database", not pending, shown if not pending else "; ".join(pending), "Run `noetl db upgrade`."
+    )
+
+
+def _settings(_: Settings) -> Finding:
+    """Those that could not be used have been told of before: this is about names."""
+    unknown = Settings.unknown()
+    if not unknown:
+        return Finding("settings", True, "as in docs/operations.md, all names known")
+    close = get_close_matches(unknown[0], [PREFIX + one.name.upper() for one in fields(Settings)], n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return Finding(
+        "settings", False, f"nothing reads {', '.join(unknown)}", f"Unset what is not needed.{hint}"
     )
 
 
 def _broker(settings: Settings) -> Finding:
     if settings.broker_url:
         return Finding("broker", True, settings.broker_url.rsplit("@", 1)[-1])
-    server = shutil.which("redis-server")
+    server = redis_server()
     if server:
         return Finding("broker", True, f"{server}, started by `noetl up`")
     return Finding(
@@ -100,4 +121,4 @@ def _tools(_: Settings) -> Finding:
     )
 
 
-CHECKS: tuple[Callable[[Settings], Finding], ...] = (_python, _home, _database, _broker, _tools)
+CHECKS: tuple[Callable[[Settings], Finding], ...] = (_python, _settings, _home, _database, _broker, _tools)

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
-from noetl.cli.run import as_text, explain
+from noetl.cli.run import as_text, explain, serve
 from noetl.cli.tables import table
-from noetl.engine.decide import status_of
 from noetl.facts.events import Event
 from noetl.facts.json import Json
 from noetl.usecases import control, inspect
@@ -78,6 +78,7 @@ def show(execution_id: str, as_json: bool) -> None:
     """Status, steps, result and error."""
     with opened() as rt:
         report = inspect.report(rt, execution_id)
+        file = inspect.net_of(rt, execution_id).file
     if as_json:
         json_out(report.as_json())
         return
@@ -88,7 +89,7 @@ def show(execution_id: str, as_json: bool) -> None:
         [(name, step["status"], step["runs"], _short(step["result"])) for name, step in report.steps.items()],
     )
     if report.error:
-        click.echo(explain(report.error))
+        click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
 
@@ -138,6 +139,11 @@ def cancel(execution_id: str, reason: str) -> None:
     """End an execution: nothing new starts, running work is told to stop."""
     with opened() as rt:
         control.cancel(rt, execution_id, reason)
+        row = inspect.execution(rt, execution_id)
+    if row.shard:
+        # Of a `noetl run`: its process may have gone, so the turns that are left are taken here.
+        serve(execution_id, row.shard, quiet=True)
+    with opened() as rt:
         _tell(rt, execution_id, "cancel requested")
 
 
@@ -154,11 +160,25 @@ def pause(execution_id: str, reason: str) -> None:
 @execution.command(epilog="Example: noetl execution resume 1234567890123")
 @click.argument("execution_id")
 @click.option("--reason", default="", help="Kept in the log.")
-def resume(execution_id: str, reason: str) -> None:
-    """Go on after `pause`."""
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
+def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> None:
+    """Go on after `pause`, or with a `noetl run` whose process has gone.
+
+    What ran in a process of its own goes on in this one, behind the last task that is in the log.
+    """
     with opened() as rt:
-        control.resume(rt, execution_id, reason)
-        _tell(rt, execution_id, "resumed")
+        row = inspect.execution(rt, execution_id)
+        if row.halt == "pause" or not row.shard:
+            control.resume(rt, execution_id, reason)
+        else:
+            control.adopt(rt, execution_id)
+        if not row.shard:
+            _tell(rt, execution_id, "resumed")
+    if row.shard:
+        report = serve(execution_id, row.shard, quiet=quiet)
+        run_command.show(report, as_json=False)
+        ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
 
 
 @execution.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")
@@ -187,26 +207,22 @@ def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
 def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     """Fold the log again and show what was true at a version."""
     with opened() as rt:
-        state = inspect.state_at(rt, execution_id, version)
-    view = {
-        "execution_id": execution_id,
-        "version": state.version,
-        "status": status_of(state),
-        "ctx": state.ctx,
-        "steps": {name: {"status": one.status, "runs": one.runs} for name, one in state.steps.items()},
-        "marking": {
-            "tokens": [waiting.token.arc for waiting in state.tokens.values()],
-            "runs": [run.id for run in state.runs.values()],
-        },
-    }
+        view = inspect.state_view(rt, execution_id, version)
     if as_json:
         json_out(view)
         return
-    click.echo(f"{execution_id} at version {state.version}: {view['status']}")
-    table(("step", "status", "runs"), [(name, one.status, one.runs) for name, one in state.steps.items()])
-    click.echo(f"ctx {json.dumps(state.ctx, ensure_ascii=False)}")
+    click.echo(f"{execution_id} at version {view['version']}: {view['status']}")
+    table(
+        ("step", "status", "runs"),
+        [(name, one["status"], one["runs"]) for name, one in view["steps"].items()],
+    )
+    click.echo(f"ctx {json.dumps(view['ctx'], ensure_ascii=False)}")
 
 
 def _tell(rt: Runtime, execution_id: str, what: str) -> None:
     row = inspect.execution(rt, execution_id)
     click.echo(f"{execution_id}: {what} (now {row.status}).")
+    if row.shard and row.status not in ENDED:
+        click.echo(
+            f"If its process has gone, `noetl execution resume {execution_id}` takes its place.", err=True
+        )

@@ -1,73 +1,121 @@
-"""What people type: payloads, overrides, files."""
+"""What people type: payloads, overrides, files. What they are told: JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
-import yaml
 
+from noetl.dsl.scalars import ScalarFault, plain
+from noetl.dsl.source import read
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 
 
-def read_text(path: Path) -> str:
-    """A file's text. Raises BadRequest that names the file and the cause."""
+def read_bytes(path: Path) -> bytes:
+    """A file's content. Raises BadRequest that names the file and the cause."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_bytes()
     except FileNotFoundError:
         raise BadRequest(f"There is no file {str(path)!r}.") from None
     except IsADirectoryError:
-        raise BadRequest(f"{str(path)!r} is a directory, not a playbook.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{str(path)!r} cannot be read: {error}.") from error
+        raise BadRequest(f"{str(path)!r} is a directory, not a file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
 
 
-def payload_of(given: str | None) -> JsonMap:
-    """`--payload`: JSON text, or a file (`payload.json`, `@payload.yaml`). Raises BadRequest."""
+def read_text(path: Path) -> str:
+    """A file's text. Raises BadRequest that names the file, the cause and the place."""
+    content = read_bytes(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadRequest(
+            f"{str(path)!r} is not text in UTF-8: line {line} has the byte 0x{content[error.start]:02X}."
+        ) from error
+
+
+def payload_of(given: str | None, option: str = "--payload") -> JsonMap:
+    """`--payload`: JSON text, or a file with JSON or YAML (`payload.json`, `@payload.yaml`). Raises BadRequest."""
     if given is None:
         return {}
     text = given.strip()
-    if not text.startswith("{"):
-        text = read_text(Path(text.removeprefix("@")))
+    if not text:
+        raise BadRequest(f"{option} is empty; give JSON like '{{\"name\": 1}}', or a file.")
+    if text[0] in '{["':
+        return _json(text, option)
+    file = Path(text.removeprefix("@"))
+    text = read_text(file).strip()
+    return _json(text, str(file)) if text[:1] in ("{", "[") else _yaml(text, str(file))
+
+
+def _json(text: str, place: str) -> JsonMap:
     try:
-        value = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise BadRequest(f"--payload is neither JSON nor a file with JSON or YAML: {error}.") from error
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{place} is not JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise BadRequest("--payload must be a mapping, like '{\"name\": 1}'.")
+        raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
     return value
 
 
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _yaml(text: str, place: str) -> JsonMap:
+    source = read(text, place)
+    errors = [problem for problem in source.problems if problem.severity == "error"]
+    if errors or source.data is None:
+        raise BadRequest(f"{errors[0] if errors else place}: it must be a mapping of JSON or YAML.")
+    return source.data
+
+
 def overrides_of(pairs: Iterable[str]) -> JsonMap:
-    """`--set a.b=v`: dotted names, values typed as in YAML. Raises BadRequest."""
+    """`--set a.b=v`: dotted names, values typed as in playbooks. Raises BadRequest."""
     merged: Json = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         parts = name.split(".")
-        if not sign or not all(parts):
+        if not sign or not all(part.strip() for part in parts):
             raise BadRequest(
                 f"--set {pair!r} is not an assignment; write --set name=value or --set a.b=value."
             )
-        value: Any = _typed(text)
+        value: Json = typed(text)
         for part in reversed(parts):
             value = {part: value}
         merged = deep_merge(merged, value)
     return dict(merged)
 
 
-def _typed(text: str) -> Json:
-    """A number, boolean, null, list or mapping where the text is one; else the text itself."""
+def typed(text: str) -> Json:
+    """A number, boolean, null, quoted text, `[list]` or `{mapping}` as in a playbook; else the text itself.
+
+    Raises BadRequest for what JSON cannot hold.
+    """
+    short = text.strip()
+    if short[:1] in ("[", "{", '"', "'"):
+        source = read(f"value: {short}", "--set")
+        broken = any(problem.severity == "error" for problem in source.problems)
+        return text if broken or source.data is None else source.data["value"]
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    return value if isinstance(value, bool | int | float | list | dict | None) and text else text
+        value = plain(short) if short else text
+    except ScalarFault as fault:
+        raise BadRequest(f"--set {short[:60]!r} cannot be used: {fault.message}.") from fault
+    return text if isinstance(value, str) else value
 
 
 def json_out(value: Json) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """One JSON document on standard output. Instants are ISO 8601."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_instant))
+
+
+def _instant(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not JSON")

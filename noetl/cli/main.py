@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from noetl import __version__
-from noetl.cli.complaints import complain
+from noetl.cli.complaints import FAILED, INTERRUPTED, complain, complain_of_defect, hush
+from noetl.config import colours
 from noetl.errors import NoetlError
 
 #: Command → (module:attribute, what it does). Modules are imported only for the command that runs.
@@ -38,6 +39,14 @@ class Commands(click.Group):
     def __init__(self, **attributes: Any) -> None:
         # Click suggests the nearest of `commands` for a name that it does not find.
         super().__init__(commands={name: click.Command(name) for name in COMMANDS}, **attributes)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output (`head`, a pager) has seen enough: that is no failure.
+            hush()
+            return 0
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -67,22 +76,32 @@ def noetl() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script. Exit codes: 0 fine, 1 failed, 2 wrong input, 3 waiting, 130 interrupted."""
     try:
-        code = noetl.main(args=None if argv is None else list(argv), prog_name="noetl", standalone_mode=False)
-    except click.exceptions.Abort:
+        code = _run(None if argv is None else list(argv))
+    except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("Interrupted.", err=True)
-        code = 130
-    except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
+    hush()
+    sys.exit(code)
+
+
+def _run(argv: list[str] | None) -> int:
+    try:
+        code = noetl.main(args=argv, prog_name="noetl", standalone_mode=False, color=colours())
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
-    except BrokenPipeError:
-        # The reader of our output (`head`, a pager) has gone: nothing is left to say, and to nobody.
-        sys.stderr.close()
-        code = 0
+        return error.exit_code
     except NoetlError as error:
-        code = complain(error)
-    sys.exit(code if isinstance(code, int) else 0)
+        return complain(error)
+    except OSError as error:
+        # Every file that we read names itself; what is left is our own output (a full disk).
+        click.echo(f"error: {error.strerror or error}.", err=True)
+        return FAILED
+    except click.exceptions.Abort:
+        raise
+    except Exception as error:  # noqa: BLE001
+        # Nobody who made no mistake should be shown a traceback.
+        return complain_of_defect(error)
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.store.migrate import upgrade
 from noetl.usecases.ports import Dispatcher
@@ -20,7 +19,7 @@ def opened() -> Iterator[Runtime]:
     """Where no broker is set, whoever schedules finds what was asked for in the tables."""
     settings = Settings.from_env()
     logging.basicConfig(level=settings.log_level)
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
     rt = bootstrap.runtime(settings, dispatcher_of(settings))
@@ -34,4 +33,6 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
     """Through the broker of the settings, or not at all."""
     if not settings.broker_url:
         return SilentDispatcher()
+    from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
+
     return CeleryDispatcher(make_app(settings.broker_url, settings.backend))

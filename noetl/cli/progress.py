@@ -9,18 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
-
 from noetl.facts import events as e
 from noetl.facts.events import Event
-
-MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
-STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
 
 
 class Progress(Protocol):
@@ -36,7 +26,7 @@ class Progress(Protocol):
 
 
 @dataclass(slots=True)
-class _Line:
+class Line:
     """What is known of one step."""
 
     status: str = "running"
@@ -52,14 +42,14 @@ class Story:
     """The steps of an execution as its events tell them."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, _Line] = {}
+        self.lines: dict[str, Line] = {}
 
-    def on(self, event: Event) -> _Line | None:
+    def on(self, event: Event) -> Line | None:
         """Folds the event; the line that it changed, or None."""
         step = event.draft.step
         if step is None:
             return None
-        line = self.lines.setdefault(step, _Line())
+        line = self.lines.setdefault(step, Line())
         match event.fact:
             case e.StepScheduled():
                 line.status, line.note, line.took = "running", "", None
@@ -78,7 +68,7 @@ class Story:
         return line
 
 
-def _ended(line: _Line, fact: e.Fact) -> _Line | None:
+def _ended(line: Line, fact: e.Fact) -> Line | None:
     match fact:
         case e.StepDone():
             line.status, line.note = "done", ""
@@ -99,13 +89,13 @@ class Plain:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._deaf = False
         self._story = Story()
 
     def __enter__(self) -> Plain:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stream.flush()
+    def __exit__(self, *_: object) -> None: ...
 
     def tick(self) -> None:
         """Nothing moves between events."""
@@ -127,64 +117,27 @@ class Plain:
             case _:
                 took = f" in {line.took:.2f} s" if line.took is not None and line.status == "done" else ""
                 text = f"{line.status}{took}" + (f": {line.note}" if line.note else "")
-        self._stream.write(f"{event.draft.step}: {text}\n")
-        self._stream.flush()
+        self._say(f"{event.draft.step}: {text}\n")
+
+    def _say(self, text: str) -> None:
+        if self._deaf:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            # Whoever listened (`2>&1 | head`) has gone. The execution goes on.
+            self._deaf = True
 
 
-class LiveTable:
-    """A table that redraws itself: one row for each step, a bar for each loop."""
-
-    def __init__(self, console: Console, title: str) -> None:
-        self._story = Story()
-        self._title = title
-        # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
-        self._live = Live(console=console, auto_refresh=False, get_renderable=self._table)
-
-    def __enter__(self) -> LiveTable:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def on(self, event: Event) -> None:
-        self._story.on(event)
-
-    def tick(self) -> None:
-        self._live.refresh()
-
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 1))
-        for name, line in self._story.lines.items():
-            table.add_row(*_row(name, line))
-        return table
-
-
-def _row(name: str, line: _Line) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
-    style = STYLES.get(line.status, "cyan")
-    busy = line.status == "running"
-    mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(MARKS[line.status], style=style)
-    runs = f" ×{line.runs}" if line.runs > 1 else ""
-    middle: ProgressBar | Text = Text("")
-    if line.total:
-        middle = ProgressBar(total=line.total, completed=line.ended, width=24)
-    took = time.monotonic() - line.since if line.took is None else line.took
-    count = f"{line.ended}/{line.total} " if line.total else ""
-    note = f"  {line.note}" if line.note else ""
-    return (
-        mark,
-        Text(f"{name}{runs}"),
-        middle,
-        Text(f"{count}{took:.1f} s{note}", style="dim", overflow="fold"),
-    )
-
-
-def progress_for(stream: TextIO, title: str, *, quiet: bool = False) -> Progress:
-    """The live table where `stream` is a terminal, else plain lines, else nothing."""
-    if quiet:
+def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> Progress:
+    """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody listens."""
+    if quiet or stream is None:
         return Silent()
     if stream.isatty():
-        return LiveTable(Console(file=stream), title)
+        from noetl.cli.live import LiveTable  # draws with rich, which takes a while to import
+
+        return LiveTable(stream, title)
     return Plain(stream)
 
 

@@ -33,6 +33,8 @@ class Client:
     """The few calls that the command line needs. `url` is the server's, without `/api`."""
 
     def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadRequest(f"The server {url!r} is not a URL; write it as http://host:port.")
         self._url = url.rstrip("/")
         self._session = requests.Session()
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from noetl import bootstrap
+from noetl.cli.complaints import hush, word
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.progress import Progress, progress_for
 from noetl.config import Settings
@@ -20,6 +24,11 @@ from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
+
+#: What `--json` prints, of the whole, of each step, and (at least) of an error.
+KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "events", "duration_ms")
+STEP_KEYS = ("status", "runs", "result")
+ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt", "line", "traceback")
 
 #: Exit code by status; anything else is 1.
 EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
@@ -61,7 +70,7 @@ def run(
         report = run_remote(server, text, given, over, progress, wait=wait)
     else:
         report = _run_here(file, text, given, over, progress, wait=wait)
-    show(report, as_json=as_json)
+    show(report, as_json=as_json, file=str(file))
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
 
@@ -70,11 +79,31 @@ def _run_here(
 ) -> JsonMap:
     settings = Settings.from_env()
     logging.basicConfig(level=settings.log_level)
-    with bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
+    with _ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
         with progress:
             _follow(rt, execution_id, progress, wait=wait)
+        return inspect.report(rt, execution_id).as_json()
+
+
+@contextmanager
+def _ended_like_by_hand() -> Iterator[None]:
+    """SIGTERM and SIGHUP cancel as Ctrl-C does: nobody else would end what this process began."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
+    """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
+    with _ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
+        with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
+            _follow(rt, execution_id, progress, wait=False)
         return inspect.report(rt, execution_id).as_json()
 
 
@@ -88,7 +117,9 @@ def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -
             for event in inspect.events(rt, execution_id, after=seen, limit=1000):
                 progress.on(event)
                 seen = event.version
-            settled = row.status in ENDED or (row.status in ("waiting", "paused") and not wait)
+            # What owes a turn is not waiting any more, whatever its last turn wrote.
+            idle = row.status in ("waiting", "paused") and row.decided_version >= row.head_version
+            settled = row.status in ENDED or (idle and not wait)
             if settled and seen >= row.head_version:
                 return
             progress.tick()
@@ -109,35 +140,56 @@ def _interrupt(rt: Runtime, execution_id: str) -> None:
         click.echo(error.message, err=True)
 
 
-def show(report: JsonMap, *, as_json: bool) -> None:
-    """The result on standard output; status and error on standard error."""
-    if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
+    """The result on standard output; status and error on standard error.
+
+    `file` is where the lines of errors are. The exit code is that of the execution, whoever listens.
+    """
+    with suppress(BrokenPipeError):
+        if as_json:
+            click.echo(json.dumps(as_documented(report), ensure_ascii=False, indent=2))
+        else:
+            _tell(report, file)
         return
+    hush()
+
+
+def as_documented(report: JsonMap) -> JsonMap:
+    """The shape that `--json` promises: these keys and no others, but for what an error knows besides."""
+    steps = {name: {key: step[key] for key in STEP_KEYS} for name, step in report["steps"].items()}
+    error = report["error"]
+    full = None if error is None else dict.fromkeys(ERROR_KEYS) | error
+    return {key: report[key] for key in KEYS} | {"steps": steps, "error": full}
+
+
+def _tell(report: JsonMap, file: str) -> None:
     status = str(report["status"])
     colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
     seconds = float(report["duration_ms"]) / 1000
     click.echo(
-        f"{click.style(status, fg=colour, bold=True)} {report['execution_id']} "
-        f"({seconds:.2f} s, {report['events']} events)",
+        f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} events)",
         err=True,
     )
     if report["error"]:
-        click.echo(explain(report["error"]), err=True)
+        click.echo(explain(report["error"], file), err=True)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 
 
-def explain(error: JsonMap) -> str:
-    """One sentence: where, what, why."""
-    place = ", ".join(
-        f"{name} {error[name]}"
-        for name in ("step", "task", "iteration", "attempt", "line")
-        if error.get(name) is not None
+def explain(error: JsonMap, file: str = "") -> str:
+    """One sentence: where, what, why. `file:line: error: type: message (step, task, ...)`."""
+    in_file = bool(file) and error.get("line") is not None
+    names = (
+        ("step", "task", "iteration", "attempt")
+        if in_file
+        else ("step", "task", "iteration", "attempt", "line")
     )
+    place = ", ".join(f"{name} {error[name]}" for name in names if error.get(name) is not None)
     kind = error.get("type") or error.get("kind")
-    return f"{click.style('error', fg='red', bold=True)}: {kind}: {error['message']}" + (
-        f" ({place})" if place else ""
+    return (
+        (f"{file}:{error['line']}: " if in_file else "")
+        + f"{word('error', 'red')}: {kind}: {error['message']}"
+        + (f" ({place})" if place else "")
     )
 
 

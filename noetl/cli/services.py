@@ -66,7 +66,12 @@ def _need_broker() -> None:
 
 @click.command(epilog="Example: noetl server --port 8642")
 @click.option("--host", default=lambda: Settings.from_env().host, help="Address to listen on.")
-@click.option("--port", type=int, default=lambda: Settings.from_env().port, help="Port to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=lambda: Settings.from_env().port,
+    help="Port to listen on.",
+)
 @click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Requests at once.")
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
@@ -83,7 +88,12 @@ def scheduler() -> None:
 @click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
 @click.option("--queues", "-Q", help="Comma-separated; every queue of the installed tools unless given.")
 @click.option(
-    "--pool", "-P", type=click.Choice(["prefork", "threads", "solo"]), default="threads", show_default=True
+    "--pool",
+    "-P",
+    type=click.Choice(["prefork", "threads", "solo"]),
+    default="threads",
+    show_default=True,
+    help="How tasks run side by side: in processes, in threads, or one after another.",
 )
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1), default=4, show_default=True, help="Tasks at once."

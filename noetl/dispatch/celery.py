@@ -8,11 +8,12 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from celery import Celery, chord, group
+from celery import Celery, chord
 from celery.canvas import Signature
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
+from noetl.dispatch import redis_transport
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id
 from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
@@ -81,9 +82,11 @@ class CeleryDispatcher:
                 self._command(row).apply_async(producer=producer)
 
     def _send_chord(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        header = group([self._command(row) for row in rows], app=self._app)
-        header.options["task_id"] = chord_id
-        chord(header, self._turn(rows[0].execution_id), app=self._app).apply_async()
+        # The chord takes its group's id from its own options: a group around the header would be unpacked,
+        # and a lane that is sent again could not be counted with those that have arrived.
+        header = [self._command(row) for row in rows]
+        whole = chord(header, self._turn(rows[0].execution_id), app=self._app, task_id=chord_id)
+        whole.apply_async(task_id=celery_task_id(chord_id))
 
     def _send_again(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
         """Lanes without their place in the chord would never complete it."""
@@ -106,6 +109,7 @@ def _translated() -> Iterator[None]:
 
 def make_app(broker_url: str, backend: str | None) -> Celery:
     """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
+    redis_transport.install()
     app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
     app.config_from_object(CELERY_CONFIG)
     scheme, _, folder = broker_url.partition("://")

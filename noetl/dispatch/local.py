@@ -9,6 +9,7 @@ import itertools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Sequence
 
 from noetl.errors import NoetlError
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
+
+#: How long `stop` waits for all threads together.
+PATIENCE_S = 0.5
 
 
 class LocalDispatcher:
@@ -55,13 +59,15 @@ class LocalDispatcher:
             self._spawn(f"worker-{number}", self._work, worker)
 
     def stop(self) -> None:
-        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind."""
+        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind: they
+        are daemons, and what they run ends with the tools."""
         self._stopping.set()
         self._wakes.put(None)
         for _ in range(self._count):
             self._order(-1, "", "")
+        ends = time.monotonic() + PATIENCE_S
         for thread in self._threads:
-            thread.join(timeout=0.5)
+            thread.join(timeout=max(ends - time.monotonic(), 0.0))
         if self._leases is not None:
             self._leases.stop()
 

@@ -35,6 +35,7 @@ class Code(StrEnum):
     NUMBER = "NOETL111"
     ROOT = "NOETL112"
     MERGE = "NOETL113"
+    FILE = "NOETL114"
     YAML_1_1 = "NOETL150"
     TYPE = "NOETL201"
     MISSING = "NOETL202"
@@ -81,6 +82,7 @@ MEANING: Mapping[Code, str] = {
     Code.NUMBER: "a number that JSON cannot hold",
     Code.ROOT: "the text is not one document that is a mapping",
     Code.MERGE: "a merge key (`<<`) whose value is not a mapping or a list of mappings",
+    Code.FILE: "a file that is not there or cannot be read",
     Code.YAML_1_1: "a word that older YAML reads as a boolean; here it is text",
     Code.TYPE: "a value of the wrong type",
     Code.MISSING: "something that must be there is not",

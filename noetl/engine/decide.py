@@ -242,7 +242,11 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]:
     step = plan.step(one.step)
-    verdict = _admit(state, inputs, step.admit, one) if step.admit else None
+    try:
+        verdict = _admit(state, inputs, step.admit, one) if step.admit else None
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+        return _refused_run(state, step, one, problem)
     if verdict is None:
         return [*_admitted_run(plan, state, inputs, step, one)]
     draft, fact = verdict
@@ -255,25 +259,26 @@ def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]
     denied = ErrorInfo(
         "client_error", f"Admission to step {step.name!r} was denied by its policy.", step=step.name
     )
+    return [draft, *_refused_run(evolve(state, draft), step, one, denied)]
+
+
+def _refused_run(state: State, step: Transition, one: Enabled, error: ErrorInfo) -> list[Draft]:
+    """A run that fails before it does anything."""
     begin = _scheduled(state, step, one.ids, one.args, round=one.round)
-    return [draft, begin, failed(evolve(evolve(state, draft), begin).runs[begin.run_id or ""], denied)]
+    return [begin, failed(evolve(state, begin).runs[begin.run_id or ""], error)]
 
 
 def _admit(
     state: State, inputs: Inputs, admission: Admission, one: Enabled
 ) -> tuple[Draft, e.AdmitEvaluated] | None:
-    """The first rule that matches; a rule that cannot be evaluated denies."""
+    """The first rule that matches. Raises TemplateError where a rule before it cannot be evaluated."""
     names = step_names(state, inputs, one.args)
     for rule in admission.rules:
-        try:
-            if rule.when is not None and not truth(rule.when, names, load=inputs.load):
-                continue
-            allow = rule.allow
-        except TemplateError:
-            allow = False
+        if rule.when is not None and not truth(rule.when, names, load=inputs.load):
+            continue
         when = None if rule.when is None else str(rule.when)
         read = values_read(rule.when, names, guard=True) if isinstance(rule.when, str) else {}
-        fact = e.AdmitEvaluated(one.ids[0], allow, admission.on_deny, when, read, state.ctx_version)
+        fact = e.AdmitEvaluated(one.ids[0], rule.allow, admission.on_deny, when, read, state.ctx_version)
         return Draft(fact, step=one.step), fact
     return None
 

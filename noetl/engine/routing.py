@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.engine.evolve import patched
@@ -14,7 +14,6 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, truth, values_read
-from noetl.expressions.scope import layered
 from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
@@ -42,13 +41,18 @@ class _Boundary:
         return evaluate(template, self.names, load=self.inputs.load)
 
     def assign(self, assignments: tuple[Assignment, ...], cause: str) -> None:
-        patch = {one.name: self.inputs.hold(self.evaluate(one.value)) for one in assignments}
-        if not patch:
+        values = [(one, self.inputs.hold(self.evaluate(one.value))) for one in assignments]
+        if not values:
             return
-        fact = CtxPatched(patch, "step" if cause == "step" else "arc")
-        self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
-        ctx = patched(self.names["ctx"], patch)
-        self.names = layered({"ctx": ctx, "vars": ctx}, self.names, ctx)
+        # `step.x` is read until the run has routed, which is now: it needs no record.
+        own = {one.name: value for one, value in values if one.scope == "step"}
+        patch = {one.name: value for one, value in values if one.scope != "step"}
+        if patch:
+            fact = CtxPatched(patch, "step" if cause == "step" else "arc")
+            self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
+        state = replace(self.state, ctx=patched(self.names["ctx"], patch))
+        run = replace(self.run, variables=patched(self.names["step"], own))
+        self.names = boundary_names(state, self.inputs, run)
 
 
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:

@@ -6,7 +6,6 @@ A *fact* is what happened (a class of the union `Fact`); a `Draft` says where in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, TypeAlias
@@ -15,7 +14,6 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 Source = Literal["server", "worker", "client"]
-EventStatus = Literal["started", "completed", "failed", "skipped", "cancelled"]
 
 #: Version of the payload shapes below; older payloads are upcast one step at a time (`store.codec`).
 SCHEMA = 1
@@ -25,9 +23,8 @@ SCHEMA = 1
 class Token:
     """A token that waits in the place of `arc` before `step`.
 
-    `id` is unique in the execution. `args` is what the arc hands over. `round` is the round of the
-    join that it counts in (0 where the join has no rounds), `absorbed` says that its round has fired.
-    """
+    `args` is what the arc hands over; `round` the round of the join that it counts in (0 where the join
+    has none); `absorbed` says that this round has fired."""
 
     id: str
     arc: str
@@ -152,8 +149,8 @@ class AdmitEvaluated:
 class CommandIssued:
     """An order went out: a pipeline, one lane of a loop, or one iteration that resumes.
 
-    `issue` counts the orders for the same part of a run, from 1. `ctx_version` is the version of
-    the stream that the command's context was computed at. `due_at` (UTC, ISO 8601) delays it.
+    `issue` counts the orders for the same part of a run, from 1; the context is as of `ctx_version`.
+    `due_at` (UTC, ISO 8601) delays it.
     """
 
     type: ClassVar[str] = "command.issued"
@@ -291,10 +288,9 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvaluated:
-    """Rule number `rule` (from 0) of the task's policy matched and decided `do`.
+    """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay` seconds.
 
     Written after the end of the task that it judges, and for a retry after success in its place.
-    `delay` is in seconds; `to` the task that a jump goes to.
     """
 
     type: ClassVar[str] = "policy.task.evaluated"
@@ -370,8 +366,7 @@ class IterationResumed:
 class IterationDone:
     """The iteration's result is that of `task` (its last task.done); null where `task` is null.
 
-    `writes` are the ctx assignments that wait for the loop's reducers, in order: (name, value).
-    """
+    `writes` are the ctx assignments that wait for the loop's reducers, in order: (name, value)."""
 
     type: ClassVar[str] = "loop.iteration.done"
     task: str | None = None
@@ -470,67 +465,12 @@ Fact: TypeAlias = (
     | ResultDiscarded
 )
 
-#: Facts after which nothing of an execution is folded any more.
-TERMINAL = (Processed, Cancelled)
-
-#: What an event's `status` column says, by type; types that are absent say `completed`.
-STATUS_OF: Mapping[type[Fact], EventStatus] = {
-    Requested: "started",
-    WorkflowStarted: "started",
-    PauseRequested: "started",
-    CancelRequested: "started",
-    Cancelled: "cancelled",
-    CommandIssued: "started",
-    CommandLost: "failed",
-    StepScheduled: "started",
-    StepStarted: "started",
-    StepSuspended: "started",
-    StepResumed: "started",
-    StepFailed: "failed",
-    StepSkipped: "skipped",
-    StepCancelled: "cancelled",
-    TaskStarted: "started",
-    TaskFailed: "failed",
-    AttemptFailed: "failed",
-    LoopStarted: "started",
-    IterationStarted: "started",
-    IterationSuspended: "started",
-    IterationResumed: "started",
-    IterationFailed: "failed",
-    JoinUnsatisfied: "failed",
-}
-
-#: Names that other generations of the language use for the same events; queries accept them.
-ALIASES: Mapping[str, str] = {
-    "step.enter": "step.started",
-    "step.exit": "step.done",
-    "call.done": "task.done",
-    "call.error": "task.failed",
-    "tool.started": "task.started",
-    "tool.completed": "task.done",
-    "tool.failed": "task.failed",
-    "case.evaluated": "next.evaluated",
-    "retry.scheduled": "task.attempt.failed",
-    "loop.iteration.finished": "loop.iteration.done",
-    "loop.finished": "loop.done",
-    "PlaybookExecutionRequested": "playbook.execution.requested",
-    "PlaybookProcessed": "playbook.processed",
-    "WorkflowStarted": "workflow.started",
-    "WorkflowFinished": "workflow.finished",
-    "StepScheduled": "step.scheduled",
-    "StepStarted": "step.started",
-    "StepDone": "step.done",
-    "StepFailed": "step.failed",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fact and its place in the playbook, on its way to the log.
+    """A fact and its place in the playbook, on its way to the log. `attempt` counts from 1.
 
-    `dedup_key` is unique within the execution where it is set: a second append of the same key is
-    the same fact. `attempt` counts from 1.
-    """
+    A `dedup_key` is unique within the execution: a second append of the same key is the same fact."""
 
     fact: Fact
     source: Source = "server"

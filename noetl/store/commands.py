@@ -170,7 +170,7 @@ class Commands:
 
     def add_commands(self, rows: Sequence[CommandRow]) -> None:
         if rows:
-            self._session.write(_insert, [_values(row) | {"shard": self._shard} for row in rows])
+            self._session.later(_insert, [_values(row) | {"shard": self._shard} for row in rows])
 
     def command(self, command_id: str) -> CommandRow | None:
         found = self._session.read(_one, {"id": command_id}).first()
@@ -194,10 +194,10 @@ class Commands:
         return row(found) if found else None
 
     def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
-        self._session.write(_release, {"id": command_id, "held": attempt, "now": sent_at})
+        self._session.later(_release, {"id": command_id, "held": attempt, "now": sent_at})
 
     def reopen(self, command_id: str, attempt: int) -> None:
-        self._session.write(_reopen, {"id": command_id, "held": attempt})
+        self._session.later(_reopen, {"id": command_id, "held": attempt})
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         values = {"id": command_id, "held": attempt, "until": lease_until}
@@ -208,11 +208,11 @@ class Commands:
 
     def close_commands(self, command_ids: Sequence[str]) -> None:
         for ids in lines(command_ids):
-            self._session.write(_close, {"ids": ids})
+            self._session.later(_close, {"ids": ids})
 
     def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         for ids in lines(command_ids):
-            self._session.write(_sent, {"ids": ids, "now": now})
+            self._session.later(_sent, {"ids": ids, "now": now})
 
     def open_commands(self, execution_id: str) -> list[CommandRow]:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))

@@ -29,6 +29,9 @@ UNIQUE = frozenset({"23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIM
 FOREIGN = frozenset({"23503", "SQLITE_CONSTRAINT_FOREIGNKEY"})
 #: Serialization failure, deadlock.
 RETRY = frozenset({"40001", "40P01"})
+#: SQLite: what lies in the file is no database, or no longer one; or the file cannot be had.
+DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_CORRUPT_VTAB", "SQLITE_CORRUPT_INDEX"})
+CLOSED_FILE = frozenset({"SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_PERM"})
 NO_TABLE = frozenset({"42P01", "42703"})
 
 
@@ -136,6 +139,19 @@ class Connections:
             yield connection
 
     @contextmanager
+    def bare(self) -> Iterator[Connection]:
+        """A connection of PostgreSQL that begins no transaction by itself."""
+        with self.translated(), self.engine.connect() as connection:
+            # Not SQLAlchemy's AUTOCOMMIT: resetting that asks the server each time.
+            raw: Any = connection.connection.driver_connection
+            raw.autocommit = True
+            try:
+                yield connection
+            finally:
+                if not raw.closed:
+                    raw.autocommit = False
+
+    @contextmanager
     def _queue(self, mode: str) -> Iterator[None]:
         if self._turn is None or mode == "read":
             yield
@@ -174,10 +190,15 @@ def translate(error: SQLAlchemyError, place: str) -> NoetlError:
         return Unavailable(f"No connection to {place} became free within {PATIENCE:g} s; try again.")
     if not isinstance(error, DBAPIError):
         return BadRequest(f"The database {place} cannot take this: {error}.")
-    cause = error.orig
+    return translate_cause(error.orig, place, lost=error.connection_invalidated)
+
+
+def translate_cause(cause: BaseException | None, place: str, *, lost: bool = False) -> NoetlError:
+    """The same for what the driver itself raised; `lost`: the connection is gone."""
     code = getattr(cause, "pgcode", None) or getattr(cause, "sqlite_errorname", None) or ""
     said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
-    return _by_code(code, said, place) or _by_kind(error, said, place)
+    kinds = {cls.__name__ for cls in type(cause).__mro__}
+    return _by_code(code, said, place) or _by_kind(kinds, said, place, lost=lost)
 
 
 def _by_code(code: str, said: str, place: str) -> NoetlError | None:
@@ -189,13 +210,18 @@ def _by_code(code: str, said: str, place: str) -> NoetlError | None:
         return Conflict(f"Another transaction came first ({said}); try again.")
     if code in NO_TABLE or said.startswith(("no such table", "no such column")):
         return Unavailable(f"The database {place} lacks NoETL's tables ({said}); run `noetl db upgrade`.")
+    if code in DAMAGED:
+        return Unavailable(
+            f"The database {place} is damaged ({said}); restore it, or move the file away to begin anew."
+        )
+    if code in CLOSED_FILE:
+        return Unavailable(f"The database {place} cannot be opened ({said}); is its directory writable?")
     return None
 
 
-def _by_kind(error: DBAPIError, said: str, place: str) -> NoetlError:
-    names = {cls.__name__ for cls in type(error.orig).__mro__}
-    if error.connection_invalidated or names & {"OperationalError", "InterfaceError"}:
+def _by_kind(kinds: set[str], said: str, place: str, *, lost: bool) -> NoetlError:
+    if lost or kinds & {"OperationalError", "InterfaceError"}:
         return Unavailable(f"The database {place} does not answer: {said}.")
-    if names & {"DataError", "IntegrityError"}:
+    if kinds & {"DataError", "IntegrityError"}:
         return BadRequest(f"The database {place} refused a value: {said}.")
     return NoetlError(f"The database {place} failed: {said}.")

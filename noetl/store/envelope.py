@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from noetl.facts.events import SCHEMA, STATUS_OF, Draft, Event
+from noetl.facts.event_names import STATUS_OF
+from noetl.facts.events import SCHEMA, Draft, Event
 from noetl.store import codec
 
 #: From execution id and draft to (entity_id, parent_id).

@@ -45,8 +45,10 @@ COLUMNS: Final[Sequence[Column[Any]]] = (
     _c.next_wake_at,
     _c.halt,
     _c.error,
+    _c.shard,
 )
 WIDTH: Final = len(COLUMNS)
+_ERROR: Final = 12
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
@@ -108,7 +110,7 @@ def row(columns: Any) -> ExecutionRow:
     """The row of a result that holds `COLUMNS`."""
     values = list(columns)
     values[0] = str(values[0])
-    values[-1] = value_or_none(values[-1])
+    values[_ERROR] = value_or_none(values[_ERROR])
     return ExecutionRow(*values)
 
 

@@ -58,14 +58,14 @@ class Log:
         number = codec.number(execution_id)
         first = expected_version + 1
         rows = [envelope.row(execution_id, number, first + i, draft, now) for i, draft in enumerate(drafts)]
-        moved = self._session.write(
-            _move,
-            {"id": number, "expected": expected_version, "head": expected_version + len(rows), "now": now},
-        )
-        if moved.rowcount == 0:
+        values = {
+            "id": number,
+            "expected": expected_version,
+            "head": expected_version + len(rows),
+            "now": now,
+        }
+        if self._session.move(_move, values, _insert, rows) == 0:
             raise self._session.fail(self._stale(execution_id, number, expected_version))
-        if rows:
-            self._session.write(_insert, rows)
         return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
 
     def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError:

@@ -107,7 +107,7 @@ class Loops:
         return tuple(taken) if indices is None else tuple(codec.loads(indices)[taken.start : taken.stop])
 
     def close_loop(self, execution_id: str, run_id: str) -> None:
-        self._session.write(_close, {"id": codec.number(execution_id), "run": run_id})
+        self._session.later(_close, {"id": codec.number(execution_id), "run": run_id})
 
     def close_loops(self, execution_id: str) -> None:
-        self._session.write(_close_all, {"id": codec.number(execution_id)})
+        self._session.later(_close_all, {"id": codec.number(execution_id)})

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound
-from noetl.facts.events import ALIASES
+from noetl.facts.event_names import ALIASES
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.usecases.ports import LoopRow

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
 
 from noetl.errors import BadRequest, NoetlError
@@ -17,9 +17,25 @@ from noetl.store.rules import refused_write, unusable
 #: Values bound to one statement with IN: SQLite takes 32,766.
 BATCH: Final = 10_000
 
+#: What a statement is given: names and values, or those of many rows.
+Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
-#: A result whose rows hold whatever was selected.
-Found: TypeAlias = CursorResult[*tuple[Any, ...]]
+
+class Found(Protocol):
+    """What came back: the part of SQLAlchemy's CursorResult that is used here."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def first(self) -> Sequence[Any] | None: ...
+
+    def one(self) -> Sequence[Any]: ...
+
+    def scalar(self) -> Any: ...
+
+    def scalars(self) -> Iterable[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 class Session:
@@ -38,15 +54,31 @@ class Session:
         """Runs a query."""
         return self._run(statement, values)
 
-    def write(
-        self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> Found:
+    def write(self, statement: Executable, values: Values = None) -> Found:
         """Runs a change (or takes a lock); many rows travel as one statement."""
         if not self.writable:
             raise refused_write()
         return self._run(statement, values)
 
-    def _run(self, statement: Executable, values: Any) -> Found:
+    def later(self, statement: Executable, values: Values) -> None:
+        """Runs a change that nobody waits for: its failure may show at the next statement or the commit."""
+        self.write(statement, values)
+
+    def move(
+        self,
+        update: Executable,
+        values: Mapping[str, Any],
+        insert: Executable,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> int:
+        """Runs `update` and inserts `rows`. Returns how many rows the update changed; where that is none
+        the transaction must not be committed."""
+        moved = self.write(update, values).rowcount
+        if moved and rows:
+            self.write(insert, rows)
+        return moved
+
+    def _run(self, statement: Executable, values: Values) -> Found:
         if self.failed:
             raise unusable()
         try:
@@ -55,8 +87,10 @@ class Session:
             self.failed = True
             raise translate(error, self._place) from error
         except (ValueError, OverflowError) as error:  # psycopg2 on NUL in a text, sqlite3 on 2**64
-            self.failed = True
-            raise BadRequest(f"The database {self._place} cannot hold a value: {error}.") from error
+            raise self._refused(error) from error
+
+    def _refused(self, error: ValueError | OverflowError) -> NoetlError:
+        return self.fail(BadRequest(f"The database {self._place} cannot hold a value: {error}."))
 
     def fail(self, error: NoetlError) -> NoetlError:
         """Marks the transaction as unusable; returns the error, to be raised."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from noetl.store.commands import Commands
 from noetl.store.definitions import Definitions
+from noetl.store.direct import directly
 from noetl.store.engine import Connections, open_engine
 from noetl.store.executions import Executions
 from noetl.store.log import Log
@@ -109,12 +110,20 @@ class SqlStore:
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[Transaction]:
-        connections = self._connections
-        with connections.open(mode) as connection:
-            session = Session(connection, connections.dialect, connections.place, writable=mode != "read")
+        with self._session(mode) as session:
             yield SqlTransaction(session, self._shard)
             if session.failed:  # the caller swallowed the failure; half of a change must not be committed
                 raise unusable()
+
+    @contextmanager
+    def _session(self, mode: str) -> Iterator[Session]:
+        connections = self._connections
+        if connections.dialect == "postgresql":
+            with connections.bare() as connection, directly(connection, connections.place, mode) as session:
+                yield session
+        else:
+            with connections.open(mode) as connection:
+                yield Session(connection, connections.dialect, connections.place, writable=mode != "read")
 
     def close(self) -> None:
         self._connections.engine.dispose()

@@ -13,27 +13,34 @@ from celery.exceptions import Ignore, Reject
 from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
+from noetl.usecases.inspect import is_id
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.work import Worker, run_step
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+#: Characters of the longest id: those of an execution, a step and a part of it.
+MAX_ID = 300
+
 
 def register(app: Celery, worker: Callable[[], Worker]) -> None:
     """Adds the tasks to `app`. `worker` yields this process's worker, made on first use."""
 
     @app.task(name=STEP)
-    def step(command_id: str) -> None:
+    def step(*args: object) -> None:
+        command_id = _id(args)
         _guarded(command_id, lambda: run_step(worker(), command_id))
 
     @app.task(name=ITERATION, bind=True)
-    def iteration(self: Task[..., object], command_id: str) -> None:
+    def iteration(self: Task[..., object], *args: object) -> None:
+        command_id = _id(args)
         if _guarded(command_id, lambda: run_lane(worker(), command_id)) is LaneEnd.AGAIN:
             self.replace(_next_slice(self, command_id))  # raises: nothing follows
 
     @app.task(name=LANE, bind=True, ignore_result=False)
-    def lane(self: Task[..., object], command_id: str) -> None:
+    def lane(self: Task[..., object], *args: object) -> None:
+        command_id = _id(args)
         end = _guarded(command_id, lambda: run_lane(worker(), command_id))
         if end is LaneEnd.AGAIN:
             self.replace(_next_slice(self, command_id))  # raises: nothing follows
@@ -42,10 +49,26 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
             raise Ignore
 
     @app.task(name=TURN)
-    def turn(execution_id: str, *_: object) -> None:
+    def turn(*args: object) -> None:
+        execution_id = _id(args)
+        if not is_id(execution_id):
+            raise _refusal(args)
         rt = worker().rt
         while advance(rt, execution_id).more:
             pass
+
+
+def _id(args: tuple[object, ...]) -> str:
+    """The one argument of our messages. Raises Reject: anybody may write to a broker."""
+    match args:
+        case (str(found),) if 0 < len(found) <= MAX_ID and "\0" not in found:
+            return found
+    raise _refusal(args)
+
+
+def _refusal(args: tuple[object, ...]) -> Reject:
+    log.error("A message was dropped: %.200r are not the arguments of a task of NoETL", args)
+    return Reject("not the arguments of a task of NoETL", requeue=False)
 
 
 def _guarded(command_id: str, work: Callable[[], T]) -> T:

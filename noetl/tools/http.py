@@ -157,7 +157,7 @@ def refusal(method: str, answer: Answer, seen: JsonMap) -> ToolError:
         f"{method} {bare(answer.url)} answered {answer.status}{reason}.",
         retryable=retryable,
         type=f"Http{answer.status}",
-        extras={"http": extras},
+        extras={"http": extras, "status": answer.status},
     )
 
 

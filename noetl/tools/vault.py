@@ -7,14 +7,17 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from typing import TYPE_CHECKING
 
 from noetl.errors import BadRequest, ConfigError, ToolError
 from noetl.facts.json import Json
 
+# Imported where it is used: it takes 20 ms, and most runs open no credential.
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
 #: What a credential calls it → what the driver calls it.
-_POSTGRES_FIELDS = {
+POSTGRES_FIELDS = {
     "host": "host",
     "db_host": "host",
     "hostname": "host",
@@ -44,6 +47,8 @@ _POSTGRES_FIELDS = {
 
 def generate_key() -> str:
     """A new key: 32 random bytes in URL-safe base64."""
+    from cryptography.fernet import Fernet
+
     return Fernet.generate_key().decode("ascii")
 
 
@@ -56,6 +61,8 @@ class Vault:
             raise ConfigError(
                 "There is no key for credentials; set one (32 random bytes in URL-safe base64)."
             )
+        from cryptography.fernet import MultiFernet
+
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
         self._count = len(texts)
 
@@ -73,6 +80,8 @@ class Vault:
 
     def decrypt(self, token: bytes) -> dict[str, Json]:
         """The mapping that `encrypt` was given. Raises ConfigError where no key fits."""
+        from cryptography.fernet import InvalidToken
+
         try:
             text = self._fernet.decrypt(bytes(token))
         except InvalidToken:
@@ -89,6 +98,8 @@ class Vault:
 
 
 def _fernet(text: str, number: int) -> Fernet:
+    from cryptography.fernet import Fernet
+
     try:
         return Fernet(text.encode("ascii"))
     except ValueError:
@@ -144,7 +155,7 @@ def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
     dsn = data.get("dsn") or data.get("url")
     settings = _parsed(str(dsn)) if dsn else {}
     for name, value in data.items():
-        target = _POSTGRES_FIELDS.get(name)
+        target = POSTGRES_FIELDS.get(name)
         if target is not None and value not in (None, ""):
             settings[target] = value
     if not settings.get("host"):
@@ -153,6 +164,11 @@ def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
             "The postgres connection has no host; give `host`, `user`, `password` and `database`, or `dsn`.",
         )
     return {name: str(value) for name, value in settings.items()}
+
+
+def unknown_postgres_fields(data: Mapping[str, Json]) -> list[str]:
+    """Fields of a credential that connections do not look at."""
+    return [name for name in data if name not in POSTGRES_FIELDS and name not in ("dsn", "url", "type")]
 
 
 def _parsed(dsn: str) -> dict[str, Json]:
@@ -169,7 +185,7 @@ def _parsed(dsn: str) -> dict[str, Json]:
         raise ToolError(
             "auth", "The `dsn` cannot be read; write postgresql://user:password@host:port/database."
         ) from None
-    unknown = sorted(set(parts) - set(_POSTGRES_FIELDS.values()))
+    unknown = sorted(set(parts) - set(POSTGRES_FIELDS.values()))
     if unknown:
         raise ToolError("auth", f"The `dsn` sets '{unknown[0]}', which is not supported; leave it out.")
     return parts

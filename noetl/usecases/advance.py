@@ -50,23 +50,50 @@ class Advanced:
 def advance(rt: Runtime, execution_id: str | None = None) -> Advanced:
     """Serves executions that owe a turn, in one transaction.
 
-    `execution_id` is one that must not be passed over because a worker is just reporting to it: its
-    lock is waited for, before any other is held. Commands leave after the commit. Where the broker does
-    not answer they stay marked as unsent and the sweeper sends them.
+    `execution_id` is one that must not be passed over because a worker is just reporting to it: where it
+    was, its lock is waited for in another transaction, before any other is held.
+    """
+    served, passed_over = _serve(rt, execution_id, wait=False)
+    if not passed_over:
+        return served
+    waited, _ = _serve(rt, execution_id, wait=True)
+    return Advanced(served.served + waited.served, served.more or waited.more)
+
+
+def _serve(rt: Runtime, execution_id: str | None, *, wait: bool) -> tuple[Advanced, bool]:
+    """One transaction, and whether `execution_id` still owes a turn that another one holds up.
+
+    Commands leave after the commit. Where the broker does not answer they stay marked as unsent and the
+    sweeper sends them.
     """
     now = rt.clock()
     limit = rt.limits.turn_executions
     with rt.store.begin() as tx:
-        if execution_id is not None:
+        if wait and execution_id is not None:
             tx.lock(execution_id)
         rows = tx.lock_owing(now, limit)
+        passed_over = _passed_over(tx, execution_id, rows, now)
         turns = [_turn(rt, tx, row, now) for row in rows]
         for turn in turns:
             _write(rt, tx, turn, now)
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     _send(rt, [command for turn in turns for command in turn.orders.commands], now)
-    return Advanced(len(rows), len(rows) == limit or not all(turn.caught_up for turn in turns))
+    more = len(rows) == limit or not all(turn.caught_up for turn in turns)
+    return Advanced(len(rows), more), passed_over
+
+
+def _passed_over(
+    tx: Transaction, execution_id: str | None, rows: Sequence[ExecutionRow], now: datetime
+) -> bool:
+    """What a wake is about was committed before the wake was sent: it is seen here without a lock."""
+    if execution_id is None or any(row.execution_id == execution_id for row in rows):
+        return False
+    row = tx.execution(execution_id)
+    if row is None:
+        return False
+    due = row.next_wake_at is not None and row.next_wake_at <= now
+    return due or row.head_version > row.decided_version
 
 
 def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
@@ -111,6 +138,8 @@ def _cached(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
     state = rt.states.get(row.execution_id)
     if state is not None and state.version <= row.head_version:
         return state
+    if row.decided_version == 0:
+        return initial_state(row.execution_id)
     return stored_state(tx, row.execution_id)
 
 

@@ -54,6 +54,16 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
     wake(rt, execution_id)
 
 
+def adopt(rt: Runtime, execution_id: str) -> None:
+    """Goes on with an execution whose process has gone: what it had sent went with its memory, and what
+    it held is given back when the leases run out."""
+    with rt.store.begin() as tx:
+        _running(tx, execution_id)
+        waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
+        tx.mark_sent([one.command_id for one in waiting], None)
+    wake(rt, execution_id)
+
+
 def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: int | None = None) -> int:
     """Assigns ctx names (dotted) from outside. Returns the version of the stream after it.
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from noetl.errors import NoetlError
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.usecases.ports import WorkerRow
 from noetl.usecases.runtime import Runtime
 
@@ -54,6 +54,12 @@ def _broker(rt: Runtime) -> dict[str, Json]:
     except NoetlError as error:
         return {"status": "down", "detail": error.message}
     return {"status": "ok"}
+
+
+def dead_letters(rt: Runtime) -> list[JsonMap]:
+    """Messages that no worker could read, newest first: `{source, reason, body, recorded_at}`."""
+    with rt.store.read() as tx:
+        return tx.dead_letters()
 
 
 def workers(rt: Runtime) -> list[WorkerRow]:

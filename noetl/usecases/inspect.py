@@ -10,7 +10,8 @@ from noetl.engine.decide import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.events import ALIASES, Event, Fact
+from noetl.facts.event_names import ALIASES
+from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import is_reference
 from noetl.net.model import Net

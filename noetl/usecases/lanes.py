@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import assert_never
 
@@ -32,6 +32,7 @@ from noetl.net.model import Loop, Task
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
+    Call,
     Completed,
     Ending,
     Failed,
@@ -46,6 +47,9 @@ from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
 from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake_after_report
+
+#: Before anything began.
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class LaneEnd(Enum):
@@ -70,9 +74,9 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = _first(tx, command, plan, row)
         patches = _own_patches(tx, command, plan)
-    watched = Watched(rt.tools)
+    watched = Watched(rt)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
-    with worker.leases.hold(command, watched.end):
+    with worker.leases.hold(command, watched.end, lane.alive):
         try:
             return lane.slice(taken)
         except LeaseLost:
@@ -169,6 +173,9 @@ class _Lane:
     items: list[Json] | None = None
     #: Seconds that an iteration took lately; decides how many are taken at once.
     pace: float = 1.0
+    #: When the current iteration began, and whether that is in the log.
+    started: datetime = EPOCH
+    begun: bool = False
 
     @property
     def loop(self) -> Loop:
@@ -235,8 +242,7 @@ class _Lane:
         prog = program(self.plan, command, index)
         earlier = self.recorded.get(index, [])
         progress = replay_pipeline(prog, earlier)
-        started = rt.clock()
-        begun = bool(earlier)
+        self.started, self.begun = rt.clock(), bool(earlier)
         if index == command.iteration:
             self._resume(index, earlier)
         scope = names(rt, command, self._scope(index))
@@ -244,9 +250,7 @@ class _Lane:
         for move in run(prog, scope, progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
-                    if not begun:
-                        self._add(IterationStarted(started.isoformat()), index, "started")
-                        begun = True
+                    self._begin(index)
                     self._extend(move.drafts)
                     self.commit()
                 case Sleep():
@@ -257,9 +261,25 @@ class _Lane:
                     self._suspend(index, move)
                 case Finished():
                     self._extend(move.drafts)
-                    self._end(index, move.ending, move.progress, started.timestamp())
+                    self._end(index, move.ending, move.progress)
                 case _:
                     assert_never(move)
+
+    def _begin(self, index: int) -> None:
+        """An iteration that is open at a report has its start recorded."""
+        if not self.begun:
+            # Before what else it recorded, should that still be pending.
+            self._add(IterationStarted(self.started.isoformat()), index, "started")
+            self.begun = True
+
+    def alive(self) -> None:
+        """Called from the heartbeat's thread: a long task shows in the log while it runs."""
+        self.watched.announce(self._announce)
+
+    def _announce(self, call: Call, draft: Draft) -> None:
+        self._begin(call.where.iteration or 0)
+        self.pending.append(draft)
+        self.commit()
 
     def _scope(self, index: int) -> JsonMap:
         if self.items is None:
@@ -303,8 +323,8 @@ class _Lane:
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.woken = True
 
-    def _end(self, index: int, ending: Ending, progress: Progress, started: float) -> None:
-        spent = round((self.worker.rt.clock().timestamp() - started) * 1000, 3)
+    def _end(self, index: int, ending: Ending, progress: Progress) -> None:
+        spent = round((self.worker.rt.clock() - self.started).total_seconds() * 1000, 3)
         match ending:
             case Completed():
                 writes = tuple((name, self.worker.rt.hold(value)) for name, value in progress.writes)

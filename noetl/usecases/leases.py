@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from noetl.errors import NoetlError
-from noetl.usecases.ports import CommandRow
+from noetl.usecases.ports import CommandRow, WorkerRow
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -19,17 +19,37 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Held:
     """A command that this process works on. `lost` is called once when the work no longer counts, with
-    True where that is because the execution is being cancelled."""
+    True where that is because the execution is being cancelled; `alive` after every other heartbeat."""
 
     command: CommandRow
     lost: Callable[[bool], None]
+    alive: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Who a process is, for those who ask what serves the queues."""
+
+    name: str
+    role: str
+    queues: tuple[str, ...]
+
+
+#: Seconds between two signs of life of an idle process.
+PRESENCE_S = 15.0
 
 
 class Leases:
-    """Heartbeats (T5) for everything held. Starts its thread with the first command."""
+    """Heartbeats (T5) for everything held, and signs of life of the process itself.
 
-    def __init__(self, rt: Runtime) -> None:
+    The thread starts with the first command, or with `start`.
+    """
+
+    def __init__(self, rt: Runtime, presence: Presence | None = None) -> None:
         self._rt = rt
+        self._presence = presence
+        self._started_at = rt.clock()
+        self._seen_at: datetime | None = None
         #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
         self._held: dict[tuple[str, int], Held] = {}
         self._lock = threading.Lock()
@@ -37,30 +57,46 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(self, command: CommandRow, lost: Callable[[bool], None]) -> Iterator[None]:
+    def hold(
+        self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
+    ) -> Iterator[None]:
         """Keeps the lease of `command` for as long as the block runs."""
         key = (command.command_id, command.attempt)
         with self._lock:
-            self._held[key] = Held(command, lost)
-            self._start()
+            self._held[key] = Held(command, lost, alive)
+        self.start()
         try:
             yield
         finally:
             with self._lock:
                 self._held.pop(key, None)
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
-            self._thread.start()
+    def start(self) -> None:
+        """Starts the thread; once."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="noetl-leases", daemon=True)
+                self._thread.start()
 
     def _beat(self) -> None:
         while not self._wanted.wait(self._rt.limits.heartbeat_s):
             try:
+                self._show()
                 self.beat()
             except NoetlError as error:
                 # The store is away. Leases may run out meanwhile; fencing keeps that harmless.
                 log.warning("No heartbeat this time: %s", error)
+
+    def _show(self) -> None:
+        now = self._rt.clock()
+        if self._presence is None:
+            return
+        if self._seen_at is not None and (now - self._seen_at).total_seconds() < PRESENCE_S:
+            return
+        self._seen_at = now
+        who = self._presence
+        with self._rt.store.begin_async_commit() as tx:
+            tx.see_worker(WorkerRow(who.name, who.role, who.queues, self._started_at, now))
 
     def beat(self) -> None:
         """One heartbeat for everything held."""
@@ -74,6 +110,8 @@ class Leases:
         for one, halt in zip(held, answers, strict=True):
             if halt is None or halt == "cancel":
                 self._drop(one, cancelled=halt == "cancel")
+            else:
+                one.alive()
 
     def _drop(self, one: Held, *, cancelled: bool) -> None:
         with self._lock:

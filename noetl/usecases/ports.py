@@ -45,6 +45,8 @@ class ExecutionRow:
     next_wake_at: datetime | None = None
     halt: str = ""
     error: JsonMap | None = None
+    #: Whose it is: empty for the stack that shares the database, else one process (`noetl run`).
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Transaction(Protocol):
 
     # --- executions -------------------------------------------------------------------------
     def create_execution(self, row: ExecutionRow) -> None:
-        """Raises Conflict where the id exists."""
+        """Its shard becomes that of the store. Raises Conflict where the id exists."""
 
     def execution(self, execution_id: str) -> ExecutionRow | None:
         """Reads without a lock."""

@@ -24,6 +24,8 @@ class StartRequest:
     payload: JsonMap = field(default_factory=dict)
     overrides: JsonMap = field(default_factory=dict)
     idempotency_key: str | None = None
+    #: Of a playbook that came with the request: what counts is then its text, not the version it got.
+    content_sha256: str | None = None
 
 
 def start(rt: Runtime, request: StartRequest) -> str:
@@ -62,7 +64,7 @@ def _check(rt: Runtime, request: StartRequest) -> None:
 
 
 def _fingerprint(request: StartRequest) -> str:
-    body = [request.path, request.version, request.payload, request.overrides]
+    body = [request.path, request.content_sha256 or request.version, request.payload, request.overrides]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
-from noetl.facts.events import SCHEMA, STATUS_OF, Event
+from noetl.facts.event_names import STATUS_OF
+from noetl.facts.events import SCHEMA, Event
 from noetl.facts.json import Json
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -23,6 +24,7 @@ from noetl.facts.events import (
     StepResumed,
     StepStarted,
     StepSuspended,
+    TaskStarted,
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
@@ -75,10 +77,11 @@ def run_step(worker: Worker, command_id: str) -> bool:
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
-    watched = Watched(rt.tools)
-    with worker.leases.hold(command, watched.end):
+    watched = Watched(rt)
+    job = _Job(worker, command, plan, now, watched)
+    with worker.leases.hold(command, watched.end, job.alive):
         try:
-            _Job(worker, command, plan, now, watched).run([event.draft for event in recorded])
+            job.run([event.draft for event in recorded])
         except LeaseLost:
             if watched.cancelled:
                 give_up(rt, command)
@@ -99,19 +102,50 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
 class Watched(ToolPort):
     """The tools, for one command: once its lease is gone no call starts and the running one is ended."""
 
-    def __init__(self, tools: ToolPort) -> None:
-        self._tools = tools
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._tools = rt.tools
+        self._lock = threading.Lock()
         self._call: Call | None = None
+        self._since = rt.clock()
+        self._announced = True
         self._over = False
         self.cancelled = False
 
     def run(self, call: Call) -> Outcome:
-        self._call = call
+        with self._lock:
+            self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
-        outcome = self._tools.run(call)
-        self._call = None
-        self.check()
-        return outcome
+        try:
+            return self._tools.run(call)
+        finally:
+            with self._lock:
+                self._call = None
+            self.check()
+
+    def announce(self, tell: Callable[[Call, Draft], None]) -> None:
+        """Once for each call that outlives a heartbeat: `tell` may report, because the worker's own thread
+        is inside of the tool and stays there until this returns."""
+        with self._lock:
+            call = self._call
+            age = (self._rt.clock() - self._since).total_seconds()
+            if call is None or self._announced or self._over or age < self._rt.limits.heartbeat_s:
+                return
+            self._announced = True
+            where = call.where
+            draft = Draft(
+                TaskStarted(call.task, self._since.isoformat()),
+                source="worker",
+                step=where.step,
+                run_id=where.run_id,
+                iteration=where.iteration,
+                attempt=call.attempt,
+            )
+            try:
+                tell(call, draft)
+            except LeaseLost:
+                # The worker's thread meets the same with its own report, and gives up there.
+                return
 
     def check(self) -> None:
         """Raises LeaseLost where the command is no longer ours."""
@@ -250,6 +284,10 @@ class _Job:
                     self._report([*move.drafts, self._ended(move.ending)], close=True)
                 case _:
                     assert_never(move)
+
+    def alive(self) -> None:
+        """Called from the heartbeat's thread: a long task shows in the log while it runs."""
+        self.watched.announce(lambda _, draft: self._report([draft], close=False))
 
     def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
         batch = [hold_draft(self.rt, draft) for draft in drafts]

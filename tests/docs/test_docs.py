@@ -20,7 +20,8 @@ from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
 from noetl.dsl.document import known_keys
 from noetl.expressions.vocabulary import FILTERS, TESTS
-from noetl.facts.events import ALIASES, Draft, Event, Fact, Paused
+from noetl.facts.event_names import ALIASES
+from noetl.facts.events import Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation

@@ -87,19 +87,19 @@ class Server:
                 continue
 
     def answer(self) -> bool:
-        """Serves one request. False at the end of the stream."""
+        """Serves one request. False once the worker has gone, in the middle of whatever it was."""
         try:
             request = self.control.recv(REQUEST.size, socket.MSG_WAITALL)
-        except OSError:
+            if len(request) < REQUEST.size:
+                return False
+            verb, pid = REQUEST.unpack(request)
+            if verb == b"L":
+                self.lease()
+            else:
+                status = self.end(pid, GRACE_S if verb == b"R" else 0.0)
+                self.control.sendall(ANSWER.pack(pid, status))
+        except ConnectionError:
             return False
-        if len(request) < REQUEST.size:
-            return False
-        verb, pid = REQUEST.unpack(request)
-        if verb == b"L":
-            self.lease()
-        else:
-            status = self.end(pid, GRACE_S if verb == b"R" else 0.0)
-            self.control.sendall(ANSWER.pack(pid, status))
         return True
 
     def lease(self) -> None:

@@ -116,6 +116,17 @@ def test_the_same_key_with_another_body_is_a_conflict(client: FlaskClient) -> No
     assert "order-7" in answer.json["detail"]
 
 
+def test_a_playbook_that_comes_along_counts_by_its_text(client: FlaskClient) -> None:
+    text = "metadata: {name: a, path: t/a}\nworkflow: [{step: start}]\n"
+    other = text.replace("start", "end")
+    headers = {"Idempotency-Key": "order-8"}
+    first = client.post("/api/executions", json={"playbook": text}, headers=headers)
+    client.post("/api/executions", json={"playbook": other})
+    again = client.post("/api/executions", json={"playbook": text}, headers=headers)
+    assert first.json["execution_id"] == again.json["execution_id"]
+    assert client.post("/api/executions", json={"playbook": other}, headers=headers).status_code == 409
+
+
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\xe9"])
 def test_a_key_that_cannot_be_kept_is_refused(client: FlaskClient, key: str) -> None:
     answer = client.post(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from playbooks import failing, lone, playbook
 
@@ -11,8 +13,10 @@ from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
+from noetl.usecases.leases import Leases
 from noetl.usecases.runtime import Limits
 from noetl.usecases.start import StartRequest, start
+from noetl.usecases.work import Worker
 
 HELLO = playbook("""
     - step: start
@@ -483,3 +487,22 @@ def test_code_that_names_context_sees_everything_as_of_its_command() -> None:
     ).run()
     assert report.row.status == "completed"
     assert (seen[0]["ctx"], seen[0]["workload"], seen[0]["start"]) == ({"a": 1}, {"w": 2}, "task_0")
+
+
+def test_a_task_that_outlives_a_heartbeat_shows_in_the_log_while_it_runs() -> None:
+    seen: list[str] = []
+
+    def slow(_: Call) -> str:
+        sim.now += timedelta(seconds=10)
+        sim.worker.leases.beat()
+        sim.worker.leases.beat()
+        seen.extend(sim.types(execution_id))
+        return "late"
+
+    sim = Simulation(playbook("- step: start\n  tool: {kind: http, url: u}\n"), {"http": slow})
+    sim.worker = Worker(sim.rt, "simulated", Leases(sim.rt))
+    execution_id = sim.start()
+    sim.settle()
+    assert seen[-2:] == ["step.started", "task.started"]
+    assert sim.types(execution_id).count("task.started") == 1
+    assert sim.report(execution_id).result == "late"

@@ -1,0 +1,72 @@
+"""The steps of an execution as a table on a terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from noetl.cli.progress import Line, Story
+from noetl.facts.events import Event
+
+MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
+REDRAW_S = 0.08
+STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
+
+
+class LiveTable:
+    """A table that redraws itself: one row for each step, a bar for each loop."""
+
+    def __init__(self, stream: TextIO, title: str) -> None:
+        self._story = Story()
+        self._title = title
+        self._drawn = 0.0
+        # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
+        self._live = Live(console=Console(file=stream), auto_refresh=False, get_renderable=self._table)
+
+    def __enter__(self) -> LiveTable:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def on(self, event: Event) -> None:
+        self._story.on(event)
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= REDRAW_S:
+            self._drawn = now
+            self._live.refresh()
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for name, line in self._story.lines.items():
+            table.add_row(*_row(name, line))
+        return table
+
+
+def _row(name: str, line: Line) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
+    style = STYLES.get(line.status, "cyan")
+    busy = line.status == "running"
+    mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(MARKS[line.status], style=style)
+    runs = f" ×{line.runs}" if line.runs > 1 else ""
+    middle: ProgressBar | Text = Text("")
+    if line.total:
+        middle = ProgressBar(total=line.total, completed=line.ended, width=24)
+    took = time.monotonic() - line.since if line.took is None else line.took
+    count = f"{line.ended}/{line.total} " if line.total else ""
+    note = f"  {line.note}" if line.note else ""
+    return (
+        mark,
+        Text(f"{name}{runs}"),
+        middle,
+        Text(f"{count}{took:.1f} s{note}", style="dim", overflow="fold"),
+    )

@@ -1,0 +1,307 @@
+"""Workers as people start them, and what they must survive: bad messages, dead children, cancellation."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+import requests
+
+from tests import services
+
+from .playbooks import LOOP, TWO_STEPS, counted, head, squares
+from .stack import Stack, eventually
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+
+# --- commands typed by hand -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def by_hand(
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_server: services.Postgres,
+    postgres_template: str,
+    redis_server: str,
+) -> Iterator[Stack]:
+    """What the README tells to type, letter by letter."""
+    url = postgres_server.create(postgres_template)
+    broker = f"{redis_server}/13"
+    with redis.Redis.from_url(broker) as client:
+        client.flushdb()
+    port = services.free_port()
+    with Stack(tmp_path_factory.mktemp("hand"), url, broker, ()) as running:
+        running.launch("scheduler", ["celery", "-A", "noetl", "worker", "-Q", "scheduler", "-c", "1"])
+        running.launch("worker", ["celery", "-A", "noetl", "worker", "-Q", "http,python,quantum"])
+        running.launch(
+            "flower",
+            ["celery", "-A", "noetl", "flower", f"--port={port}", "--address=127.0.0.1"],
+            FLOWER_UNAUTHENTICATED_API="true",
+        )
+        running.flower = f"http://127.0.0.1:{port}"
+        running.await_ready("scheduler")
+        running.await_ready("worker")
+        yield running
+    postgres_server.drop(url)
+
+
+def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_hand: Stack) -> None:
+    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    report = by_hand.run(LOOP, {"items": 6, "width": 2, "nap": 0.01, "secret": "tr0ub4dor"})
+    assert report.result == squares(6)
+
+    def tasks() -> dict[str, Any] | None:
+        found: dict[str, Any] = asked(by_hand, "/api/tasks?limit=1000")
+        names = {task["name"] for task in found.values()}
+        wanted = {"acceptance/loop:start", "acceptance/loop:work", "acceptance/loop:end", "noetl.turn"}
+        return found if names >= wanted else None
+
+    shown = eventually(tasks, "Flower to show the steps by name", 15)
+    assert {task["state"] for task in shown.values()} <= {"SUCCESS", "IGNORED", "RECEIVED", "STARTED"}
+    assert "tr0ub4dor" not in json.dumps(shown), "Flower shows payloads"
+    assert all(len(task["args"] or "") < 100 for task in shown.values())
+    by_hand.check_logs()
+    by_hand.check_nothing_was_sent_twice()
+
+
+def asked(stack: Stack, path: str) -> Any:
+    try:
+        answer = requests.get(stack.flower + path, timeout=10)
+    except requests.ConnectionError:
+        return None
+    return answer.json() if answer.ok else None
+
+
+# --- what may stand on a broker -----------------------------------------------------------------------------
+
+
+def envelope(task: str, body: bytes, content_type: str = "application/json") -> bytes:
+    """A message as kombu writes it to Redis."""
+    number = str(uuid.uuid4())
+    return json.dumps(
+        {
+            "body": base64.b64encode(body).decode(),
+            "content-encoding": "utf-8" if content_type == "application/json" else "binary",
+            "content-type": content_type,
+            "headers": {
+                "lang": "py",
+                "task": task,
+                "id": number,
+                "root_id": number,
+                "argsrepr": "",
+                "retries": 0,
+            },
+            "properties": {
+                "correlation_id": number,
+                "delivery_mode": 2,
+                "delivery_info": {"exchange": "", "routing_key": "python"},
+                "priority": 0,
+                "body_encoding": "base64",
+                "delivery_tag": number,
+            },
+        }
+    ).encode()
+
+
+def args(*values: object) -> bytes:
+    return json.dumps([list(values), {}, {}]).encode()
+
+
+class Surprise:
+    """Unpickling it would leave a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (str(self.path),))
+
+
+def test_bad_messages_are_rejected_and_the_workers_live_on(stack: Stack, tmp_path: Path) -> None:
+    trap = tmp_path / "unpickled"
+    bad = {
+        "an unknown task": envelope("os.system", args("true")),
+        "pickle": envelope(
+            "noetl.step", pickle.dumps(((Surprise(trap),), {}, {})), "application/x-python-serialize"
+        ),
+        "a body that is no JSON": envelope("noetl.step", b"{'"),
+        "no command id": envelope("noetl.step", args()),
+        "too much": envelope("noetl.lane", args(1, 2, 3)),
+        "a command nobody issued": envelope("noetl.step", args("1/start#1/-/1")),
+        "an id that is none": envelope("noetl.lane", args({"a": [1]})),
+        "an id that no text can hold": envelope("noetl.step", args("1/a\0b#1/-/1")),
+        "an execution that is none": envelope("noetl.turn", args("../../etc/passwd")),
+        "an execution that does not exist": envelope("noetl.turn", args("99")),
+        "a json message without a task": json.dumps({"hello": "world"}).encode(),
+        "garbage": b"\xff\xfe garbage",
+    }
+    # Of these, five get as far as a task of ours.
+    before = {name: stack.running[name].pid for name in ("scheduler", "code", "io")}
+    head_of_log = stack.sql("SELECT count(*) FROM event")[0][0]
+    with redis.Redis.from_url(stack.broker) as client:
+        for queue in ("scheduler", "python", "default"):
+            for message in bad.values():
+                client.lpush(queue, message)
+        eventually(
+            lambda: not any(client.llen(queue) for queue in ("scheduler", "python", "default")),
+            "empty queues",
+        )
+    time.sleep(0.5)
+    stack.expected += ["celery/", "kombu/"]
+    assert stack.sql("SELECT count(*) FROM event")[0][0] == head_of_log, "a bad message changed a log"
+    assert not trap.exists(), "a pickle was opened"
+    assert stack.run(LOOP, {"items": 4, "width": 2}).result == squares(4)
+    for name, pid in before.items():
+        assert stack.running[name].pid == pid
+        assert stack.running[name].process.poll() is None
+    said = stack.running["code"].said()
+    assert "os.system" in said
+    assert "Refusing to deserialize" in said or "ContentDisallowed" in said
+    reasons = {row[0] for row in stack.sql("SELECT reason FROM dead_letter")}
+    assert any("os.system" in reason for reason in reasons), reasons
+    assert said.count("A message was dropped") == 5
+    assert said.count("no message was dropped") == 2
+
+
+# --- children -------------------------------------------------------------------------------------------------
+
+SLEEP = (
+    head("sleep")
+    + """
+workload: {seconds: 60, file: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {seconds: "{{ workload.seconds }}", file: "{{ workload.file }}"}
+      code: |
+        import os, time
+        with open(file + ".new", "w") as out:
+            out.write(str(os.getpid()))
+        os.rename(file + ".new", file)
+        time.sleep(seconds)
+        result = "slept"
+    next: end
+  - step: end
+"""
+)
+
+
+def asleep(stack: Stack, file: Path, seconds: float = 60) -> tuple[str, psutil.Process]:
+    """An execution whose only task sleeps, and the process that it sleeps in."""
+    execution = stack.begin(SLEEP, {"seconds": seconds, "file": str(file)})
+    eventually(file.exists, "the task to be at work")
+    return execution, psutil.Process(int(file.read_text()))
+
+
+def test_the_death_of_a_tools_child_fails_its_task_with_a_reason_and_nothing_else(
+    stack: Stack, tmp_path: Path
+) -> None:
+    other, _ = asleep(stack, tmp_path / "other", 1.0)
+    execution, child = asleep(stack, tmp_path / "pid")
+    child.kill()
+    row = stack.wait([execution], 10)[execution]
+    assert row.status == "failed"
+    assert row.error is not None
+    assert row.error["type"] == "NoResult"
+    assert "SIGKILL" in row.error["message"]
+    assert row.error["step"] == "start"
+    assert stack.wait([other])[other].status == "completed"
+    assert stack.run(TWO_STEPS).result == 2
+
+
+def test_cancelling_ends_a_sleeping_task_within_seconds_and_its_child_is_gone(
+    stack: Stack, tmp_path: Path
+) -> None:
+    execution, child = asleep(stack, tmp_path / "pid")
+    begun = time.monotonic()
+    answer = requests.post(
+        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=10
+    )
+    assert answer.status_code == 202, answer.text
+    row = stack.wait([execution], 9)[execution]
+    assert row.status == "cancelled"
+    assert time.monotonic() - begun < 6, "that is the heartbeat's interval and a bit"
+    eventually(
+        lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to be gone", 3
+    )
+    assert stack.run(TWO_STEPS).result == 2
+
+
+def test_a_paused_loop_starts_nothing_new_and_completes_after_resuming(stack: Stack, effects: Path) -> None:
+    payload = {"items": 60, "width": 2, "nap": 0.05, "effects": str(effects)}
+    execution = stack.begin(LOOP, payload)
+    eventually(lambda: stack.ended_iterations(execution) >= 4, "the loop to be under way")
+    url = f"{stack.api}/api/executions/{execution}"
+    assert requests.post(f"{url}/pause", json={"reason": "lunch"}, timeout=10).ok
+    eventually(lambda: stack.row(execution).status == "paused", "the pause", 5)
+    done = len(counted(effects))
+    time.sleep(0.4)
+    assert len(counted(effects)) == done < 60
+    assert requests.get(url, timeout=10).json()["status"] == "paused"
+    assert requests.post(f"{url}/resume", json={}, timeout=10).ok
+    assert stack.wait([execution], 30)[execution].status == "completed"
+    assert stack.report(execution).result == squares(60)
+    stack.check_log_of(execution)
+    assert set(counted(effects).values()) == {1}
+
+
+# --- isolation ------------------------------------------------------------------------------------------------
+
+PEEK = (
+    head("peek")
+    + """
+workflow:
+  - step: start
+    spec: {queue: QUEUE}
+    tool:
+      kind: python
+      code: |
+        import os, socket
+        def what(number):
+            try:
+                return os.readlink(f"/proc/self/fd/{number}")
+            except OSError:
+                return None
+        result = {
+            "environment": dict(os.environ),
+            "descriptors": {n: what(n) for n in os.listdir("/proc/self/fd") if what(n)},
+            "session": os.getsid(0),
+            "parent": open(f"/proc/{os.getppid()}/environ").read(),
+        }
+    next: end
+  - step: end
+    tool: {kind: noop, input: {seen: "{{ start }}"}}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("queue", "part"), [("python", "code"), ("default", "io")], ids=["prefork", "threads"]
+)
+def test_user_code_inherits_neither_settings_nor_descriptors(stack: Stack, queue: str, part: str) -> None:
+    playbook = PEEK.replace("QUEUE", queue).replace("acceptance/peek", f"acceptance/peek_{queue}")
+    seen = stack.run(playbook).steps["start"]["result"]
+    assert not [name for name in seen["environment"] if name.startswith("NOETL")]
+    assert "NOETL_" not in seen["parent"]
+    assert stack.database not in json.dumps(seen["environment"])
+    sockets = [target for target in seen["descriptors"].values() if target.startswith("socket:")]
+    files = [
+        one for one in seen["descriptors"].values() if not re.match(r"socket:|pipe:|/dev/null|/proc/", one)
+    ]
+    assert files == []
+    # Its channel to the worker, and nothing else: no database, no broker.
+    assert len(sockets) == 1
+    assert seen["session"] != os.getsid(stack.running[part].pid)

@@ -1,0 +1,192 @@
+"""`noetl` as a program: signals, pipes, terminals, full disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Program = Callable[..., "subprocess.Popen[str]"]
+Cli = Callable[..., Any]
+
+SLOW = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: slow, path: tests/slow}
+workflow:
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}
+    tool: {kind: python, code: "import time; time.sleep(60)"}
+"""
+
+
+def running(program: Program) -> subprocess.Popen[str]:
+    """A run whose loop is known to have begun."""
+    Path("slow.yaml").write_text(SLOW)
+    process = program("run", "slow.yaml")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "loop over 3 items" in line:
+            break
+    time.sleep(0.3)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_cancels_the_execution_and_exits_1(
+    program: Program, cli: Cli, number: signal.Signals
+) -> None:
+    process = running(program)
+    process.send_signal(number)
+    started = time.monotonic()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1, err
+    assert time.monotonic() - started < 6.0
+    assert "Cancelling; press Ctrl-C again to leave at once." in err
+    assert "cancelled" in err
+    assert "Traceback" not in err
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    assert row["status"] == "cancelled"
+
+
+def test_a_second_ctrl_c_leaves_at_once_with_130(program: Program) -> None:
+    process = running(program)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "Cancelling" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode in (130, 1)
+    assert time.monotonic() - started < 3.0
+    assert "Traceback" not in err
+    if process.returncode == 130:
+        assert err.endswith("Interrupted.\n")
+
+
+def test_output_to_a_closed_pipe_is_no_failure(program: Program) -> None:
+    Path("long.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: l, path: tests/l}\n"
+        "workflow: [{step: start, tool: {kind: python, code: 'result = list(range(100_000))'}}]\n"
+    )
+    for argv in (["run", "long.yaml"], ["run", "long.yaml", "--json"], ["execution", "list", "--json"]):
+        process = program(*argv)
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.stdout.close()
+        process.stdout = None
+        _, err = process.communicate(timeout=20)
+        assert (process.returncode, "Traceback" in err, "Exception" in err) == (0, False, False), err
+
+
+def test_progress_that_nobody_reads_does_not_stop_the_run(program: Program, cli: Cli) -> None:
+    process = program("run", "sum.yaml", stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=20) == 0
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    assert row["status"] == "completed"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
+    line = f"exec {sys.executable} -m noetl.cli run sum.yaml {closed}"
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")
+def test_a_full_disk_is_said_so(program: Program) -> None:
+    with open("/dev/full", "w") as full:
+        process = program("run", "sum.yaml", "-q", stdout=full)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "error: No space left on device." in err
+    assert "Traceback" not in err
+
+
+def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
+    """Runs `noetl` with a pseudo-terminal as its streams; returns the exit code and what it wrote."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "noetl.cli", *argv],
+        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **environ},
+    )  # fmt: skip
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # Linux says EIO where others say end of file
+            break
+        if not chunk:
+            break
+        written += chunk
+    os.close(ours)
+    return process.wait(timeout=20), written.decode()
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none() -> None:
+    code, shown = on_a_terminal(["run", "failing.yaml"])
+    assert code == 1
+    assert "\x1b[31m" in shown
+    assert "✗" in shown
+    code, plain = on_a_terminal(["run", "failing.yaml"], NO_COLOR="1")
+    assert code == 1
+    assert "\x1b[31m" not in plain
+    assert "failing.yaml:12: error: ValueError" in plain
+
+
+def test_ids_are_whole_in_narrow_terminals(cli: Cli) -> None:
+    number = json.loads(cli("run", "failing.yaml", "--json").out)["execution_id"]
+    _, shown = on_a_terminal(["execution", "list"], COLUMNS="60")
+    assert number in shown
+
+
+def test_a_run_imports_nothing_that_it_does_not_need() -> None:
+    """What makes `noetl run` start slowly: the stack's frameworks, migrations, drawing, other databases."""
+    code = (
+        "import sys\nfrom noetl.cli.main import main\n"
+        "try: main(['run', 'sum.yaml', '-q'])\nexcept SystemExit as ended: assert not ended.code\n"
+        "heavy = {'celery', 'kombu', 'flask', 'alembic', 'rich', 'duckdb', 'requests', 'redis', 'cirq', "
+        "'numpy', 'pandas', 'cryptography', 'gunicorn', 'structlog'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert ended.stderr.splitlines()[-1] == "[]"
+
+
+def test_reading_commands_import_no_broker() -> None:
+    code = (
+        "import sys\nfrom noetl.cli.main import main\n"
+        "try: main(['execution', 'list'])\nexcept SystemExit as ended: assert not ended.code\n"
+        "print(sorted({'celery', 'kombu', 'rich', 'flask'} & set(sys.modules)), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert ended.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_home_that_cannot_be_written_is_said_so(program: Program, tmp_path: Path) -> None:
+    home = tmp_path / "locked"
+    home.mkdir(mode=0o500)
+    # Permissions mean nothing to root; a path below /proc cannot be made by anybody.
+    place = str(home) if os.geteuid() else "/proc/noetl"
+    process = program("run", "sum.yaml", "-q", env={**os.environ, "NOETL_HOME": place})
+    out, err = process.communicate(timeout=20)
+    assert process.returncode in (1, 2)
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert place in err

@@ -1,0 +1,89 @@
+"""Playbooks run for real: threads, a real SQLite file, real tools."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, TypeAlias
+
+import pytest
+
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.usecases import catalog, inspect
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+
+#: Runs a playbook and returns what `noetl run --json` prints.
+Run: TypeAlias = Callable[..., dict[str, Any]]
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Those of a home of this module's own."""
+    return Settings(home=tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def rt(settings: Settings) -> Iterator[Runtime]:
+    """The engine of `noetl run`."""
+    with bootstrap.local(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(rt: Runtime, run_in: Callable[[Runtime], Run]) -> Run:
+    """`run(body, **payload)`: the root keys of a playbook behind its head, as YAML."""
+    return run_in(rt)
+
+
+@pytest.fixture(scope="session")
+def run_in() -> Callable[[Runtime], Run]:
+    """`run` for an engine of one's own."""
+    return _runner
+
+
+def _runner(rt: Runtime) -> Run:
+    def ran(body: str, *, within: float = 20.0, overrides: Any = None, **payload: Any) -> dict[str, Any]:
+        body = textwrap.dedent(body)
+        path = f"tests/{next(_numbers)}"
+        head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
+        row = catalog.register(rt, head + body, "test.yaml")
+        execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides or {}))
+        ends = time.monotonic() + within
+        while inspect.execution(rt, execution_id).status not in ENDED:
+            assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
+            time.sleep(0.005)
+        return inspect.report(rt, execution_id).as_json()
+
+    return ran
+
+
+@pytest.fixture
+def result(run: Run) -> Callable[..., Any]:
+    """The result of a playbook that must complete."""
+
+    def of(body: str, **options: Any) -> Any:
+        report = run(body, **options)
+        assert report["status"] == "completed", report["error"]
+        return report["result"]
+
+    return of
+
+
+@pytest.fixture
+def error(run: Run) -> Callable[..., dict[str, Any]]:
+    """The error of a playbook that must fail."""
+
+    def of(body: str, **options: Any) -> dict[str, Any]:
+        report = run(body, **options)
+        assert report["status"] == "failed", report
+        found: dict[str, Any] = report["error"]
+        return found
+
+    return of
