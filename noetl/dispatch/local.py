@@ -52,6 +52,7 @@ class LocalDispatcher:
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
         self._leases = Leases(rt)
+        self._leases.start()
         worker = Worker(rt, "local", self._leases)
         self._spawn("scheduler", self._schedule, rt)
         self._spawn("sweeper", self._sweep, rt)
