@@ -81,7 +81,7 @@ def _versions(events: list[Event]) -> Iterator[str]:
 
 
 def _terminal(events: list[Event]) -> Iterator[str]:
-    ends = [event for event in events if isinstance(event.fact, e.TERMINAL)]
+    ends = [event for event in events if isinstance(event.fact, (e.Processed, e.Cancelled))]
     if len(ends) != 1:
         yield f"the execution ended {len(ends)} times"
     late = [

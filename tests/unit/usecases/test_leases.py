@@ -34,10 +34,10 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     sim.deliver()
     leases, lost = StillLeases(sim.rt), []
     first = claimed(sim, "w")
-    with leases.hold(first, lambda _: lost.append("first")):
+    with leases.hold(first, lambda _: lost.append("first"), lambda: None):
         sim.now += timedelta(seconds=31)
         second = claimed(sim, "w")
-        late = leases.hold(second, lambda _: lost.append("second"))
+        late = leases.hold(second, lambda _: lost.append("second"), lambda: None)
         late.__enter__()
     sim.now += timedelta(seconds=20)
     leases.beat()
