@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -110,3 +111,9 @@ def test_a_cancellation_behind_a_long_tail_of_events_still_stops_the_workers() -
     assert row.halt == "cancel"
     sim.settle()
     assert sim.report(run).row.status == "cancelled"
+
+
+def test_a_simulation_starts_no_thread() -> None:
+    before = threading.enumerate()
+    Simulation(ONE, {"http": lambda call: 1}).run()
+    assert threading.enumerate() == before
