@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -34,10 +35,10 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     sim.deliver()
     leases, lost = StillLeases(sim.rt), []
     first = claimed(sim, "w")
-    with leases.hold(first, lambda _: lost.append("first")):
+    with leases.hold(first, lambda _: lost.append("first"), lambda: None):
         sim.now += timedelta(seconds=31)
         second = claimed(sim, "w")
-        late = leases.hold(second, lambda _: lost.append("second"))
+        late = leases.hold(second, lambda _: lost.append("second"), lambda: None)
         late.__enter__()
     sim.now += timedelta(seconds=20)
     leases.beat()
@@ -110,3 +111,9 @@ def test_a_cancellation_behind_a_long_tail_of_events_still_stops_the_workers() -
     assert row.halt == "cancel"
     sim.settle()
     assert sim.report(run).row.status == "cancelled"
+
+
+def test_a_simulation_starts_no_thread() -> None:
+    before = threading.enumerate()
+    Simulation(ONE, {"http": lambda call: 1}).run()
+    assert threading.enumerate() == before
