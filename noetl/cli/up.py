@@ -132,7 +132,7 @@ def _free_port(host: str) -> int:
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
     """Two stacks on one home would share a database without knowing of one another."""
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     lock: IO[str] = (settings.home_dir / "up.lock").open("a+")
     with lock:
         try:
