@@ -55,6 +55,16 @@ class CeleryDispatcher:
         with _translated(), self._app.connection_for_write(connect_timeout=1) as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
 
+    def waiting(self, queue: str) -> int:
+        """Raises Unavailable."""
+        with _translated(), self._app.connection_or_acquire() as connection:
+            channel = connection.default_channel
+            try:
+                return int(channel.queue_declare(queue=queue, passive=True).message_count)
+            except connection.channel_errors:
+                # Nobody has declared it yet: it is empty.
+                return 0
+
     def _turn(self, execution_id: str) -> Signature:
         return self._app.signature(
             TURN,

@@ -49,6 +49,10 @@ class LocalDispatcher:
     def wake(self, execution_id: str) -> None:
         self._wakes.put(execution_id)
 
+    def waiting(self, _queue: str) -> int:
+        """All commands of the process wait in one line."""
+        return self._orders.qsize()
+
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
         self._leases = Leases(rt)

@@ -18,3 +18,7 @@ class SilentDispatcher:
     def wake(self, execution_id: str) -> None:
         """Raises Unavailable."""
         raise Unavailable(f"Execution {execution_id} waits for a sweeper: this process has no broker.")
+
+    def waiting(self, queue: str) -> int:
+        """Raises Unavailable."""
+        raise Unavailable(f"Nothing is known of queue {queue!r}: this process has no broker.")

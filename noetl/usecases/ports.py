@@ -336,6 +336,9 @@ class Dispatcher(Protocol):
     def wake(self, execution_id: str) -> None:
         """Asks the scheduler for a turn. Raises Unavailable."""
 
+    def waiting(self, queue: str) -> int:
+        """About how many messages wait in `queue`. Raises Unavailable."""
+
 
 class Results(Protocol):
     """Results that are too large for the log, by content."""

@@ -43,11 +43,32 @@ def sweep(rt: Runtime) -> Swept:
         due = tx.unsent(now, BATCH)
         silent = tx.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.owing(now, BATCH)
+    silent = _lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))
     sent = _send(rt, [*due, *silent], now)
     woken = _wake(rt, owing)
     return Swept(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
+
+
+#: A command that waits so many times longer than `resend_s` is sent again whatever its queue holds.
+PATIENCE = 10
+
+
+def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
+    """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs may be
+    among them: a long backlog is no loss, and would only grow by sending again."""
+    if not silent:
+        return []
+    longest = now - timedelta(seconds=PATIENCE * rt.limits.resend_s)
+    try:
+        busy = {queue for queue in {row.queue for row in silent} if rt.dispatcher.waiting(queue)}
+    except Unavailable as error:
+        log.warning("The broker does not answer: %s", error)
+        return []
+    return [
+        row for row in silent if row.queue not in busy or (row.sent_at is not None and row.sent_at < longest)
+    ]
 
 
 def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:

@@ -155,6 +155,10 @@ class StoppingDispatcher:
             self._inner.wake(execution_id)
             stop_here()
 
+    def waiting(self, queue: str) -> int:
+        stop_here()
+        return self._inner.waiting(queue)
+
 
 class MeasuringTools(ToolPort):
     """Counts effects by idempotency key, and how many calls of a step run at once."""

@@ -10,7 +10,7 @@ from playbooks import lone, playbook
 from noetl.facts.events import CommandIssued, CommandLost
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.testing import Simulation
+from noetl.testing import Mailbox, Simulation
 from noetl.usecases.runtime import Limits
 from noetl.usecases.sweep import Swept, sweep
 
@@ -111,6 +111,18 @@ def test_what_nobody_claimed_is_sent_again_after_a_while() -> None:
     assert sweep(sim.rt) == Swept(resent=1)
     sim.settle()
     assert sim.report(run).row.status == "completed"
+
+
+def test_a_backlog_is_no_loss_unless_it_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation(ONE, {"http": lambda _: 1})
+    sim.start()
+    sim.deliver()
+    sim.mailbox.messages.clear()
+    monkeypatch.setattr(Mailbox, "waiting", lambda *_: 7)
+    sim.now += timedelta(seconds=61)
+    assert sweep(sim.rt).resent == 0
+    sim.now += timedelta(seconds=600)
+    assert sweep(sim.rt).resent == 1
 
 
 def test_a_lane_that_is_sent_again_keeps_its_place_in_the_chord() -> None:
