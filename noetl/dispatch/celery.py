@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from celery import Celery, chord
 from celery.canvas import Signature
+from celery.result import denied_join_result
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
@@ -35,7 +36,8 @@ class CeleryDispatcher:
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
-        with _translated():
+        # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
+        with _translated(), denied_join_result():
             for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
                 rows = list(members)
                 if chord_id is None or not self._chords:
