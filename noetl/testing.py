@@ -168,7 +168,7 @@ def default_tools() -> dict[str, Callable[[Call], Json]]:
 class StillLeases(Leases):
     """Leases without a thread: the worker's heart beats when the test calls `beat`."""
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Nothing beats by itself."""
 
 
