@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from noetl.errors import Unavailable
+from noetl.tools.runner.processes import die_with_parent
 
 #: So many deaths within this many seconds are one too many.
 MAX_DEATHS = 5
@@ -99,6 +100,8 @@ def _run_module(module: str, argv: Sequence[str], log: Path) -> None:
     code = 1
     try:
         os.setsid()
+        # A stack whose supervisor was killed would hold its home, and nobody would look after it.
+        die_with_parent()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDONLY)
@@ -150,6 +153,7 @@ class Supervisor:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - there are no threads here
             )
 
     @property

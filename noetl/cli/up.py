@@ -74,6 +74,8 @@ def up(
     The database is that of NOETL_DATABASE_URL, else SQLite in NOETL_HOME; the broker that of
     NOETL_BROKER_URL, else a private Redis, else files.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     given, over = payload_of(payload), overrides_of(overrides)
     settings = _settings(host, port, free=bool(files))
@@ -88,6 +90,11 @@ def up(
             show(report, as_json=as_json)
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)
+
+
+def _leave(number: int, _frame: object) -> None:
+    """Whenever the signal comes, what was started is stopped on the way out."""
+    raise SystemExit(128 + number)
 
 
 def _settings(host: str | None, port: int | None, *, free: bool) -> Settings:
@@ -125,7 +132,7 @@ def _free_port(host: str) -> int:
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
     """Two stacks on one home would share a database without knowing of one another."""
-    settings.home_dir.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     lock: IO[str] = (settings.home_dir / "up.lock").open("a+")
     with lock:
         try:
@@ -172,8 +179,8 @@ class Stack:
             nonlocal stopping
             stopping = True
 
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, stop)
         while not stopping:
             self.supervisor.tend()
             self._note()

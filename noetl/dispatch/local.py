@@ -52,6 +52,7 @@ class LocalDispatcher:
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
         self._leases = Leases(rt)
+        self._leases.start()
         worker = Worker(rt, "local", self._leases)
         self._spawn("scheduler", self._schedule, rt)
         self._spawn("sweeper", self._sweep, rt)
@@ -104,6 +105,9 @@ class LocalDispatcher:
                 return
             try:
                 self._run(worker, priority, command_id, purpose)
+            except NoetlError as error:
+                # Like a worker that died: the lease runs out, and the sweeper decides.
+                log.error("Command %s is left: %s", command_id, error.message)  # noqa: TRY400
             except Exception:
                 # A defect in one command must not end the thread that serves the others: its lease runs
                 # out and the sweeper decides.

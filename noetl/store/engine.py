@@ -176,6 +176,13 @@ class Connections:
             yield
         except SQLAlchemyError as error:
             raise translate(error, self.place) from error
+        except sqlite3.OperationalError as error:
+            # `BEGIN` is sent by a listener of ours, past SQLAlchemy.
+            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise Unavailable(
+                    f"The database {self.place} was held by another process for {PATIENCE:g} s; try again."
+                ) from error
+            raise Unavailable(f"The database {self.place} does not answer: {error}.") from error
 
     def forget(self) -> None:
         """After a fork: the parent's connections are the parent's."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from noetl.engine.decide import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
-from noetl.errors import BadRequest, NotFound
+from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import is_reference
 from noetl.net.model import Net
+from noetl.pipeline.references import holds_reference
 from noetl.usecases.advance import stored_state
 from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+#: Bytes of large results that one report shows in the place of their references.
+SHOWN_BYTES = 64 * 1024 * 1024
 
 _TYPES = frozenset(fact.type for fact in get_args(Fact))
 
@@ -117,20 +121,23 @@ class Report:
 
 
 def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
-    """The whole story in short. With `resolve`, references are replaced by what they stand for."""
+    """The whole story in short. With `resolve`, references are replaced by what they stand for, up to
+    `SHOWN_BYTES`: beyond that, and where a result is gone, the reference and its preview speak for it."""
+    shown = _Shown(rt) if resolve else _as_it_is
     row = execution(rt, execution_id)
     state = state_at(rt, execution_id, row.head_version)
-    steps = _steps(rt, state, resolve)
-    ctx = {key: _seen(rt, value, resolve) for key, value in state.ctx.items()}
-    return Report(row, _seen(rt, result_of(state), resolve), ctx, steps, row.error, row.head_version)
+    result = shown(result_of(state))
+    steps = _steps(state, shown)
+    ctx = {key: shown(value) for key, value in state.ctx.items()}
+    return Report(row, result, ctx, steps, row.error, row.head_version)
 
 
-def _steps(rt: Runtime, state: State, resolve: bool) -> dict[str, Json]:
+def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
     return {
         name: {
             "status": record.status,
             "runs": record.runs,
-            "result": _seen(rt, record.result, resolve),
+            "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),
         }
         for name, record in state.steps.items()
@@ -159,7 +166,7 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
         "version": state.version,
         "status": status,
         "ctx": dict(state.ctx),
-        "steps": _steps(rt, state, resolve=False),
+        "steps": _steps(state, _as_it_is),
         "marking": {"tokens": tokens, "running": running},
     }
 
@@ -168,7 +175,7 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
     """What the dotted `name` holds in ctx, resolved. Raises NotFound with the nearest name."""
     value: Json = state_at(rt, execution_id).ctx
     for number, part in enumerate(name.split(".")):
-        value = _seen(rt, value, resolve=True)
+        value = _seen(rt, value)
         if not isinstance(value, Mapping) or part not in value:
             known = value if isinstance(value, Mapping) else ()
             where = ".".join(name.split(".")[:number])
@@ -177,7 +184,7 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
                 f"{did_you_mean(part, known)}"
             )
         value = value[part]
-    return _seen(rt, value, resolve=True)
+    return _seen(rt, value)
 
 
 def result(rt: Runtime, execution_id: str) -> Json:
@@ -185,7 +192,7 @@ def result(rt: Runtime, execution_id: str) -> Json:
     row = execution(rt, execution_id)
     if row.status not in ENDED:
         return None
-    return _seen(rt, result_of(state_at(rt, execution_id, row.head_version)), resolve=True)
+    return _seen(rt, result_of(state_at(rt, execution_id, row.head_version)))
 
 
 def result_of(state: State) -> Json:
@@ -194,8 +201,50 @@ def result_of(state: State) -> Json:
     return record.result if record else None
 
 
-def _seen(rt: Runtime, value: Json, resolve: bool) -> Json:
-    return rt.results.load(value) if resolve and is_reference(value) else value
+def _seen(rt: Runtime, value: Json) -> Json:
+    return rt.results.load(value) if is_reference(value) else value
+
+
+def _as_it_is(value: Json) -> Json:
+    return value
+
+
+class _Shown:
+    """Replaces references, at any depth, for one report. Each result counts once."""
+
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._left = SHOWN_BYTES
+        self._known: dict[str, Json] = {}
+
+    def __call__(self, value: Json) -> Json:
+        return self._replaced(value) if holds_reference(value) else value
+
+    def _replaced(self, value: Json) -> Json:
+        if isinstance(value, Mapping):
+            if is_reference(value):
+                return self._loaded(value)
+            return {key: self._replaced(item) for key, item in value.items()}
+        return [self._replaced(item) for item in value] if isinstance(value, list) else value
+
+    def _loaded(self, reference: JsonMap) -> Json:
+        name = reference["ref"]
+        if name not in self._known:
+            self._known[name] = reference
+            self._known[name] = self._fetched(reference)
+        return self._known[name]
+
+    def _fetched(self, reference: JsonMap) -> Json:
+        meta = reference.get("meta")
+        size = meta.get("bytes") if isinstance(meta, Mapping) else None
+        if not isinstance(size, int) or size > self._left:
+            return reference
+        self._left -= size
+        try:
+            return self(self._rt.results.load(reference))
+        except (NotFound, Unavailable, BadRequest):
+            # Gone, out of reach, or data of a tool that only looks like a reference.
+            return reference
 
 
 def _row(tx: Transaction, execution_id: str) -> ExecutionRow:

@@ -42,7 +42,7 @@ PRESENCE_S = 15.0
 class Leases:
     """Heartbeats (T5) for everything held, and signs of life of the process itself.
 
-    The thread starts with the first command, or with `start`.
+    Whoever composes a process calls `start`; without it nothing beats but what calls `beat`.
     """
 
     def __init__(self, rt: Runtime, presence: Presence | None = None) -> None:
@@ -64,7 +64,6 @@ class Leases:
         key = (command.command_id, command.attempt)
         with self._lock:
             self._held[key] = Held(command, lost, alive)
-        self.start()
         try:
             yield
         finally:

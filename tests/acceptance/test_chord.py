@@ -71,8 +71,8 @@ def lane_received(stack: Stack, command: str) -> int:
     return stack.running["code"].said().count(f"[{celery_task_id(command)}] received")
 
 
-def turns_received(stack: Stack) -> int:
-    return len(re.findall(r"noetl\.turn\[\S+\] received", stack.running["scheduler"].said()))
+def turns_received(stack: Stack, since: int) -> int:
+    return len(re.findall(r"noetl\.turn\[\S+\] received", stack.running["scheduler"].said()[since:]))
 
 
 def begin(stack: Stack, items: int, width: int, nap: float, effects: Path | str = "") -> str:
@@ -129,17 +129,21 @@ def test_lanes_that_give_way_many_times_keep_their_place_in_the_chord(stack: Sta
 def test_lanes_that_are_sent_twice_neither_complete_the_chord_early_nor_block_it(
     stack: Stack, effects: Path
 ) -> None:
-    execution = begin(stack, 24, 4, 0.04, effects)
-    open_lanes = eventually(lambda: lanes(stack, execution), "lanes")
-    for _ in range(2):
-        for lane in open_lanes:
+    """The scheduler takes two turns: that of the start, and that of the chord's body."""
+    since = len(stack.running["scheduler"].said())
+    execution = begin(stack, 16, 4, 0.12, effects)
+    turns = 1
+    eventually(lambda: turns_received(stack, since) == turns, "the turn that issues the lanes")
+    for lane in eventually(lambda: lanes(stack, execution), "lanes"):
+        # Side by side: while one child works on the lane, the other is refused it.
+        for _ in range(2):
             stack.rt.dispatcher.send([lane])
-    turns = turns_received(stack)
-    while stack.ended_iterations(execution) < 24:
-        early = turns_received(stack) != turns and stack.ended_iterations(execution) < 24
+    while stack.ended_iterations(execution) < 16:
+        early = turns_received(stack, since) != turns and stack.ended_iterations(execution) < 16
         assert not early, "the chord's body ran before the last lane ended"
         time.sleep(0.02)
-    all_done(stack, execution, 24)
+    all_done(stack, execution, 16)
+    assert turns_received(stack, since) == 2, "the body ran more than once"
     assert set(counted(effects).values()) == {1}
 
 

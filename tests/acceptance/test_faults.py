@@ -20,9 +20,10 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 EXECUTIONS = 20
 ITEMS = 10
+WIDTH = 3
 
 #: Short, so that what died is missed within seconds. Queued work may be sent again: that must be harmless.
-FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 2, "sweep_s": 0.3, "max_deliveries": 20}
+FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 4, "sweep_s": 0.3, "max_deliveries": 20}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def faulty(
 
 
 def begin_all(stack: Stack, effects: Path) -> list[str]:
-    payload = {"items": ITEMS, "width": 4, "nap": 0.02, "effects": str(effects)}
+    payload = {"items": ITEMS, "width": WIDTH, "nap": 0.02, "effects": str(effects)}
     return [stack.begin(LOOP, payload) for _ in range(EXECUTIONS)]
 
 
@@ -64,7 +65,7 @@ def under_way(stack: Stack, executions: list[str], count: int = 15) -> None:
 
 def check(stack: Stack, executions: list[str], effects: Path, *, once: bool = False) -> None:
     """Everything completed, with the right result, recorded once and done at least once."""
-    rows = stack.wait(executions, 60)
+    rows = stack.wait(executions, 75)
     assert {row.status for row in rows.values()} == {"completed"}
     done = counted(effects)
     for execution in executions:
@@ -108,7 +109,7 @@ def test_a_worker_child_that_dies_loses_nothing(faulty: Stack, effects: Path) ->
 def test_what_the_api_acknowledged_is_completed_though_it_dies(faulty: Stack, effects: Path) -> None:
     """A client that knows nothing but its Idempotency-Key asks again until it is answered."""
     row = catalog.register(faulty.rt, LOOP)
-    payload = {"items": ITEMS, "width": 4, "nap": 0.02, "effects": str(effects)}
+    payload = {"items": ITEMS, "width": WIDTH, "nap": 0.02, "effects": str(effects)}
     killer = threading.Timer(0.25, lambda: faulty.kill("api"))
     killer.start()
     executions: dict[int, str] = {}

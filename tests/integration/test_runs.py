@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl import bootstrap
+from noetl.config import Settings
 from noetl.usecases import inspect
 from noetl.usecases.runtime import Runtime
 
@@ -708,3 +711,72 @@ def test_large_values_in_loops_stay_readable(run: Run) -> None:
                code: "result = [[r['n'], r['size'], len(r['pad'])] for r in rows] + [one]"}
     """
     assert run(body)["result"] == [[n, 200_000, 200_000] for n in (1, 2, 3)] + [2]
+
+
+def test_reports_show_large_values_wherever_they_stand(run: Run) -> None:
+    body = """
+    workflow:
+      - step: each
+        loop: {in: [a, b], iterator: n, spec: {mode: parallel}}
+        tool: {kind: python, input: {n: "{{ n }}"}, code: "result = {'n': n, 'pad': n * 200_000}"}
+        set: {ctx.all: "{{ each.results }}"}
+        next: {arcs: [{step: end, args: {first: "{{ each.results[0] }}"}}]}
+      - step: end
+    """
+    report = run(body)
+    made = [{"n": n, "pad": n * 200_000} for n in "ab"]
+    assert report["steps"]["each"]["result"]["results"] == made
+    assert report["ctx"] == {"all": made}
+    assert report["result"] == {"first": made[0]}
+
+
+@pytest.mark.parametrize("ref", ["x", "noetl://results/" + "0" * 64, "noetl://other/" + "0" * 64])
+def test_data_that_only_looks_like_a_reference_is_shown_as_it_is(run: Run, ref: str) -> None:
+    value = {"kind": "result_ref", "ref": ref, "meta": {"bytes": 10}}
+    body = f"""
+    workflow:
+      - step: start
+        tool:
+          kind: python
+          code: |
+            result = [{value!r}]
+    """
+    report = run(body)
+    assert report["status"] == "completed", report["error"]
+    assert report["result"] == [value]
+
+
+@pytest.mark.parametrize(
+    "rules", ["[]", '[{when: "{{ outcome.error.retryable }}", then: {do: retry, attempts: 2, delay: 0.01}}]']
+)
+def test_a_result_store_that_takes_nothing_fails_the_task_with_its_reason(
+    run_in: Callable[[Runtime], Run], tmp_path: Path, rules: str
+) -> None:
+    body = f"""
+    workflow:
+      - step: start
+        tool:
+          kind: python
+          spec: {{policy: {{rules: {rules}}}}}
+          code: "result = 'x' * 200_000"
+    """
+    (tmp_path / "file").write_text("not a directory")
+    settings = Settings(home=tmp_path, results_url=f"file://{tmp_path}/file/below")
+    with bootstrap.local(settings) as rt:
+        report = run_in(rt)(body.replace("          spec: {policy: {rules: []}}\n", ""))
+    assert report["status"] == "failed"
+    assert report["error"]["kind"] == "connection"
+    assert f"The result store {tmp_path}/file/below cannot be written" in report["error"]["message"]
+    assert report["error"]["attempt"] == (1 if rules == "[]" else 2)
+
+
+def test_a_result_that_is_gone_is_told_by_its_reference(run: Run, settings: Settings) -> None:
+    body = f"""
+    workflow:
+      - {{step: start, tool: {{kind: python, code: "result = {{'gone': 'y' * 150_000}}"}}, next: remove}}
+      - {{step: remove, tool: {{kind: shell, argv: [rm, -rf, "{settings.home_dir}/results"]}}, next: end}}
+      - step: end
+    """
+    report = run(body)
+    assert report["status"] == "completed", report["error"]
+    assert report["steps"]["start"]["result"]["preview"]["keys"] == ["gone"]

@@ -81,7 +81,7 @@ def _versions(events: list[Event]) -> Iterator[str]:
 
 
 def _terminal(events: list[Event]) -> Iterator[str]:
-    ends = [event for event in events if isinstance(event.fact, e.TERMINAL)]
+    ends = [event for event in events if isinstance(event.fact, (e.Processed, e.Cancelled))]
     if len(ends) != 1:
         yield f"the execution ended {len(ends)} times"
     late = [
@@ -177,3 +177,6 @@ def _too_many(world: World, book: Book) -> Iterator[str]:
         width = book.widths.get(run.split("#")[0], 1)
         if most > width:
             yield f"{most} calls of {run} at once, {width} allowed"
+    for run, order in world.iterations_by_run().items():
+        if run.split("#")[0] in book.sequential and order != sorted(order):
+            yield f"the iterations of {run} ran in the order {order}"

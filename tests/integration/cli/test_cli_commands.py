@@ -12,6 +12,7 @@ import pytest
 
 from noetl.cli.main import COMMANDS
 from noetl.cli.tables import aligned
+from noetl.store import engine
 
 Cli = Callable[..., Any]
 
@@ -323,6 +324,20 @@ def test_a_damaged_database_is_said_so(cli: Cli, home: Path, argv: list[str], co
     ended = cli(*argv)
     assert ended.code == 1
     assert f"{file} is damaged" in ended.out + ended.err
+
+
+def test_a_database_that_another_process_holds_is_said_so(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("db", "upgrade")
+    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    holder = sqlite3.connect(home / "noetl.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    ended = cli("catalog", "register", "sum.yaml")
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (ended.code, ended.out) == (1, "")
+    assert f"{home}/noetl.db was held by another process" in ended.err
 
 
 def test_the_schema_is_made_and_checked(cli: Cli) -> None:

@@ -1,0 +1,119 @@
+"""Who may report, and what happens where a store or a result is out of reach for a while."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from playbooks import lone
+
+from noetl.errors import Unavailable
+from noetl.facts.json import Json
+from noetl.pipeline.model import Call
+from noetl.testing import START, Simulation, StillLeases
+from noetl.usecases import control
+from noetl.usecases.advance import advance
+from noetl.usecases.ports import CommandRow
+from noetl.usecases.runtime import Limits
+from noetl.usecases.work import claim, run_step
+
+ONE = lone("tool: {kind: http, url: http://x}")
+
+
+def claimed(sim: Simulation, owner: str) -> CommandRow:
+    """The only command, claimed by `owner`."""
+    with sim.rt.store.begin() as tx:
+        row = claim(sim.rt, tx, owner, "1/start#1/-/1", sim.now)
+    assert row is not None
+    return row
+
+
+def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
+    sim = Simulation(ONE)
+    sim.start()
+    sim.deliver()
+    leases, lost = StillLeases(sim.rt), []
+    first = claimed(sim, "w")
+    with leases.hold(first, lambda _: lost.append("first"), lambda: None):
+        sim.now += timedelta(seconds=31)
+        second = claimed(sim, "w")
+        late = leases.hold(second, lambda _: lost.append("second"), lambda: None)
+        late.__enter__()
+    sim.now += timedelta(seconds=20)
+    leases.beat()
+    with sim.rt.store.read() as tx:
+        row = tx.command(second.command_id)
+    assert row is not None
+    assert row.lease_until == START + timedelta(seconds=31 + 20 + 30)
+    assert lost == []
+    late.__exit__(None, None, None)
+
+
+def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
+    def http(_call: Call) -> Json:
+        # The claim was committed asynchronously and is gone; somebody else now holds the same token.
+        with sim.rt.store.begin() as tx:
+            tx.release("1/start#1/-/1", 1, sim.now)
+        claimed(sim, "other")
+        return 1
+
+    sim = Simulation(ONE, {"http": http})
+    run = sim.start()
+    sim.deliver()
+    sim.mailbox.messages.clear()
+    assert run_step(sim.worker, "1/start#1/-/1") is False
+    assert "step.done" not in sim.types(run)
+
+
+def test_results_that_are_out_of_reach_postpone_the_turn_and_fail_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sim = Simulation(
+        lone('tool: {kind: http, url: http://x}\nset: {ctx.all: "{{ result.rows + result.rows }}"}'),
+        {"http": lambda call: {"rows": list(range(100))}},
+        limits=Limits(inline_bytes=100),
+    )
+    run = sim.start()
+    sim.deliver()
+    sim.deliver()
+
+    def away(_reference: Json) -> Json:
+        raise Unavailable("The result store does not answer.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sim.rt.results, "load", away)
+        with pytest.raises(Unavailable):
+            sim.deliver()
+    sim.pass_time(1)
+    sim.settle()
+    report = sim.report(run)
+    assert (report.row.status, len(report.ctx["all"])) == ("completed", 200)
+
+
+def test_a_cancellation_behind_a_long_tail_of_events_still_stops_the_workers() -> None:
+    sim = Simulation(
+        lone("""
+            loop: {in: "{{ range(20) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 2}}
+            tool: {kind: http, url: http://x}
+        """),
+        {"http": lambda call: 1},
+        limits=Limits(turn_events=4, slice_s=0.0),
+    )
+    run = sim.start()
+    sim.deliver()
+    for _ in range(8):
+        sim.deliver()
+    control.cancel(sim.rt, run)
+    advance(sim.rt, run)
+    row = sim.report(run).row
+    assert row.decided_version < row.head_version, "the turn has not come to the cancellation yet"
+    assert row.halt == "cancel"
+    sim.settle()
+    assert sim.report(run).row.status == "cancelled"
+
+
+def test_a_simulation_starts_no_thread() -> None:
+    before = threading.enumerate()
+    Simulation(ONE, {"http": lambda call: 1}).run()
+    assert threading.enumerate() == before
