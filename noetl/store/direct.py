@@ -18,16 +18,21 @@ import psycopg2
 from sqlalchemy import Connection, Executable
 from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
-from noetl.errors import Conflict, NoetlError
+from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
 from noetl.store.rules import unusable
-from noetl.store.session import Found, Session, Values
+from noetl.store.session import Check, Found, Session, Values
 
 BEGIN: Final = {
     "durable": b"BEGIN ISOLATION LEVEL READ COMMITTED",
     "relaxed": b"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit TO off",
     "read": b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 }
+
+
+#: A change that fails where it changes no row, and with what.
+_SURE: Final = b"WITH changed AS (%b RETURNING 1) SELECT 1 / count(*) FROM changed"
+_NOTHING_CHANGED: Final = "22012"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,13 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_raw", "_waiting")
+    __slots__ = ("_begun", "_checks", "_raw", "_waiting")
 
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
         super().__init__(connection, "postgresql", place, writable=mode != "read")
         self._raw: Any = connection.connection.driver_connection
         self._waiting = [BEGIN[mode]]
+        self._checks: list[Check] = []
         self._begun = False
 
     def later(self, statement: Executable, values: Values) -> None:
@@ -74,28 +80,13 @@ class DirectSession(Session):
             return
         self._waiting.append(self._text(form, values))
 
-    def move(
-        self,
-        update: Executable,
-        values: Mapping[str, Any],
-        insert: Executable,
-        rows: Sequence[Mapping[str, Any]],
-    ) -> int:
-        """One statement, which inserts the rows even where the update changes nothing."""
-        moving, adding = _form(update, values), _form(insert, rows)
-        if not (self.writable and rows and moving and adding):
-            return super().move(update, values, insert, rows)
-        both = self._text(adding, rows), self._text(moving, values)
-        try:
-            return self._send(b"WITH added AS (%b) %b" % both).rowcount
-        except Conflict as conflict:
-            if not _same_key(conflict.__cause__):
-                raise
-        # The rows' places are taken: the update would have changed nothing. What is asked from here on
-        # sees the present, for the caller's error.
-        self.rollback()
-        self._begun = self.failed = False
-        return 0
+    def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
+        form = _form(statement, values)
+        if self.failed or not self.writable or form is None:
+            super().sure(statement, values, check)
+            return
+        self._waiting.append(_SURE % self._text(form, values))
+        self._checks.append(check)
 
     def commit(self) -> None:
         if self._begun or len(self._waiting) > 1:
@@ -150,13 +141,15 @@ class DirectSession(Session):
             # Others in the pool are most likely as dead as this one.
             self._connection.invalidate(error)
             self._connection.engine.dispose()
+        elif error.pgcode == _NOTHING_CHANGED:
+            return self.fail(self._found_wrong() or translate_cause(error, self._place))
         return self.fail(translate_cause(error, self._place))
 
-
-def _same_key(error: BaseException | None) -> bool:
-    """Whether a row of that primary key exists."""
-    diagnosis = getattr(error, "diag", None)
-    return str(getattr(diagnosis, "constraint_name", "")).startswith("pk_")
+    def _found_wrong(self) -> NoetlError | None:
+        """The transaction has come to nothing; what the checks ask is answered by the present."""
+        self.rollback()
+        self._begun = False
+        return next((wrong for check in self._checks if (wrong := check()) is not None), None)
 
 
 @contextmanager

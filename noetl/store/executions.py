@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 
-from noetl.errors import BadRequest
+from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.rules import missing
@@ -129,7 +129,7 @@ class Executions:
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
         values = {column.name: getattr(row, column.name) for column in COLUMNS}
         values |= {"execution_id": number, "error": text_or_none(row.error), "shard": self._shard}
-        self._session.write(_insert, values)
+        self._session.later(_insert, values)
 
     def execution(self, execution_id: str) -> ExecutionRow | None:
         found = self._session.read(_one, {"id": codec.number(execution_id)}).first()
@@ -187,10 +187,11 @@ class Executions:
             "ended": ended_at,
             "new_error": text_or_none(error),
         }
-        if self._session.write(_turn, values).rowcount == 0:
-            raise self._session.fail(missing(execution_id))
+        self._session.sure(_turn, values, lambda: self._missing(execution_id))
 
     def set_halt(self, execution_id: str, halt: str) -> None:
-        changed = self._session.write(_halt, {"id": codec.number(execution_id), "new_halt": halt})
-        if changed.rowcount == 0:
-            raise self._session.fail(missing(execution_id))
+        values = {"id": codec.number(execution_id), "new_halt": halt}
+        self._session.sure(_halt, values, lambda: self._missing(execution_id))
+
+    def _missing(self, execution_id: str) -> NoetlError | None:
+        return missing(execution_id) if self.execution(execution_id) is None else None

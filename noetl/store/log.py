@@ -64,13 +64,16 @@ class Log:
             "head": expected_version + len(rows),
             "now": now,
         }
-        if self._session.move(_move, values, _insert, rows) == 0:
-            raise self._session.fail(self._stale(execution_id, number, expected_version))
+        self._session.append(
+            _move, values, _insert, rows, lambda: self._stale(execution_id, number, expected_version)
+        )
         return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
 
-    def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError:
+    def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError | None:
         actual = self._session.read(_head, {"id": number}).scalar()
-        return missing(execution_id) if actual is None else VersionConflict(execution_id, expected, actual)
+        if actual is None:
+            return missing(execution_id)
+        return None if actual == expected else VersionConflict(execution_id, expected, actual)
 
     def events(
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()

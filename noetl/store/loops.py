@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Column, bindparam, false, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from noetl.errors import NoetlError
 from noetl.store import codec
 from noetl.store.rules import not_later
 from noetl.store.schema import loop_run
@@ -48,7 +49,7 @@ def _upsert(dialect: Any) -> Any:
         index_elements=[_c.execution_id, _c.run_id],
         set_=later,
         where=_c.generation < insert.excluded.generation,
-    ).returning(_c.run_id)
+    )
 
 
 _save = {"postgresql": _upsert(postgresql), "sqlite": _upsert(sqlite)}
@@ -75,8 +76,11 @@ class Loops:
             "indices": text_or_none(row.indices),
             "items": text_or_none(row.items),
         }
-        if self._session.write(_save[self._session.dialect], values).first() is None:
-            raise self._session.fail(not_later(row))
+        self._session.sure(_save[self._session.dialect], values, lambda: self._not_later(row))
+
+    def _not_later(self, row: LoopRow) -> NoetlError | None:
+        known = self.loop(row.execution_id, row.run_id)
+        return not_later(row) if known is not None and known.generation >= row.generation else None
 
     def loop(self, execution_id: str, run_id: str) -> LoopRow | None:
         values = {"id": codec.number(execution_id), "run": run_id}

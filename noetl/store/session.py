@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from sqlalchemy import Connection, Executable
@@ -19,6 +19,10 @@ BATCH: Final = 10_000
 
 #: What a statement is given: names and values, or those of many rows.
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+#: Asked after a change that should have changed a row and did not: what is wrong, as far as it can see.
+Check: TypeAlias = Callable[[], NoetlError | None]
 
 
 class Found(Protocol):
@@ -64,19 +68,26 @@ class Session:
         """Runs a change that nobody waits for: its failure may show at the next statement or the commit."""
         self.write(statement, values)
 
-    def move(
+    def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
+        """Runs a change that nobody waits for and that must change a row, else `check` says why not."""
+        if self.write(statement, values).rowcount == 0:
+            raise self._unmet(check)
+
+    def append(
         self,
         update: Executable,
         values: Mapping[str, Any],
         insert: Executable,
         rows: Sequence[Mapping[str, Any]],
-    ) -> int:
-        """Runs `update` and inserts `rows`. Returns how many rows the update changed; where that is none
-        the transaction must not be committed."""
-        moved = self.write(update, values).rowcount
-        if moved and rows:
-            self.write(insert, rows)
-        return moved
+        check: Check,
+    ) -> None:
+        """The same for `update`, and inserts `rows` with it."""
+        self.sure(update, values, check)
+        if rows:
+            self.later(insert, rows)
+
+    def _unmet(self, check: Check) -> NoetlError:
+        return self.fail(check() or NoetlError(f"The database {self._place} did not change what it should."))
 
     def _run(self, statement: Executable, values: Values) -> Found:
         if self.failed:

@@ -145,7 +145,11 @@ class WorkerRow:
 
 
 class Transaction(Protocol):
-    """One atomic unit. Everything read under a lock stays true until its end."""
+    """One atomic unit. Everything read under a lock stays true until its end.
+
+    A write that fails raises at once, at the next use, or at the end of the transaction: writes whose
+    answer nobody needs may travel together.
+    """
 
     # --- executions -------------------------------------------------------------------------
     def create_execution(self, row: ExecutionRow) -> None:
