@@ -25,6 +25,13 @@ class Where:
     run_id: str
     step: str
     iteration: int | None = None
+    #: Digest of the net: what runs the same code may share the processes that run it.
+    net: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Whose a process for user code is: the net's, or the execution's where no net is known."""
+        return self.net or self.execution_id
 
 
 @dataclass(frozen=True, slots=True)

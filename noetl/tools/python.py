@@ -50,7 +50,7 @@ class Python(Tool):
             inputs=call.args,
             context=_context(call, config.code),
             libs=config.libs or (),
-            owner=call.where.execution_id,
+            owner=call.where.owner,
             limits=user_code.limits(self.services, call.spec),
         )
         reply = user_code.ask(self._runner, request, self.deadline(call), token=call)

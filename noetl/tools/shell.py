@@ -66,7 +66,7 @@ class Shell(Tool):
             env={name: _text(value) for name, value in config.env.items()},
             cwd=self._directory(config.cwd),
             stdin=config.stdin,
-            owner=call.where.execution_id,
+            owner=call.where.owner,
             limits=user_code.limits(self.services, call.spec, KEPT),
         )
         reply = user_code.ask(self._runner, request, self.deadline(call), token=call)

@@ -200,7 +200,7 @@ def wake(rt: Runtime, execution_id: str) -> None:
 def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     """The pipeline of the command's step, placed."""
     step = plan.step(command.step)
-    where = Where(command.execution_id, command.run_id, command.step, iteration)
+    where = Where(command.execution_id, command.run_id, command.step, iteration, command.context["digest"])
     parallel = step.loop is not None and step.loop.mode == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
     return Program(step.tasks, where, plan.net.file, parallel_loop=parallel, reducers=reducers)

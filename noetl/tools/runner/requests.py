@@ -22,7 +22,7 @@ class Limits:
 class PythonRequest:
     """`inputs` become globals; `context` is what `context` names, where the code names it.
 
-    Calls of the same `owner` (an execution) may share a child; different owners never do.
+    Calls of the same `owner` (a playbook's net) may share a child; different owners never do.
     """
 
     code: str
