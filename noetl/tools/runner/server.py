@@ -30,6 +30,8 @@ ANSWER = struct.Struct("!ii")
 
 #: Seconds that a child which closed its channel has to end before it is killed.
 GRACE_S = 0.25
+#: Milliseconds before a child that was leased is replaced, where another one stands by.
+REFILL_MS = 10
 #: Wait statuses that are remembered for children nobody asked about yet.
 REMEMBERED = 256
 
@@ -71,7 +73,7 @@ class Server:
         poller.register(wake, select.POLLIN)
         while True:
             short = len(self.warm) < self.target
-            ready = {descriptor for descriptor, _ in poller.poll(0 if short else None)}
+            ready = {descriptor for descriptor, _ in poller.poll(self.patience() if short else None)}
             if wake.fileno() in ready:
                 self._drain(wake)
                 self.reap()
@@ -79,6 +81,11 @@ class Server:
                 return
             if not ready and short:
                 self.warm.append(self.fork())
+
+    def patience(self) -> float:
+        """Milliseconds of quiet after which another child is forked ahead. While one still stands by that can
+        wait: what was just leased runs now, and a fork beside it would slow it down."""
+        return REFILL_MS if self.warm else 0
 
     @staticmethod
     def _drain(wake: socket.socket) -> None:
