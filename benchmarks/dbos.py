@@ -26,7 +26,14 @@ class Dbos:
 
     def __init__(self, python: str, servers: Servers, home: Path) -> None:
         url = make_url(servers.database_url).set(drivername="postgresql", database="noetl_bench_dbos")
-        self._argv = [python, str(PROGRAM), url.render_as_string(hide_password=False), str(STEPS), str(FIB)]
+        self._argv = [
+            python,
+            "-I",
+            str(PROGRAM),
+            url.render_as_string(hide_password=False),
+            str(STEPS),
+            str(FIB),
+        ]
         self._log = home / "dbos.log"
 
     def __enter__(self) -> Dbos:

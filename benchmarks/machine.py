@@ -64,7 +64,9 @@ def pss(pid: int) -> list[dict[str, Any]]:
     for process in family(pid):
         try:
             memory = process.memory_full_info()
-            words = " ".join(_bare(word) for word in process.cmdline())[:90] or process.name()
+            words = (
+                " ".join(bare(word) for word in " ".join(process.cmdline()).split())[:90] or process.name()
+            )
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
         size = getattr(memory, "pss", memory.rss)
@@ -72,7 +74,7 @@ def pss(pid: int) -> list[dict[str, Any]]:
     return found
 
 
-def _bare(word: str) -> str:
+def bare(word: str) -> str:
     """A word of a command line without the directories of this machine."""
     option, colon, path = word.rpartition(":/")
     return f"{option}:{Path('/' + path).name}" if colon and option else Path(word).name or word

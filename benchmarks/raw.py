@@ -14,7 +14,8 @@ from benchmarks.sizes import FIB, FLOW_STEPS, FLOWS, ITEMS, STEPS, fib_of
 
 #: Redis databases of broker and results; NoETL has those below.
 URL = os.environ.get("BENCH_REDIS_URL", "redis://127.0.0.1:6379")
-PATIENCE = 300
+#: Celery loses a message now and then; a sample without an end is repeated.
+PATIENCE = 60
 
 app = Celery("raw", broker=f"{URL}/2", backend=f"{URL}/3", set_as_current=False)
 app.conf.update(task_acks_late=True, task_default_queue="raw", broker_connection_retry_on_startup=True)

@@ -15,8 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from celery.exceptions import TimeoutError as CeleryTimeout
 
 from benchmarks import machine, raw
 from benchmarks.dbos import Dbos
@@ -35,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     chosen = args.what or [*BY_NAME, "memory"]
     found: dict[str, Any] = {
-        "command": " ".join(["python -m benchmarks.run", *(argv if argv is not None else sys.argv[1:])]),
+        "command": " ".join(["python -m benchmarks.run", *map(machine.bare, argv or sys.argv[1:])]),
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": machine.facts(),
         "worker_processes": WORKERS,
@@ -80,7 +83,7 @@ def _measure(found: dict[str, Any], workloads: list[Workload], args: argparse.Na
         for workload in workloads:
             found["workloads"][workload.name] = _sampled(workload, noetl, args.reps, dbos)
             if profiler is not None:
-                profiler.add(found["workloads"][workload.name], lambda w=workload: w.noetl(noetl))
+                profiler.add(found["workloads"][workload.name], partial(workload.noetl, noetl))
 
 
 @contextlib.contextmanager
@@ -106,12 +109,24 @@ def _sampled(workload: Workload, noetl: Stack, reps: int, dbos: Dbos | None) -> 
         run()
     samples: dict[str, list[float]] = {name: [] for name in engines}
     weather = []
+    lost: list[str] = []
     for _ in range(reps):
         weather.append({"load1": machine.load(), "others": machine.others()})
         for name, run in engines.items():
-            samples[name] += [round(seconds, 5) for seconds in run()]
+            samples[name] += [round(seconds, 5) for seconds in _ended(run, name, lost)]
     print(f"{workload.name}: measured, load {machine.load()}", flush=True)
-    return {"samples": samples, "weather": weather}
+    return {"samples": samples, "weather": weather, "lost": lost}
+
+
+def _ended(run: Callable[[], list[float]], name: str, lost: list[str]) -> list[float]:
+    """A sample that came to its end. Raises TimeoutError where the third one in a row did not."""
+    for _ in range(2):
+        try:
+            return run()
+        except (CeleryTimeout, TimeoutError):
+            print(f"A sample of {name} did not end and is repeated.", file=sys.stderr)
+            lost.append(name)
+    return run()
 
 
 def _merged(found: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def durability(url: str) -> dict[str, str]:
         said = {}
         for name in (*DURABLE, "server_version"):
             cursor.execute(f"SHOW {name}")
-            said[name] = str(cursor.fetchone()[0])
+            said[name] = " ".join(map(str, cursor.fetchone() or ()))
     wrong = {name: said[name] for name, value in DURABLE.items() if said[name] != value}
     if wrong:
         raise NotDurable(f"PostgreSQL runs with {wrong}; the benchmark needs its defaults, {DURABLE}.")

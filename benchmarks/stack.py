@@ -80,7 +80,7 @@ def stack(servers: Servers, home: Path) -> Iterator[Stack]:
     environment = {**os.environ, **settings.as_environ()}
     commands = {
         "scheduler": ["celery", *worker_argv("scheduler", "solo", 1, "scheduler")],
-        "code": ["celery", *worker_argv("python,shell", "prefork", WORKERS, "code")],
+        "code": ["celery", *worker_argv("python,default", "prefork", WORKERS, "code")],
         "sweeper": ["noetl.cli", "sweeper"],
     }
     with contextlib.ExitStack() as running:

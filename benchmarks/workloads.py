@@ -136,6 +136,13 @@ WORKLOADS = (
         Target("steps/s", 250.0),
     ),
     Workload(
+        "W4n",
+        "W4 with steps that run no user code (`kind: noop`)",
+        _together("benchmarks/w4n", FLOWS, {"n": 1}),
+        _timed(raw.w4),
+        FLOWS * FLOW_STEPS,
+    ),
+    Workload(
         "W5",
         f"one execution of one python step, {TURNS} times in turn; raw: one task",
         _in_turn("benchmarks/w5", TURNS, 1),
