@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from noetl.engine.evolve import loop_stats
@@ -137,20 +138,15 @@ def _close(
     done = LoopDone(stats["total"], stats["completed"], stats["failed"])
     drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
     if stop is not None:
-        return [*drafts, failed(run, _with_stats(stop, stats))]
+        return [*drafts, failed(run, replace(stop, stats=stats))]
     try:
         patch = reduced(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return [*drafts, failed(run, _with_stats(problem, stats))]
+        return [*drafts, failed(run, replace(problem, stats=stats))]
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
     return [*drafts, Draft(StepDone(), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
-
-
-def _with_stats(error: ErrorInfo, stats: Mapping[str, int]) -> ErrorInfo:
-    fields = {name: getattr(error, name) for name in error.__slots__}
-    return ErrorInfo(**{**fields, "stats": dict(stats)})
 
 
 def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
