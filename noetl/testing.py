@@ -28,7 +28,7 @@ from noetl.pipeline.model import Call, ToolPort
 from noetl.results.memory import MemoryResults
 from noetl.store.memory import MemoryStore
 from noetl.usecases import catalog, inspect
-from noetl.usecases.advance import advance
+from noetl.usecases.advance import answer
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Store
@@ -120,6 +120,7 @@ class Message:
 
     execution_id: str
     command: CommandRow | None = None
+    version: int = 0
 
 
 @dataclass(slots=True)
@@ -133,9 +134,9 @@ class Mailbox:
         self._here()
         self.messages += [Message(row.execution_id, row) for row in commands]
 
-    def wake(self, execution_id: str) -> None:
+    def wake(self, execution_id: str, version: int = 0) -> None:
         self._here()
-        message = Message(execution_id)
+        message = Message(execution_id, version=version)
         if message not in self.messages:
             self.messages.append(message)
 
@@ -221,8 +222,7 @@ class Simulation:
         """Hands one message to whom it is for."""
         message = self.mailbox.messages.pop(index)
         if message.command is None:
-            while advance(self.rt, message.execution_id).more:
-                pass
+            answer(self.rt, message.execution_id, message.version)
             return
         row = message.command
         match row.purpose:

@@ -35,14 +35,16 @@ def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
     return Standing(execution, command)
 
 
-def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> None:
-    """Appends behind the head; the lock makes the expected version match."""
+def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> int:
+    """Appends behind the head; the lock makes the expected version match. Returns the new head."""
+    head = at.execution.head_version
     if drafts:
-        tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
+        tx.append(at.execution.execution_id, head, drafts, rt.clock())
+    return head + len(drafts)
 
 
-def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
-    """Appends `drafts` and, if told so, closes the command, in one transaction.
+def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> int:
+    """Appends `drafts` and, if told so, closes the command, in one transaction. Returns the new head.
 
     Raises LeaseLost where the report no longer counts; after the end of the execution that is recorded
     as `result.discarded`.
@@ -52,12 +54,12 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
         if at is None:
             discard(rt, tx, claimed, drafts)
         else:
-            append(rt, tx, at, drafts)
+            head = append(rt, tx, at, drafts)
             if close:
                 tx.close_commands([claimed.command_id])
     if at is None:
         raise LeaseLost(claimed.command_id)
-    return at.execution
+    return head
 
 
 def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
