@@ -45,5 +45,6 @@ task_default_queue = "default"
 task_create_missing_queues = True
 worker_hijack_root_logger = False
 worker_send_task_events = True
+worker_consumer = "noetl.dispatch.consumer:Consumer"
 task_send_sent_event = False
 worker_cancel_long_running_tasks_on_connection_loss = False

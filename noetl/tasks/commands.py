@@ -48,7 +48,8 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
             # Returning would count as an arrival and let the chord's body run early.
             raise Ignore
 
-    @app.task(name=TURN)
+    # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
+    @app.task(name=TURN, send_events=False)
     def turn(*args: object) -> None:
         execution_id, version = _id(args[:1]), _version(args)
         if not is_id(execution_id):
