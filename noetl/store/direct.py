@@ -1,12 +1,14 @@
 """PostgreSQL in few round trips: what need not wait for an answer travels with what has to.
 
-A round trip costs both sides more than most of our statements. So BEGIN travels with the first statement,
-changes that need no answer (`later`) travel with the next one, and the last of them with COMMIT. SQLAlchemy
-compiles each statement once, psycopg2 sends it; the few whose values SQLAlchemy has to convert go its way.
+A round trip costs both sides more than most of our statements, and so does planning them again each time.
+So BEGIN travels with the first statement, changes that need no answer (`later`) travel with the next one,
+the last of them with COMMIT, and each connection prepares a statement once. SQLAlchemy compiles, psycopg2
+sends; the few statements whose values SQLAlchemy has to convert go its way.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import psycopg2
+from psycopg2.extensions import adapt
 from sqlalchemy import Connection, Executable
 from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
@@ -31,8 +34,11 @@ BEGIN: Final = {
 
 
 #: A change that fails where it changes no row, and with what.
-_SURE: Final = b"WITH changed AS (%b RETURNING 1) SELECT 1 / count(*) FROM changed"
+_SURE: Final = "WITH changed AS ({} RETURNING 1) SELECT 1 / count(*) FROM changed"
 _NOTHING_CHANGED: Final = "22012"
+
+#: Where a connection keeps the names of what it has prepared.
+_PREPARED: Final = "noetl_prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    __slots__ = ("_begun", "_checks", "_raw", "_waiting")
+    __slots__ = ("_begun", "_checks", "_prepared", "_preparing", "_raw", "_waiting")
 
     def __init__(self, connection: Connection, place: str, mode: str) -> None:
         super().__init__(connection, "postgresql", place, writable=mode != "read")
@@ -73,19 +79,23 @@ class DirectSession(Session):
         self._waiting = [BEGIN[mode]]
         self._checks: list[Check] = []
         self._begun = False
+        self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
+        #: Named in `_waiting`, and not yet known to have arrived.
+        self._preparing: set[str] = set()
 
     def later(self, statement: Executable, values: Values) -> None:
-        if self.failed or not self.writable or (form := _form(statement, values)) is None:
+        rows = values if isinstance(values, Sequence) else [values or {}]
+        if self.failed or not self.writable or (form := _form(statement, rows[0])) is None:
             super().later(statement, values)
             return
-        self._waiting.append(self._text(form, values))
+        self._waiting += [self._text(form, row) for row in rows]
 
     def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
         form = _form(statement, values)
         if self.failed or not self.writable or form is None:
             super().sure(statement, values, check)
             return
-        self._waiting.append(_SURE % self._text(form, values))
+        self._waiting.append(self._text(form.sure(), values))
         self._checks.append(check)
 
     def commit(self) -> None:
@@ -95,26 +105,33 @@ class DirectSession(Session):
 
     def rollback(self) -> None:
         self._waiting.clear()
+        self._preparing.clear()
         if not self._begun or self._raw.closed:
             return
+        # How far a message came that failed is not known: what it prepared may be there or not.
+        self._prepared.clear()
         try:
             with self._raw.cursor() as cursor:
-                cursor.execute(b"ROLLBACK")
+                cursor.execute(b"ROLLBACK; DEALLOCATE ALL")
         except psycopg2.Error:
             # The server forgets the transaction with the connection, and nobody may have that again.
             self._connection.invalidate()
 
     def _run(self, statement: Executable, values: Values) -> Found:
-        form = None if self.failed else _form(statement, values)
-        if form is None:
-            self._send_waiting()
-            return super()._run(statement, values)
-        return self._send(self._text(form, values))
+        if not self.failed and (values is None or isinstance(values, Mapping)):
+            form = _form(statement, values or {})
+            if form is not None:
+                return self._send(self._text(form, values or {}))
+        self._send_waiting()
+        return super()._run(statement, values)
 
-    def _text(self, form: Form, values: Values) -> bytes:
+    def _text(self, form: Form, values: Mapping[str, Any]) -> bytes:
+        if form.name not in self._prepared and form.name not in self._preparing:
+            self._preparing.add(form.name)
+            self._waiting.append(form.prepare)
         try:
             with self._raw.cursor() as cursor:
-                return form.encoded(cursor, values)
+                return form.call(cursor, values)
         except (ValueError, OverflowError) as error:
             raise self._refused(error) from error
 
@@ -132,9 +149,12 @@ class DirectSession(Session):
         try:
             with self._raw.cursor() as cursor:
                 cursor.execute(words)
-                return Rows(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+                found = Rows(cursor.fetchall() if cursor.description else (), cursor.rowcount)
         except psycopg2.Error as error:
             raise self._broken(error) from error
+        self._prepared |= self._preparing
+        self._preparing.clear()
+        return found
 
     def _broken(self, error: psycopg2.Error) -> NoetlError:
         if self._raw.closed:
@@ -172,59 +192,66 @@ def directly(connection: Connection, place: str, mode: str) -> Iterator[DirectSe
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A statement for psycopg2. `fixed` are the values that are part of it, `lists` the names of parameters
-    that stand for many values; `row` is the part of a plain INSERT that stands for one row, `head` what is
-    before that."""
+    """A statement that a connection prepares under `name`. `params` are in the order of its `$1, $2 ...`."""
 
+    name: str
     sql: str
-    fixed: Mapping[str, Any]
-    lists: tuple[str, ...]
-    head: str
-    row: str
+    params: tuple[str, ...]
 
-    def encoded(self, cursor: Any, values: Values) -> bytes:
-        """The statement with its values in it. Raises ValueError where a text holds NUL."""
-        if values is None or isinstance(values, Mapping):
-            found: bytes = cursor.mogrify(self.sql, self._bound(values or {}))
-            return found
-        rows = b",".join([cursor.mogrify(self.row, row) for row in values])
-        return self.head.encode() + rows
+    @property
+    def prepare(self) -> bytes:
+        return f"PREPARE {self.name} AS {self.sql}".encode()
 
-    def _bound(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not self.fixed and not self.lists:
-            return values
-        bound = {**self.fixed, **values}
-        for name in self.lists:
-            bound[name] = tuple(bound[name])
-        return bound
+    def call(self, cursor: Any, values: Mapping[str, Any]) -> bytes:
+        """Raises ValueError where a text holds NUL."""
+        if not self.params:
+            return f"EXECUTE {self.name}".encode()
+        marks = ",".join(["%s"] * len(self.params))
+        text: bytes = cursor.mogrify(f"EXECUTE {self.name}({marks})", [values[name] for name in self.params])
+        return text
+
+    def sure(self) -> Form:
+        """The same change, failing where it changes no row."""
+        return Form(f"{self.name}_sure", _SURE.format(self.sql), self.params)
 
 
-#: How SQLAlchemy leaves a list that is one parameter; psycopg2 writes a tuple there, with its parentheses.
-_LIST = re.compile(r"\(__\[POSTCOMPILE_(\w+)\]\)")
-_ROWS = re.compile(r"(INSERT INTO .* VALUES )(\(.*\))")
+#: How SQLAlchemy leaves a list that is one parameter: `x IN (__[POSTCOMPILE_ids])`.
+_LIST = re.compile(r"(NOT )?IN \(__\[POSTCOMPILE_(\w+)\]\)")
+_PARAM = re.compile(r"%\((\w+)\)s|%%")
 
 _dialect: Any = dialects.dialect()  # type: ignore[no-untyped-call]
 #: None: the statement is for SQLAlchemy to run.
 _forms: WeakKeyDictionary[Executable, Form | None] = WeakKeyDictionary()
+_numbers = itertools.count(1)
 
 
-def _form(statement: Executable, values: Values) -> Form | None:
+def _form(statement: Executable, values: Mapping[str, Any]) -> Form | None:
+    """The names in `values` are those of every call: an INSERT is compiled for the columns that it is given."""
     found = _forms.get(statement, _forms)
     if found is _forms:
         found = _forms[statement] = _compile(statement, values)
-    form: Form | None = found  # type: ignore[assignment]
-    return None if form is None or (not form.row and isinstance(values, Sequence)) else form
+    return found  # type: ignore[return-value]
 
 
-def _compile(statement: Any, values: Values) -> Form | None:
-    first = (values if isinstance(values, Mapping) else values[0]) if values else {}
-    compiled = statement.compile(dialect=_dialect, column_keys=list(first))
+def _compile(statement: Any, values: Mapping[str, Any]) -> Form | None:
+    compiled = statement.compile(dialect=_dialect, column_keys=list(values))
     results = (column.type.result_processor(_dialect, None) for column in compiled._result_columns)
     if compiled._bind_processors or any(results):
         return None
-    params = compiled.construct_params(None, _check=False)
-    sql = str(compiled)
-    rows = _ROWS.fullmatch(sql)
-    head, row = rows.groups() if rows else ("", "")
-    fixed = {name: value for name, value in params.items() if name not in first}
-    return Form(_LIST.sub(r"%(\1)s", sql), fixed, tuple(_LIST.findall(sql)), head, row)
+    #: In the words of SQL: values that are part of the statement, and below the places of those given to it.
+    words = {name: _literal(bound.value) for name, bound in compiled.binds.items() if not bound.required}
+    params: dict[str, str] = {}
+
+    def place(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return "%"
+        return words.get(name) or params.setdefault(name, f"${len(params) + 1}")
+
+    lists = _LIST.sub(lambda found: f"{'<> ALL' if found[1] else '= ANY'} (%({found[2]})s)", str(compiled))
+    sql = _PARAM.sub(place, lists)
+    return Form(f"noetl_{next(_numbers)}", sql, tuple(params))
+
+
+def _literal(value: object) -> str:
+    return str(adapt(value).getquoted(), "ascii")
