@@ -28,6 +28,11 @@ class Channel(redis.Channel):
             log.error("Something that is no message was dropped from a queue: %s", error)  # noqa: TRY400
             raise Empty from error
 
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are not."""
+        if delivery_tag in (self.qos._delivered or ()):
+            super().basic_ack(delivery_tag, multiple)
+
 
 class Transport(redis.Transport):
     """Delivers envelopes only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from noetl.facts.events import Draft, Event
 from noetl.store import codec, envelope
 from noetl.store.rules import known_types, missing
 from noetl.store.schema import event, execution
-from noetl.store.session import Session
+from noetl.store.session import Session, lines
 
 _e = event.c
 _x = execution.c
@@ -32,6 +32,17 @@ _after = (
     .order_by(_e.version)
 )
 _limited = _after.limit(bindparam("limit"))
+#: Versions have no gaps: those behind the decided one can be counted off.
+_tails = (
+    select(_e.execution_id, *_columns)
+    .join_from(event, execution, _x.execution_id == _e.execution_id)
+    .where(
+        _x.execution_id.in_(bindparam("ids", expanding=True)),
+        _e.version > _x.decided_version,
+        _e.version <= _x.decided_version + bindparam("limit"),
+    )
+    .order_by(_e.execution_id, _e.version)
+)
 _of_types = _e.type.in_(bindparam("types", expanding=True))
 _typed, _typed_limited = _after.where(_of_types), _limited.where(_of_types)
 _run = (
@@ -89,6 +100,15 @@ class Log:
             values["limit"] = limit
             statement = _typed_limited if wanted else _limited
         return [envelope.event(execution_id, columns) for columns in self._session.read(statement, values)]
+
+    def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
+        found: dict[str, list[Event]] = {}
+        for ids in lines(execution_ids):
+            values = {"ids": [codec.number(one) for one in ids], "limit": limit}
+            for number, *columns in self._session.read(_tails, values):
+                execution_id = str(number)
+                found.setdefault(execution_id, []).append(envelope.event(execution_id, columns))
+        return found
 
     def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         values: dict[str, Any] = {"id": codec.number(execution_id), "run": run_id}

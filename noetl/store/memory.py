@@ -40,6 +40,7 @@ class MemoryTransaction:
         log = Log(journal)
         self.append = log.append
         self.events = log.events
+        self.tails = log.tails
         self.run_events = log.run_events
         self.recorded = log.recorded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import nsmallest
@@ -166,6 +166,12 @@ class Log:
         start = max(after + 1 - stream[0][0], 0) if stream else 0  # the stream has no gaps
         rows = (row for row in islice(stream, start, None) if not wanted or row[2] in wanted)
         return [envelope.event(execution_id, row) for row in islice(rows, limit)]
+
+    def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
+        rows = self._journal.tables.executions.rows
+        decided = {one: rows[one].decided_version for one in execution_ids if one in rows}
+        found = {one: self.events(one, after=version, limit=limit) for one, version in decided.items()}
+        return {one: events for one, events in found.items() if events}
 
     def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         stream = self._journal.tables.streams.get(execution_id, [])

@@ -37,6 +37,7 @@ class SqlTransaction:
         log = Log(session)
         self.append = log.append
         self.events = log.events
+        self.tails = log.tails
         self.run_events = log.run_events
         self.recorded = log.recorded
 

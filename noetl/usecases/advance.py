@@ -15,7 +15,7 @@ from noetl.engine.loops import stop_reason
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.errors import Unavailable
-from noetl.facts.events import Draft, Processed
+from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases import snapshots
 from noetl.usecases.orders import Orders, orders
@@ -85,7 +85,8 @@ def _serve(rt: Runtime, execution_id: str | None, *, wait: bool) -> tuple[Advanc
             tx.lock(execution_id)
         rows = tx.lock_owing(now, limit)
         passed_over = _passed_over(tx, execution_id, rows, now)
-        turns = [_turn(rt, tx, row, now) for row in rows]
+        tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events) if rows else {}
+        turns = [_turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in rows]
         for turn in turns:
             _write(rt, tx, turn, now)
     for turn in turns:
@@ -123,10 +124,12 @@ def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
 # --- reading and deciding ---------------------------------------------------------------------------
 
 
-def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, now: datetime) -> Turn:
+def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event], now: datetime) -> Turn:
+    """`tail` is what follows the decided version, under the lock."""
     plan = rt.plan(tx, row.digest)
     known = _cached(rt, tx, row)
-    tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
+    if known.version != row.decided_version:
+        tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, plan, before, (), before, caught_up=False)

@@ -210,6 +210,10 @@ class Transaction(Protocol):
     ) -> list[Event]:
         """Events with `version > after`, in order."""
 
+    def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
+        """What the scheduler has not decided on yet: for each execution that has any, its events behind
+        `decided_version`, in order, at most `limit` of each."""
+
     def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         """Events of one step run and of one iteration of it (None: those of no iteration), in order."""
 

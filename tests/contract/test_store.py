@@ -300,6 +300,23 @@ def test_events_are_read_from_a_version_on_with_a_limit_and_by_type(store: Store
         assert tx.events("100", after=5) == []
 
 
+def test_the_tails_of_many_executions_are_what_nobody_has_decided_on_yet(store: Store) -> None:
+    for name, decided in (("100", 1), ("101", 3), ("102", 0)):
+        create(store, execution(name))
+        append(store, [patched("a"), patched("b"), patched("c")], execution_id=name)
+        with store.begin() as tx:
+            tx.lock(name)
+            tx.save_turn(name, decided_version=decided, status="running", next_wake_at=None, halt="", now=NOW)
+    with store.read() as tx:
+        tails = tx.tails(["100", "101", "102", "999"], limit=2)
+        assert {name: [event.version for event in tail] for name, tail in tails.items()} == {
+            "100": [2, 3],
+            "102": [1, 2],
+        }
+        assert tails["100"] == tx.events("100", after=1)
+        assert tx.tails([], limit=2) == {}
+
+
 def test_types_are_understood_by_their_older_names(store: Store) -> None:
     create(store)
     append(store, [patched("a"), Draft(StepDone())])
