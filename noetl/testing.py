@@ -28,7 +28,7 @@ from noetl.pipeline.model import Call, ToolPort
 from noetl.results.memory import MemoryResults
 from noetl.store.memory import MemoryStore
 from noetl.usecases import catalog, inspect
-from noetl.usecases.advance import answer
+from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Store
@@ -120,7 +120,6 @@ class Message:
 
     execution_id: str
     command: CommandRow | None = None
-    version: int = 0
 
 
 @dataclass(slots=True)
@@ -134,9 +133,9 @@ class Mailbox:
         self._here()
         self.messages += [Message(row.execution_id, row) for row in commands]
 
-    def wake(self, execution_id: str, version: int = 0) -> None:
+    def wake(self, execution_id: str) -> None:
         self._here()
-        message = Message(execution_id, version=version)
+        message = Message(execution_id)
         if message not in self.messages:
             self.messages.append(message)
 
@@ -222,7 +221,8 @@ class Simulation:
         """Hands one message to whom it is for."""
         message = self.mailbox.messages.pop(index)
         if message.command is None:
-            answer(self.rt, message.execution_id, message.version)
+            while advance(self.rt, message.execution_id).more:
+                pass
             return
         row = message.command
         match row.purpose:

@@ -47,10 +47,10 @@ class CeleryDispatcher:
                 else:
                     self._send_again(chord_id, rows)
 
-    def wake(self, execution_id: str, version: int = 0) -> None:
+    def wake(self, execution_id: str) -> None:
         """Raises Unavailable."""
         with _translated():
-            self._turn(execution_id, version).apply_async()
+            self._turn(execution_id).apply_async()
 
     def ping(self) -> None:
         """Raises Unavailable where the broker does not answer within a second or two."""
@@ -67,10 +67,10 @@ class CeleryDispatcher:
                 # Nobody has declared it yet: it is empty.
                 return 0
 
-    def _turn(self, execution_id: str, version: int = 0) -> Signature:
+    def _turn(self, execution_id: str) -> Signature:
         return self._app.signature(
             TURN,
-            args=(execution_id, version),
+            args=(execution_id,),
             queue=SCHEDULER_QUEUE,
             priority=BODY_PRIORITY,
             ignore_result=True,

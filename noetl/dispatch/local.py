@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from noetl.errors import NoetlError
-from noetl.usecases.advance import answer
+from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow
@@ -37,7 +37,7 @@ class LocalDispatcher:
         self._count = threads
         self._orders: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
         self._numbers = itertools.count()
-        self._wakes: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
+        self._wakes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._leases: Leases | None = None
@@ -46,8 +46,8 @@ class LocalDispatcher:
         for row in commands:
             self._order(row.priority, row.command_id, row.purpose)
 
-    def wake(self, execution_id: str, version: int = 0) -> None:
-        self._wakes.put((execution_id, version))
+    def wake(self, execution_id: str) -> None:
+        self._wakes.put(execution_id)
 
     def waiting(self, _queue: str) -> int:
         """All commands of the process wait in one line."""
@@ -86,11 +86,12 @@ class LocalDispatcher:
 
     def _schedule(self, rt: Runtime) -> None:
         while True:
-            wake = self._wakes.get()
-            if wake is None or self._stopping.is_set():
+            execution_id = self._wakes.get()
+            if execution_id is None or self._stopping.is_set():
                 return
             try:
-                answer(rt, *wake)
+                while advance(rt, execution_id).more:
+                    pass
             except NoetlError:
                 log.exception("A turn failed; the sweeper asks for it again")
 

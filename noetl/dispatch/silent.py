@@ -15,7 +15,7 @@ class SilentDispatcher:
         """Raises Unavailable."""
         raise Unavailable(f"{len(commands)} commands wait for a sweeper: this process has no broker.")
 
-    def wake(self, execution_id: str, _version: int = 0) -> None:
+    def wake(self, execution_id: str) -> None:
         """Raises Unavailable."""
         raise Unavailable(f"Execution {execution_id} waits for a sweeper: this process has no broker.")
 

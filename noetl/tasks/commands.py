@@ -12,7 +12,7 @@ from celery.exceptions import Ignore, Reject
 
 from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
 from noetl.errors import NoetlError
-from noetl.usecases.advance import answer
+from noetl.usecases.advance import advance
 from noetl.usecases.inspect import is_id
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.work import Worker, run_step
@@ -51,10 +51,12 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
     # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)
     def turn(*args: object) -> None:
-        execution_id, version = _id(args[:1]), _version(args)
+        execution_id = _id(args)
         if not is_id(execution_id):
             raise _refusal(args)
-        answer(worker().rt, execution_id, version)
+        rt = worker().rt
+        while advance(rt, execution_id).more:
+            pass
 
 
 def _id(args: tuple[object, ...]) -> str:
@@ -62,16 +64,6 @@ def _id(args: tuple[object, ...]) -> str:
     match args:
         case (str(found),) if 0 < len(found) <= MAX_ID and "\0" not in found:
             return found
-    raise _refusal(args)
-
-
-def _version(args: tuple[object, ...]) -> int:
-    """What a wake is about. Wakes of earlier releases name no version."""
-    match args[1:]:
-        case ():
-            return 0
-        case (int(version),) if version >= 0:
-            return version
     raise _refusal(args)
 
 

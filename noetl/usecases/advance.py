@@ -47,18 +47,6 @@ class Advanced:
     more: bool
 
 
-def answer(rt: Runtime, execution_id: str, version: int = 0) -> None:
-    """Answers one wake: turns, until no execution is known to owe another.
-
-    None at all where a turn of this process has read up to `version` already: under load most wakes are
-    late, because a turn serves everybody who owes one.
-    """
-    if version and (known := rt.states.get(execution_id)) is not None and known.version >= version:
-        return
-    while advance(rt, execution_id).more:
-        pass
-
-
 def advance(rt: Runtime, execution_id: str | None = None) -> Advanced:
     """Serves executions that owe a turn, in one transaction.
 

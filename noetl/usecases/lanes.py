@@ -349,16 +349,14 @@ class _Lane:
             if at is None:
                 discard(rt, tx, command, self.pending)
             else:
-                head = append(rt, tx, at, self.pending)
+                append(rt, tx, at, self.pending)
                 taken, end = self._next(tx, at, close=close, take=take, release=release)
         if at is None:
             raise LeaseLost(command.command_id)
-        # A lane that let go without a word changed what the scheduler sees, but no version says so.
-        reported = bool(self.pending)
         self.pending.clear()
         if self.woken:
             self.woken = False
-            wake_after_report(rt, command.execution_id, head if reported else 0)
+            wake_after_report(rt, command.execution_id)
         return taken, end
 
     def _next(

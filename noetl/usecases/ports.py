@@ -341,9 +341,8 @@ class Dispatcher(Protocol):
         """Hands commands to their queues. Lanes that share a `chord_id` travel as one chord whose body
         wakes the scheduler; lanes that are sent again carry their place in it. Raises Unavailable."""
 
-    def wake(self, execution_id: str, version: int = 0) -> None:
-        """Asks the scheduler for a turn that has read up to `version`; 0 asks for one in any case. Raises
-        Unavailable."""
+    def wake(self, execution_id: str) -> None:
+        """Asks the scheduler for a turn. Raises Unavailable."""
 
     def waiting(self, queue: str) -> int:
         """About how many messages wait in `queue`. Raises Unavailable."""

@@ -35,16 +35,14 @@ def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
     return Standing(execution, command)
 
 
-def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> int:
-    """Appends behind the head; the lock makes the expected version match. Returns the new head."""
-    head = at.execution.head_version
+def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> None:
+    """Appends behind the head; the lock makes the expected version match."""
     if drafts:
-        tx.append(at.execution.execution_id, head, drafts, rt.clock())
-    return head + len(drafts)
+        tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
 
 
-def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> int:
-    """Appends `drafts` and, if told so, closes the command, in one transaction. Returns the new head.
+def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
+    """Appends `drafts` and, if told so, closes the command, in one transaction.
 
     Raises LeaseLost where the report no longer counts; after the end of the execution that is recorded
     as `result.discarded`.
@@ -54,12 +52,12 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
         if at is None:
             discard(rt, tx, claimed, drafts)
         else:
-            head = append(rt, tx, at, drafts)
+            append(rt, tx, at, drafts)
             if close:
                 tx.close_commands([claimed.command_id])
     if at is None:
         raise LeaseLost(claimed.command_id)
-    return head
+    return at.execution
 
 
 def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:

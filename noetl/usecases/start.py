@@ -14,9 +14,6 @@ from noetl.usecases import catalog
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 
-#: The version of the request, the first event of every execution.
-REQUESTED = 1
-
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
@@ -48,7 +45,7 @@ def start(rt: Runtime, request: StartRequest) -> str:
         row = catalog.find(tx, request.path, request.version)
         _record(rt, tx, new_id, row, request)
     try:
-        rt.dispatcher.wake(new_id, REQUESTED)
+        rt.dispatcher.wake(new_id)
     except Unavailable:
         # Acknowledged all the same: the request is in the log, and the sweeper wakes what owes a turn.
         return new_id

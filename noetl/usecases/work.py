@@ -183,16 +183,16 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: dateti
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
 
 
-def wake_after_report(rt: Runtime, execution_id: str, version: int = 0) -> None:
-    """What a worker does after it has reported something, up to `version`, that the scheduler waits for."""
+def wake_after_report(rt: Runtime, execution_id: str) -> None:
+    """What a worker does after it has reported something that the scheduler waits for."""
     if rt.limits.report_wake:
-        wake(rt, execution_id, version)
+        wake(rt, execution_id)
 
 
-def wake(rt: Runtime, execution_id: str, version: int = 0) -> None:
+def wake(rt: Runtime, execution_id: str) -> None:
     """Asks for a turn; where the broker is away the sweeper will."""
     try:
-        rt.dispatcher.wake(execution_id, version)
+        rt.dispatcher.wake(execution_id)
     except Unavailable:
         return
 
@@ -307,9 +307,9 @@ class _Job:
         if not self.begun:
             batch.insert(0, self._begin())
             self.begun = True
-        head = report(self.rt, self.command, batch, close=close)
+        report(self.rt, self.command, batch, close=close)
         if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake_after_report(self.rt, self.command.execution_id, head)
+            wake_after_report(self.rt, self.command.execution_id)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str

@@ -22,7 +22,7 @@ from noetl.pipeline.model import Call, ToolPort
 from noetl.store.memory import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import control, inspect
-from noetl.usecases.advance import answer
+from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Cache, Limits, Runtime
@@ -149,10 +149,10 @@ class StoppingDispatcher:
             self._inner.send([row])
             stop_here()
 
-    def wake(self, execution_id: str, version: int = 0) -> None:
+    def wake(self, execution_id: str) -> None:
         if self._wakes:
             stop_here()
-            self._inner.wake(execution_id, version)
+            self._inner.wake(execution_id)
             stop_here()
 
     def waiting(self, queue: str) -> int:
@@ -416,7 +416,8 @@ class World:
         rt = self.runtimes[number]
 
         def turn() -> None:
-            answer(rt, message.execution_id, message.version)
+            while advance(rt, message.execution_id).more:
+                pass
 
         self.turns[number] = self._spawn("scheduler", turn)
 
