@@ -118,7 +118,6 @@ class ScriptedTools(ToolPort):
 class Message:
     """A message that was sent and not yet delivered: a command, or a wake (`command` None)."""
 
-    execution_id: str
     command: CommandRow | None = None
 
 
@@ -131,13 +130,12 @@ class Mailbox:
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         self._here()
-        self.messages += [Message(row.execution_id, row) for row in commands]
+        self.messages += [Message(row) for row in commands]
 
-    def wake(self, execution_id: str) -> None:
+    def wake(self) -> None:
         self._here()
-        message = Message(execution_id)
-        if message not in self.messages:
-            self.messages.append(message)
+        if Message() not in self.messages:
+            self.messages.append(Message())
 
     def waiting(self, _queue: str) -> int:
         """None: a message that was not delivered when time passes is taken for lost."""
@@ -221,8 +219,7 @@ class Simulation:
         """Hands one message to whom it is for."""
         message = self.mailbox.messages.pop(index)
         if message.command is None:
-            while advance(self.rt, message.execution_id).more:
-                pass
+            advance(self.rt)
             return
         row = message.command
         match row.purpose:

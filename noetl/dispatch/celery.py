@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from celery import Celery, chord
 from celery.canvas import Signature
 from celery.result import denied_join_result
+from kombu import Producer
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
@@ -47,10 +49,24 @@ class CeleryDispatcher:
                 else:
                     self._send_again(chord_id, rows)
 
-    def wake(self, execution_id: str) -> None:
+    def wake(self) -> None:
         """Raises Unavailable."""
-        with _translated():
-            self._turn(execution_id).apply_async()
+        with _translated(), self._app.producer_or_acquire() as producer:
+            if not self._wake_waits(producer):
+                self._turn().apply_async(producer=producer)
+
+    def _wake_waits(self, producer: Producer) -> bool:
+        """Whether a wake is in the queue that its taker has not seen yet: what was committed before we looked
+        is committed when that one is answered. Where nobody can say, one more does no harm."""
+        connection: Any = producer.connection
+        if not connection.connected:
+            # Publishing connects, and gives up sooner than a question would.
+            return False
+        try:
+            declared = connection.default_channel.queue_declare(queue=SCHEDULER_QUEUE, passive=True)
+            return bool(declared.message_count)
+        except (*connection.connection_errors, *connection.channel_errors):
+            return False
 
     def ping(self) -> None:
         """Raises Unavailable where the broker does not answer within a second or two."""
@@ -67,10 +83,9 @@ class CeleryDispatcher:
                 # Nobody has declared it yet: it is empty.
                 return 0
 
-    def _turn(self, execution_id: str) -> Signature:
+    def _turn(self) -> Signature:
         return self._app.signature(
             TURN,
-            args=(execution_id,),
             queue=SCHEDULER_QUEUE,
             priority=BODY_PRIORITY,
             ignore_result=True,
@@ -97,12 +112,12 @@ class CeleryDispatcher:
         # The chord takes its group's id from its own options: a group around the header would be unpacked,
         # and a lane that is sent again could not be counted with those that have arrived.
         header = [self._command(row) for row in rows]
-        whole = chord(header, self._turn(rows[0].execution_id), app=self._app, task_id=chord_id)
+        whole = chord(header, self._turn(), app=self._app, task_id=chord_id)
         whole.apply_async(task_id=celery_task_id(chord_id))
 
     def _send_again(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
         """Lanes without their place in the chord would never complete it."""
-        body = self._turn(rows[0].execution_id)
+        body = self._turn()
         self._app.backend.set_chord_size(chord_id, rows[0].chord_size or len(rows))
         with self._app.producer_or_acquire() as producer:
             for row in rows:

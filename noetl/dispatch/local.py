@@ -37,7 +37,7 @@ class LocalDispatcher:
         self._count = threads
         self._orders: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
         self._numbers = itertools.count()
-        self._wakes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._leases: Leases | None = None
@@ -46,8 +46,9 @@ class LocalDispatcher:
         for row in commands:
             self._order(row.priority, row.command_id, row.purpose)
 
-    def wake(self, execution_id: str) -> None:
-        self._wakes.put(execution_id)
+    def wake(self) -> None:
+        if self._wakes.empty():
+            self._wakes.put(True)
 
     def waiting(self, _queue: str) -> int:
         """All commands of the process wait in one line."""
@@ -67,7 +68,7 @@ class LocalDispatcher:
         """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind: they
         are daemons, and what they run ends with the tools."""
         self._stopping.set()
-        self._wakes.put(None)
+        self._wakes.put(False)
         for _ in range(self._count):
             self._order(-1, "", "")
         ends = time.monotonic() + PATIENCE_S
@@ -86,12 +87,10 @@ class LocalDispatcher:
 
     def _schedule(self, rt: Runtime) -> None:
         while True:
-            execution_id = self._wakes.get()
-            if execution_id is None or self._stopping.is_set():
+            if not self._wakes.get() or self._stopping.is_set():
                 return
             try:
-                while advance(rt, execution_id).more:
-                    pass
+                advance(rt)
             except NoetlError:
                 log.exception("A turn failed; the sweeper asks for it again")
 

@@ -15,9 +15,9 @@ class SilentDispatcher:
         """Raises Unavailable."""
         raise Unavailable(f"{len(commands)} commands wait for a sweeper: this process has no broker.")
 
-    def wake(self, execution_id: str) -> None:
+    def wake(self) -> None:
         """Raises Unavailable."""
-        raise Unavailable(f"Execution {execution_id} waits for a sweeper: this process has no broker.")
+        raise Unavailable("A turn is owed and waits for a sweeper: this process has no broker.")
 
     def waiting(self, queue: str) -> int:
         """Raises Unavailable."""

@@ -56,6 +56,11 @@ def parse(url: str) -> URL:
             )
 
 
+#: All that the store asks is a lookup in an index. A connection keeps the plan it made when a table was nearly
+#: empty, and then a scan of all of it looks best.
+SETTINGS = ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
+
+
 def open_engine(url: str, pool_size: int = 10) -> Engine:
     """An engine that connects when it is first used; the directory of a SQLite file is made."""
     parsed = parse(url)
@@ -68,7 +73,7 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
         pool_timeout=PATIENCE,
         pool_use_lifo=True,
         connect_args={
-            "options": "-c timezone=UTC",
+            "options": " ".join(f"-c {setting}" for setting in SETTINGS),
             "connect_timeout": int(PATIENCE),
             "application_name": "noetl",
         },

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import (
     Column,
     ColumnElement,
-    FromClause,
     Select,
     and_,
     bindparam,
@@ -17,7 +16,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    union_all,
+    union,
     update,
 )
 
@@ -27,7 +26,7 @@ from noetl.store import codec
 from noetl.store.rules import missing
 from noetl.store.schema import execution
 from noetl.store.session import Session, text_or_none, value_or_none
-from noetl.usecases.ports import ExecutionRow, ExecutionStatus
+from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Owing
 
 _c = execution.c
 #: In the order of ExecutionRow's fields.
@@ -56,34 +55,22 @@ _lock = _one.with_for_update(key_share=True)
 #: How many candidates beyond the limit are looked at: those may be locked by other schedulers.
 SPARE: Final = 256
 
-
-def _ahead(table: FromClause) -> ColumnElement[bool]:
-    return table.c.head_version > table.c.decided_version
-
-
-def _woken(table: FromClause) -> ColumnElement[bool]:
-    return table.c.next_wake_at <= bindparam("now")
+_ahead = _c.head_version > _c.decided_version
+_woken = _c.next_wake_at <= bindparam("now", type_=_c.next_wake_at.type)
 
 
-def _candidates(owes: Callable[[FromClause], ColumnElement[bool]], order: str) -> Select[int]:
-    """Ids from one partial index. The limit tells PostgreSQL that they are few: it takes a third of all
-    rows for ahead of their decision."""
-    other = execution.alias()
-    mine = other.c.shard == bindparam("shard")
-    few = select(other.c.execution_id).where(mine, owes(other)).order_by(other.c[order])
-    return select(few.limit(bindparam("limit") + SPARE).subquery().c.execution_id)
+def _first(owes: ColumnElement[bool], order: Column[Any]) -> Select[int]:
+    """Ids from one partial index. Together they would be a walk through all of history: no planner takes an OR
+    apart."""
+    few = select(_c.execution_id).where(_c.shard == bindparam("shard"), owes).order_by(order)
+    return select(few.limit(bindparam("limit")).subquery().c.execution_id)
 
 
-#: An OR by itself makes planners walk all of history in the order of ids. It is asked once more, of the
-#: locked row, because another scheduler may just have taken its turn.
-_owes = and_(
-    _c.execution_id.in_(union_all(_candidates(_ahead, "execution_id"), _candidates(_woken, "next_wake_at"))),
-    or_(_ahead(execution), _woken(execution)),
-)
-_owing = select(_c.execution_id).where(_owes).order_by(_c.execution_id).limit(bindparam("limit"))
+_owing = union(_first(_ahead, _c.execution_id), _first(_woken, _c.next_wake_at))
+#: Asked once more, of the locked row: another scheduler may just have taken its turn.
 _lock_owing = (
     select(*COLUMNS)
-    .where(_owes)
+    .where(_c.execution_id.in_(bindparam("ids", expanding=True)), or_(_ahead, _woken))
     .order_by(_c.execution_id)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True, key_share=True)
@@ -154,15 +141,19 @@ class Executions:
         found = self._session.write(_lock, {"id": codec.number(execution_id)}).first()
         return row(found) if found else None
 
-    def lock_owing(self, now: datetime, limit: int) -> list[ExecutionRow]:
-        return [row(found) for found in self._session.write(_lock_owing, self._asked(now, limit))]
+    def lock_owing(self, now: datetime, limit: int) -> Owing:
+        self._session.check_writable()
+        ids = self.owing(now, limit + SPARE)
+        if not ids:
+            return Owing([], [])
+        values = {"ids": [codec.number(one) for one in ids], "now": now, "limit": limit}
+        rows = [row(found) for found in self._session.write(_lock_owing, values)]
+        return Owing(rows, sorted(set(ids) - {one.execution_id for one in rows}))
 
     def owing(self, now: datetime, limit: int) -> list[str]:
-        found = self._session.read(_owing, self._asked(now, limit))
-        return [str(number) for number in found.scalars()]
-
-    def _asked(self, now: datetime, limit: int) -> dict[str, Any]:
-        return {"now": now, "limit": limit, "shard": self._shard}
+        values = {"now": now, "limit": limit, "shard": self._shard}
+        numbers = sorted(self._session.read(_owing, values).scalars())
+        return [str(number) for number in numbers[:limit]]
 
     def save_turn(
         self,

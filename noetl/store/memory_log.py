@@ -14,7 +14,7 @@ from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.memory_tables import Journal, Logged
 from noetl.store.rules import aware, known_types, missing, not_later
-from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow
+from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow, Owing
 
 
 def _as_read(row: ExecutionRow) -> ExecutionRow:
@@ -66,9 +66,9 @@ class Executions:
     def lock(self, execution_id: str) -> ExecutionRow | None:
         return self._journal.locked.executions.rows.get(execution_id)
 
-    def lock_owing(self, now: datetime, limit: int) -> list[ExecutionRow]:
+    def lock_owing(self, now: datetime, limit: int) -> Owing:
         self._journal.locked  # noqa: B018 - refuses readers
-        return self._owing(now, limit)
+        return Owing(self._owing(now, limit), passed_over=[])
 
     def owing(self, now: datetime, limit: int) -> list[str]:
         return [row.execution_id for row in self._owing(now, limit)]

@@ -13,7 +13,6 @@ from celery.exceptions import Ignore, Reject
 from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
-from noetl.usecases.inspect import is_id
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.work import Worker, run_step
 
@@ -50,13 +49,9 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
 
     # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)
-    def turn(*args: object) -> None:
-        execution_id = _id(args)
-        if not is_id(execution_id):
-            raise _refusal(args)
-        rt = worker().rt
-        while advance(rt, execution_id).more:
-            pass
+    def turn(*_: object) -> None:
+        """Earlier releases named an execution; a turn serves all of them."""
+        advance(worker().rt)
 
 
 def _id(args: tuple[object, ...]) -> str:

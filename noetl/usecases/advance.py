@@ -39,29 +39,22 @@ class Turn:
     caught_up: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """How many executions were served, and whether some are known to owe another turn."""
+def advance(rt: Runtime) -> int:
+    """Answers one wake: serves everybody who owes a turn. Returns how many turns that were.
 
-    served: int
-    more: bool
-
-
-def advance(rt: Runtime, execution_id: str | None = None) -> Advanced:
-    """Serves executions that owe a turn, in one transaction.
-
-    `execution_id` is one that must not be passed over because a worker is just reporting to it: where it
-    was, its lock is waited for in another transaction, before any other is held.
+    An execution that was passed over, because a worker is just reporting to it, may have nobody else to wake
+    us for what it owed before: its lock is waited for, in a transaction that holds no other yet.
     """
-    served, passed_over = _serve(rt, execution_id, wait=False)
-    if not passed_over:
-        return served
-    waited, _ = _serve(rt, execution_id, wait=True)
-    return Advanced(served.served + waited.served, served.more or waited.more)
+    served, waiting = 0, [""]
+    while waiting:
+        turns, waiting = take_turns(rt, waiting[0])
+        served += turns
+    return served
 
 
-def _serve(rt: Runtime, execution_id: str | None, *, wait: bool) -> tuple[Advanced, bool]:
-    """One transaction, and whether `execution_id` still owes a turn that another one holds up.
+def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
+    """One transaction, after a wait for `execution_id` where one is named: how many turns were taken, and
+    executions that still owe one (no name where it is not known who).
 
     Commands leave after the commit. Where the broker does not answer they stay marked as unsent and the
     sweeper sends them.
@@ -69,10 +62,10 @@ def _serve(rt: Runtime, execution_id: str | None, *, wait: bool) -> tuple[Advanc
     now = rt.clock()
     limit = rt.limits.turn_executions
     with rt.store.begin() as tx:
-        if wait and execution_id is not None:
+        if execution_id:
             tx.lock(execution_id)
-        rows = tx.lock_owing(now, limit)
-        passed_over = _passed_over(tx, execution_id, rows, now)
+        owing = tx.lock_owing(now, limit)
+        rows = owing.rows
         tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events) if rows else {}
         turns = [_turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in rows]
         for turn in turns:
@@ -80,21 +73,9 @@ def _serve(rt: Runtime, execution_id: str | None, *, wait: bool) -> tuple[Advanc
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     _send(rt, [command for turn in turns for command in turn.orders.commands], now)
-    more = len(rows) == limit or not all(turn.caught_up for turn in turns)
-    return Advanced(len(rows), more), passed_over
-
-
-def _passed_over(
-    tx: Transaction, execution_id: str | None, rows: Sequence[ExecutionRow], now: datetime
-) -> bool:
-    """What a wake is about was committed before the wake was sent: it is seen here without a lock."""
-    if execution_id is None or any(row.execution_id == execution_id for row in rows):
-        return False
-    row = tx.execution(execution_id)
-    if row is None:
-        return False
-    due = row.next_wake_at is not None and row.next_wake_at <= now
-    return due or row.head_version > row.decided_version
+    if len(rows) == limit or not all(turn.caught_up for turn in turns):
+        return len(rows), [""]
+    return len(rows), owing.passed_over
 
 
 def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:

@@ -28,7 +28,7 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
             _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
             tx.set_halt(execution_id, "cancel")
             tx.close_loops(execution_id)
-    wake(rt, execution_id)
+    wake(rt)
 
 
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
@@ -38,7 +38,7 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
         if not row.halt:
             _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
             tx.set_halt(execution_id, "pause")
-    wake(rt, execution_id)
+    wake(rt)
 
 
 def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
@@ -51,7 +51,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         tx.set_halt(execution_id, "")
         waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
         tx.mark_sent([one.command_id for one in waiting], None)
-    wake(rt, execution_id)
+    wake(rt)
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
@@ -61,7 +61,7 @@ def adopt(rt: Runtime, execution_id: str) -> None:
         _running(tx, execution_id)
         waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
         tx.mark_sent([one.command_id for one in waiting], None)
-    wake(rt, execution_id)
+    wake(rt)
 
 
 def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: int | None = None) -> int:
@@ -75,7 +75,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
         expected = row.head_version if expected_version is None else expected_version
         draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"))
         events = tx.append(execution_id, expected, [draft], rt.clock())
-    wake(rt, execution_id)
+    wake(rt)
     return events[-1].version
 
 

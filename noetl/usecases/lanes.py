@@ -356,7 +356,7 @@ class _Lane:
         self.pending.clear()
         if self.woken:
             self.woken = False
-            wake_after_report(rt, command.execution_id)
+            wake_after_report(rt)
         return taken, end
 
     def _next(

@@ -144,6 +144,15 @@ class WorkerRow:
     seen_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Owing:
+    """Executions that owe a turn: those that were locked, at most as many as asked for, and the ids of some
+    of those that were not."""
+
+    rows: list[ExecutionRow]
+    passed_over: list[str]
+
+
 class Transaction(Protocol):
     """One atomic unit. Everything read under a lock stays true until its end.
 
@@ -171,9 +180,9 @@ class Transaction(Protocol):
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""
 
-    def lock_owing(self, now: datetime, limit: int) -> list[ExecutionRow]:
+    def lock_owing(self, now: datetime, limit: int) -> Owing:
         """Locks, in id order, executions that owe a turn (`head_version > decided_version`, or
-        `next_wake_at <= now`), skipping those that another transaction holds."""
+        `next_wake_at <= now`), and names those that it passed over because another transaction holds them."""
 
     def save_turn(
         self,
@@ -341,8 +350,9 @@ class Dispatcher(Protocol):
         """Hands commands to their queues. Lanes that share a `chord_id` travel as one chord whose body
         wakes the scheduler; lanes that are sent again carry their place in it. Raises Unavailable."""
 
-    def wake(self, execution_id: str) -> None:
-        """Asks the scheduler for a turn. Raises Unavailable."""
+    def wake(self) -> None:
+        """Asks the scheduler for a turn, which serves everybody who owes one: where another wake still waits
+        to be taken, that one will do. Raises Unavailable."""
 
     def waiting(self, queue: str) -> int:
         """About how many messages wait in `queue`. Raises Unavailable."""

@@ -45,7 +45,7 @@ def start(rt: Runtime, request: StartRequest) -> str:
         row = catalog.find(tx, request.path, request.version)
         _record(rt, tx, new_id, row, request)
     try:
-        rt.dispatcher.wake(new_id)
+        rt.dispatcher.wake()
     except Unavailable:
         # Acknowledged all the same: the request is in the log, and the sweeper wakes what owes a turn.
         return new_id

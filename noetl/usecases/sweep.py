@@ -91,7 +91,7 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
     if not owing:
         return 0
     try:
-        rt.dispatcher.wake(owing[0])
+        rt.dispatcher.wake()
     except Unavailable as error:
         log.warning("The broker does not answer: %s", error)
         return 0

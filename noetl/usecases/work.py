@@ -96,7 +96,7 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
             return
         tx.close_commands([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
-    wake_after_report(rt, command.execution_id)
+    wake_after_report(rt)
 
 
 class Watched(ToolPort):
@@ -183,16 +183,16 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: dateti
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
 
 
-def wake_after_report(rt: Runtime, execution_id: str) -> None:
+def wake_after_report(rt: Runtime) -> None:
     """What a worker does after it has reported something that the scheduler waits for."""
     if rt.limits.report_wake:
-        wake(rt, execution_id)
+        wake(rt)
 
 
-def wake(rt: Runtime, execution_id: str) -> None:
+def wake(rt: Runtime) -> None:
     """Asks for a turn; where the broker is away the sweeper will."""
     try:
-        rt.dispatcher.wake(execution_id)
+        rt.dispatcher.wake()
     except Unavailable:
         return
 
@@ -309,7 +309,7 @@ class _Job:
             self.begun = True
         report(self.rt, self.command, batch, close=close)
         if close or any(isinstance(draft.fact, CtxPatched) for draft in batch):
-            wake_after_report(self.rt, self.command.execution_id)
+            wake_after_report(self.rt)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str

@@ -94,7 +94,7 @@ def test_without_a_chord_body_such_a_stack_would_not_notice_an_end(stack: Stack)
     eventually(lambda: stack.sql(ended, id=int(execution))[0][0] == 1, "the step's end")
     time.sleep(0.3)
     assert stack.row(execution).status == "running"
-    stack.rt.dispatcher.wake(execution)
+    stack.rt.dispatcher.wake()
     stack.wait([execution])
 
 

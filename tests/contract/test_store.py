@@ -109,8 +109,8 @@ def test_an_execution_owes_a_turn_while_its_head_is_ahead_or_its_wake_is_due(sto
         assert tx.owing(NOW, 10) == ["3", "6", "20"]
         assert tx.owing(NOW, 2) == ["3", "6"]
     with store.begin() as tx:
-        assert [row.execution_id for row in tx.lock_owing(NOW, 2)] == ["3", "6"]
-        assert [row.execution_id for row in tx.lock_owing(NOW + SECOND, 10)] == ["3", "4", "6", "20"]
+        assert [row.execution_id for row in tx.lock_owing(NOW, 2).rows] == ["3", "6"]
+        assert [row.execution_id for row in tx.lock_owing(NOW + SECOND, 10).rows] == ["3", "4", "6", "20"]
 
 
 def test_a_turn_is_left_in_the_row(store: Store) -> None:

@@ -254,7 +254,7 @@ def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
         for one, owing in ((other, []), (mine, ["100"])):
             with one.begin() as tx:
                 assert tx.owing(NOW, 10) == owing
-                assert [row.execution_id for row in tx.lock_owing(NOW, 10)] == owing
+                assert [row.execution_id for row in tx.lock_owing(NOW, 10).rows] == owing
     finally:
         mine.close()
         other.close()

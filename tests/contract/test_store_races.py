@@ -181,7 +181,7 @@ def test_turns_and_reports_do_not_deadlock(store: Store) -> None:
         for n in range(10):
             with store.begin() as tx:
                 if number % 2:
-                    rows = tx.lock_owing(NOW, 64)
+                    rows = tx.lock_owing(NOW, 64).rows
                     if rows:
                         tx.append("100", rows[0].head_version, [patched("t")], NOW)
                         tx.mark_sent(["100/c0", "100/c1", "100/c2"], NOW)
@@ -238,11 +238,24 @@ def test_two_schedulers_lock_disjoint_executions(postgres_url: str) -> None:
     store = open_store(postgres_url)
     create(store, *(str(number) for number in range(1, 9)))
     with store.begin() as first:
-        mine = [row.execution_id for row in first.lock_owing(NOW, 5)]
+        mine = [row.execution_id for row in first.lock_owing(NOW, 5).rows]
         with store.begin() as second:
-            theirs = [row.execution_id for row in second.lock_owing(NOW, 5)]
+            theirs = [row.execution_id for row in second.lock_owing(NOW, 5).rows]
     store.close()
     assert (mine, theirs) == (["1", "2", "3", "4", "5"], ["6", "7", "8"])
+
+
+@pytest.mark.postgres
+def test_a_scheduler_learns_of_executions_that_somebody_holds(postgres_url: str) -> None:
+    store = open_store(postgres_url)
+    create(store, "1", "2", "3")
+    with store.begin() as worker:
+        worker.lock("2")
+        with store.begin() as scheduler:
+            owing = scheduler.lock_owing(NOW, 5)
+    store.close()
+    assert [row.execution_id for row in owing.rows] == ["1", "3"]
+    assert owing.passed_over == ["2"]
 
 
 @pytest.mark.postgres
@@ -254,7 +267,7 @@ def test_a_turn_that_another_scheduler_just_took_is_not_owed_any_more(postgres_u
         taken = 0
         for _ in range(20):
             with store.begin() as tx:
-                for row in tx.lock_owing(NOW, 5):
+                for row in tx.lock_owing(NOW, 5).rows:
                     assert row.head_version > row.decided_version
                     tx.save_turn(
                         "1",

@@ -23,7 +23,6 @@ from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
 from noetl.usecases import advance as turns
 from noetl.usecases import lanes, reports, sweep, work
-from noetl.usecases.advance import Advanced
 from noetl.usecases.runtime import Runtime
 
 TOOLS = {"python": tool}
@@ -221,12 +220,13 @@ def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(memory_log.Log, "append", keyless)
 
 
-def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> Advanced:
+def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:
         rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
-        found = [turns._turn(rt, tx, row, now) for row in rows]
+        tails = tx.tails([row.execution_id for row in rows], 500)
+        found = [turns._turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in rows]
     if send_first:
         turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
     with rt.store.begin() as tx:
@@ -234,23 +234,23 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> Advanced:
             head = tx.lock(turn.row.execution_id)
             assert head is not None
             if checked and head.head_version != turn.row.head_version:
-                return Advanced(0, more=True)
+                return 0, [""]
             moved = head.head_version - turn.row.head_version
             before = replace(turn.before, version=turn.before.version + moved)
             turns._write(rt, tx, replace(turn, before=before), now)
     if not send_first:
         turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
-    return Advanced(len(found), more=not all(turn.caught_up for turn in found))
+    return len(found), []
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")
 def no_lock_and_no_expected_version(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("world.advance", lambda rt, run: _unlocked_turn(rt, send_first=False, checked=False))
+    patch.setattr(turns, "take_turns", lambda rt, run: _unlocked_turn(rt, send_first=False, checked=False))
 
 
 @defect("a healthy chain needs no sweeper", "still running")
 def messages_sent_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("world.advance", lambda rt, run: _unlocked_turn(rt, send_first=True, checked=True))
+    patch.setattr(turns, "take_turns", lambda rt, run: _unlocked_turn(rt, send_first=True, checked=True))
 
 
 @defect("iterations that wait keep their slots", "early fan-in")

@@ -149,10 +149,10 @@ class StoppingDispatcher:
             self._inner.send([row])
             stop_here()
 
-    def wake(self, execution_id: str) -> None:
+    def wake(self) -> None:
         if self._wakes:
             stop_here()
-            self._inner.wake(execution_id)
+            self._inner.wake()
             stop_here()
 
     def waiting(self, queue: str) -> int:
@@ -405,7 +405,7 @@ class World:
     def _arrive(self, chord: str, row: CommandRow) -> None:
         self.arrived[chord] += 1
         if self.arrived[chord] == row.chord_size:
-            self.mailbox.messages.append(Message(row.execution_id))
+            self.mailbox.messages.append(Message())
 
     def _turn(self, message: Message) -> None:
         """A scheduler serves one turn at a time; a wake that finds none free waits."""
@@ -414,12 +414,7 @@ class World:
             return
         number = self.turns.index(None)
         rt = self.runtimes[number]
-
-        def turn() -> None:
-            while advance(rt, message.execution_id).more:
-                pass
-
-        self.turns[number] = self._spawn("scheduler", turn)
+        self.turns[number] = self._spawn("scheduler", lambda: advance(rt))
 
     def _bury(self) -> None:
         for process in [process for process in self.processes if process.over]:

@@ -13,7 +13,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
-from noetl.usecases.advance import advance
+from noetl.usecases.advance import take_turns
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Limits
 from noetl.usecases.work import claim, run_step
@@ -105,7 +105,7 @@ def test_a_cancellation_behind_a_long_tail_of_events_still_stops_the_workers() -
     for _ in range(8):
         sim.deliver()
     control.cancel(sim.rt, run)
-    advance(sim.rt, run)
+    take_turns(sim.rt)
     row = sim.report(run).row
     assert row.decided_version < row.head_version, "the turn has not come to the cancellation yet"
     assert row.halt == "cancel"
