@@ -32,6 +32,8 @@ BUILTINS = frozenset(
         ),
     }
 )
+#: Args that the final step is given.
+_OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
 _FOR_WORKLOAD = frozenset(
     {"workload", "payload", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
@@ -100,6 +102,8 @@ def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
     scopes: dict[str | None, frozenset[str]] = {None: _FOR_WORKLOAD | net.workload.keys()}
     for transition in net.transitions:
         scopes[transition.name] = shared | _own(transition)
+    if net.final_step in scopes:
+        scopes[net.final_step] |= _OF_FINAL_STEP
     return scopes
 
 

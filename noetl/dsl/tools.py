@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl.dsl.assignments import assignments, task_level
@@ -56,16 +56,18 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
     for key, value in config.items():
         if key not in verbatim:
             context.use(paths[key], value, site.step)
+    args, args_paths = _args(context, entry, site)
+    lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
     return Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
-        args=_args(context, entry, site),
+        args=args,
         rules=_rules(context, kind, entry, names, site),
         set=_set(context, entry, site),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
-        lines={key: context.line(path) for key, path in paths.items()},
+        lines={key: context.line(path) for key, path in lines.items()},
         verbatim=verbatim,
         wants_context=names_context(kind, config),
     )
@@ -149,12 +151,12 @@ def _is_config(tool: Tool, key: str, value: Template) -> bool:
 
 
 def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
-    known = kind.schema.get("properties")
-    if not known or kind.schema.get("additionalProperties") is not False:
+    if kind.schema.get("additionalProperties") is not False:
         return
+    known = kind.schema.get("properties", {})
     for key, path in paths.items():
         if key not in known and key != "policy":
-            hint = context.report.suggest(key, [*known, *known_keys(Tool)], f"known here: {', '.join(known)}")
+            hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
             context.report.add(
                 Code.UNKNOWN_KEY,
                 path,
@@ -164,6 +166,11 @@ def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, P
             )
 
 
+def _known_to(keys: Iterable[str]) -> str:
+    names = ", ".join(keys)
+    return f"known here: {names}" if names else "hand values over with input:"
+
+
 def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
     keys = [] if spec.get("render") is True else [key for key in kind.verbatim if key in config]
     if config.get("params") is not None:
@@ -171,14 +178,16 @@ def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> 
     return tuple(keys)
 
 
-def _args(context: Context, entry: Entry, site: Site) -> dict[str, Template]:
+def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:
+    """The task's own inputs and where each stands."""
     args: dict[str, Template] = {}
+    paths: dict[str, Path] = {}
     for tool, path in entry.parts:
         for key, names in (("with", tool.with_), ("args", tool.args), ("input", tool.input)):
             for name, value in (names or {}).items():
-                context.use((*path, key, name), value, site.step)
-            args |= names or {}
-    return args
+                args[name], paths[name] = value, (*path, key, name)
+                context.use(paths[name], value, site.step)
+    return args, paths
 
 
 def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:

@@ -134,7 +134,7 @@ def _result_step(plan: Plan, state: State) -> str | None:
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The first join in document order that waits: an OR-join fires with what has come, others fail."""
-    waiting = {one.token.step for one in state.tokens.values()}
+    waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
     for name in sorted(waiting, key=plan.order.__getitem__):
         step = plan.step(name)
         tokens = [one.token for one in tokens_at(state, name)]
@@ -157,8 +157,9 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     counts = [record.counts for record in state.steps.values()]
     total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
     errors = [error.as_json() for error in state.failures]
-    args: JsonMap = {"status": _verdict(state), "steps": total, "errors": errors}
-    return _start_run(state, inputs, plan.step(name), (), args, final=True)
+    come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
+    args: JsonMap = {**come.args, "status": _verdict(state), "steps": total, "errors": errors}
+    return _start_run(state, inputs, plan.step(name), come.ids, args, final=True)
 
 
 # --- halting -----------------------------------------------------------------------------------------

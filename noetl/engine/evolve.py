@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from noetl.engine.slots import Slots
-from noetl.engine.state import LoopState, Round, Run, RunStatus, State, StepRecord, Waiting
+from noetl.engine.state import LastTask, LoopState, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.json import Json, JsonMap, set_path
@@ -348,9 +348,9 @@ def _task(
         return state
     match fact:
         case e.TaskDone():
-            return _with_run(state, _task_result(run, draft.iteration, fact.task, fact.result))
+            return _with_run(state, _task_ended(run, draft.iteration, fact, fact.result))
         case e.TaskFailed():
-            return _with_run(state, _task_result(run, draft.iteration, fact.task, None))
+            return _with_run(state, _task_ended(run, draft.iteration, fact, None))
         case e.VariablesSet():
             if not fact.step:
                 return state
@@ -361,14 +361,18 @@ def _task(
             assert_never(fact)
 
 
-def _task_result(run: Run, iteration: int | None, task: str, result: Json) -> Run:
+def _task_ended(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed, result: Json) -> Run:
+    fatal = isinstance(fact, e.TaskFailed) and fact.fatal
+    last = LastTask(fatal, fact.meta, fact.extras)
     if iteration is None:
-        return replace(run, results={**run.results, task: result})
+        return replace(run, results={**run.results, fact.task: result}, last_task=last)
     loop = run.loop
     if loop is None or loop.ended >> iteration & 1:
         return run
-    tasks = {**loop.partial.get(iteration, {}), task: result}
-    return replace(run, loop=replace(loop, partial={**loop.partial, iteration: tasks}))
+    tasks = {**loop.partial.get(iteration, {}), fact.task: result}
+    run = replace(run, loop=replace(loop, partial={**loop.partial, iteration: tasks}))
+    # A loop fails with the error of the iteration that failed first.
+    return replace(run, last_task=last) if fatal and not loop.errors else run
 
 
 # --- loops ---------------------------------------------------------------------------------------

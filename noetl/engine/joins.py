@@ -34,8 +34,9 @@ class Enabled:
 
 
 def enabled(plan: Plan, state: State) -> Iterable[Enabled]:
-    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx changed."""
-    seen: set[str] = set()
+    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx changed,
+    and those before the final step wait for the end of everything else."""
+    seen = {plan.net.final_step}
     for waiting in state.tokens.values():
         name = waiting.token.step
         if name in seen:

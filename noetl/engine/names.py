@@ -87,10 +87,14 @@ def boundary(run: Run) -> BoundaryName:
 
 
 def outcome_of(run: Run) -> Outcome:
-    """The envelope of the whole step."""
+    """The envelope of the whole step: its own result or error, and what its last task said besides."""
+    last = run.last_task
     if run.error is not None:
-        return failed(run.error)
-    return succeeded(run.result)
+        # An error of another origin (a worker that was lost) is not that task's.
+        return failed(run.error, last.meta, **last.extras) if last and last.fatal else failed(run.error)
+    if last is None or run.loop is not None:
+        return succeeded(run.result)
+    return succeeded(run.result, last.meta, **last.extras)
 
 
 def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:

@@ -125,3 +125,6 @@ def _guard(when: Json) -> Iterator[tuple[str, ...]]:
 def _assigned(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
     for assignment in assignments:
         yield from names_used(assignment.value)
+        if assignment.scope == "ctx" and "." in assignment.name:
+            # It changes a part of what ctx holds.
+            yield "ctx", assignment.name.partition(".")[0]

@@ -17,6 +17,7 @@ from noetl.expressions import evaluate, truth, values_read
 from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import assigned_below
 from noetl.net.model import Arc, Assignment, Transition
 
 
@@ -41,18 +42,29 @@ class _Boundary:
         return evaluate(template, self.names, load=self.inputs.load)
 
     def assign(self, assignments: tuple[Assignment, ...], cause: str) -> None:
-        values = [(one, self.inputs.hold(self.evaluate(one.value))) for one in assignments]
+        values = [(one, self.evaluate(one.value)) for one in assignments]
         if not values:
             return
         # `step.x` is read until the run has routed, which is now: it needs no record.
-        own = {one.name: value for one, value in values if one.scope == "step"}
-        patch = {one.name: value for one, value in values if one.scope != "step"}
+        own = {one.name: self.inputs.hold(value) for one, value in values if one.scope == "step"}
+        patch = self._patch([(one.name, value) for one, value in values if one.scope != "step"])
         if patch:
             fact = CtxPatched(patch, "step" if cause == "step" else "arc")
             self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
         state = replace(self.state, ctx=patched(self.names["ctx"], patch))
         run = replace(self.run, variables=patched(self.names["step"], own))
         self.names = boundary_names(state, self.inputs, run)
+
+
+    def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
+        """Assignments to ctx; what they change a part of may be stored by reference."""
+        patch: dict[str, Json] = {}
+        ctx: JsonMap = self.names["ctx"]
+        for name, value in values:
+            target, whole = assigned_below(ctx, name, value, self.inputs.load)
+            patch[target] = self.inputs.hold(whole)
+            ctx = patched(ctx, {target: patch[target]})
+        return patch
 
 
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:

@@ -12,7 +12,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 1
+STATE_SCHEMA = 2
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -62,6 +62,16 @@ class LoopState:
 
 
 @dataclass(frozen=True, slots=True)
+class LastTask:
+    """What the task that ended last said besides its result: `meta`, and its tool's own section (`http`,
+    `pg`). `fatal` where its failure is that of the run."""
+
+    fatal: bool
+    meta: JsonMap
+    extras: JsonMap
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One firing of a step that has not been routed yet.
 
@@ -79,6 +89,7 @@ class Run:
     results: JsonMap = field(default_factory=dict)
     variables: JsonMap = field(default_factory=dict)
     error: ErrorInfo | None = None
+    last_task: LastTask | None = None
     loop: LoopState | None = None
     issues: Mapping[str, int] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)

@@ -11,23 +11,26 @@ from noetl.facts.json import Json, JsonMap
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a step or a task left behind. To templates it is `value`; a name that `value` does not have is
-    looked up in `also`, and `data` is `value` itself where neither has it."""
+    looked up in `also`, then in the body of an http response, and `data` is `value` itself where none has
+    it. `value` may be a reference: what is in it shows when it was loaded."""
 
     value: Json
     also: JsonMap = field(default_factory=dict)
 
 
 def of_task(value: Json) -> Result:
-    """A task's result. Where it is the response of an http call, its body stands behind its fields."""
-    if isinstance(value, Mapping) and "status_code" in value:
-        body = value.get("data")
-        return Result(value, body if isinstance(body, Mapping) else {})
+    """A task's result."""
     return Result(value)
 
 
 def of_step(value: Json, results: JsonMap) -> Result:
     """A step's result, behind it those of its tasks: `<step>.results.<task>`."""
     return Result(value, {"results": results})
+
+
+def body_of(value: Json) -> Json:
+    """The body, where `value` is the response of an http call; else null."""
+    return value.get("data") if isinstance(value, Mapping) and "status_code" in value else None
 
 
 class TaskResults(Mapping[str, Result]):

@@ -16,11 +16,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from noetl.expressions.chains import Chain
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
-from noetl.expressions.results import Result
+from noetl.expressions.results import Result, body_of
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, kind_of, measure
-from noetl.facts.reference import Load, is_reference
+from noetl.facts.json import Json
+from noetl.facts.reference import Load, is_reference, opened
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
 Verb: TypeAlias = Callable[..., Any]
@@ -56,6 +57,10 @@ class Run(Meter):
         if type(value) is Result:
             value = value.value
         return _loaded(value, self._load)
+
+    def opened(self, value: Json) -> Json:
+        """`value`, every reference inside of it replaced by what it stands for."""
+        return value if self._load is None else opened(value, self._load)
 
     def chain(self, chain: Chain) -> Any:
         """The value of a name with attributes, resolved."""
@@ -177,7 +182,10 @@ def into(value: Any, part: str | int, load: Load | None) -> Any:
         return found
     if part in value.also:
         return value.also[str(part)]
-    return inner if part == "data" else found
+    if part == "data":
+        return inner
+    body = _loaded(body_of(inner), load)
+    return body[part] if isinstance(body, Mapping) and part in body else found
 
 
 def _loaded(value: Any, load: Load | None) -> Any:

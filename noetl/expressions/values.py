@@ -148,9 +148,13 @@ def text(value: Any, meter: Meter) -> str:
 
 
 def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
-    """JSON text, not escaped for HTML, letters of all scripts as they are."""
+    """JSON text, not escaped for HTML, letters of all scripts as they are. References inside are opened."""
     meter.text(measure(value, meter))
-    result = json.dumps(plain(value, meter), ensure_ascii=False, indent=indent, allow_nan=False)
+    unfolded = plain(value, meter)
+    opened = meter.opened(unfolded)
+    if opened is not unfolded:
+        meter.text(measure(opened, meter))
+    result = json.dumps(opened, ensure_ascii=False, indent=indent, allow_nan=False)
     meter.text(len(result))
     return result
 

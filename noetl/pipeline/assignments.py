@@ -7,18 +7,18 @@ task's own `set` sees what that of the rule has assigned.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from noetl.errors import BadRequest
 from noetl.expressions import evaluate
 from noetl.facts.events import CtxPatched, VariablesSet
 from noetl.facts.json import Json
-from noetl.facts.reference import Load
+from noetl.facts.reference import assigned_below
 from noetl.net.model import Assignment
-from noetl.pipeline.model import Program
+from noetl.pipeline.model import Hands, Program
 from noetl.pipeline.names import Sight
-from noetl.pipeline.patches import assign
+from noetl.pipeline.patches import applied, assign
 
 
 @dataclass(slots=True)
@@ -65,11 +65,15 @@ def apply(
     program: Program,
     assignments: Iterable[Assignment],
     sight: Sight,
-    load: Load,
+    hands: Hands,
 ) -> None:
     """Evaluates `assignments` and adds them to `changes`. Raises TemplateError and BadRequest."""
     for assignment in assignments:
-        value = evaluate(assignment.value, sight, load=load, warn=changes.warnings.append)
+        value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
+        if "." in assignment.name and assignment.scope in sight:
+            store = applied(sight[assignment.scope], getattr(changes, assignment.scope))
+            name, value = assigned_below(store, assignment.name, value, hands.load, hands.is_large)
+            assignment = replace(assignment, name=name)
         changes.assign(program, assignment, value)
 
 

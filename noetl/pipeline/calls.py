@@ -13,12 +13,11 @@ from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import Load
+from noetl.facts.reference import Load, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Program, Progress
 from noetl.pipeline.names import Sight, Surroundings, before
-from noetl.pipeline.references import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Caller:
             return Attempt(failed(args), before(self.around, progress, task, given), given)
         sight = before(self.around, progress, task, args)
         if task.args:
-            own = self._rendered(task, prepared.args, sight, warnings)
+            own = self._rendered(task, prepared.args, sight, warnings, "input.")
             if isinstance(own, ErrorInfo):
                 return Attempt(failed(own), sight, args)
             args = {**args, **task.args, **own}
@@ -86,7 +85,12 @@ class Caller:
         return self._step_args
 
     def _rendered(
-        self, task: Task, templates: Mapping[str, Template], sight: Sight, warnings: list[str]
+        self,
+        task: Task,
+        templates: Mapping[str, Template],
+        sight: Sight,
+        warnings: list[str],
+        below: str = "",
     ) -> JsonMap | ErrorInfo:
         if not templates:
             return {}
@@ -95,7 +99,7 @@ class Caller:
             values: JsonMap = opened(rendered, self.hands.load)
             return values
         except NoetlError as error:
-            return _culprit(task, templates, sight, self.hands.load, error)
+            return _culprit(task, templates, sight, self.hands.load, error, below)
 
     def _call(
         self, prepared: Prepared, progress: Progress, args: JsonMap, sight: Sight, warnings: list[str]
@@ -183,14 +187,15 @@ def occasion(task: str, progress: Progress) -> str:
 
 
 def _culprit(
-    task: Task, templates: Mapping[str, Template], sight: Sight, load: Load, error: NoetlError
+    task: Task, templates: Mapping[str, Template], sight: Sight, load: Load, error: NoetlError, below: str
 ) -> ErrorInfo:
-    """The error of the first value that fails by itself, at its line of the file."""
+    """The error of the first value that fails by itself, at its line of the file. `below` is what the keys
+    of the templates have before them in the task's table of lines."""
     for key, value in templates.items():
         try:
             opened(evaluate(value, sight, load=load), load)
         except NoetlError as found:
-            return described(found, f"The '{key}' of task '{task.name}'", _line(task, key, value, found))
+            return described(found, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, found))
     return described(error, f"The values of task '{task.name}'")
 
 

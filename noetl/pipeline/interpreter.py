@@ -129,11 +129,11 @@ class _Machine:
         try:
             if verdict.set:
                 sight = in_policy(attempt.sight, attempt.outcome)
-                apply(changes, self.program, verdict.set, sight, self.hands.load)
+                apply(changes, self.program, verdict.set, sight, self.hands)
             if task.set and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
                 place = f"The `set` of task '{task.name}'"
                 sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
-                apply(changes, self.program, task.set, sight, self.hands.load)
+                apply(changes, self.program, task.set, sight, self.hands)
         except NoetlError as error:
             # What failed first is what people need to know.
             return verdict.failing(verdict.error or described(error, place)), Changes()

@@ -185,3 +185,5 @@ class Hands:
     random: Callable[[], float]
     #: Everything a template could see, for `context`; None where names were not narrowed.
     context: Callable[[], Mapping[str, Any]] | None = None
+    #: Whether the log keeps a value by reference: of such a one no part can be assigned, only the whole.
+    is_large: Callable[[Json], bool] = lambda _: False

@@ -90,7 +90,7 @@ class Registry:
         try:
             tool = self._tool(call.kind)
             outcome = tool.run(call, configured(tool, call.config))
-            return self._checked(tool, outcome)
+            return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
         except ToolError as error:
             return _failed(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
@@ -154,14 +154,31 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
+def unknown_keys(tool: Tool, config: Mapping[str, Json]) -> list[str]:
+    """The keys that mean nothing to the tool: what `validate` warns of must not fail the run."""
+    fields = tool.config_model.model_fields
+    if tool.config_model.model_config.get("extra") != "forbid":
+        return []
+    return [key for key in config if key not in fields.keys() | {field.alias for field in fields.values()}]
+
+
+def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
+    if not unknown:
+        return outcome
+    fields = tool.config_model.model_fields
+    notes = [f"The key '{key}' means nothing to the {tool.kind} tool{nearest(key, fields)}" for key in unknown]
+    return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
+
+
 def configured(tool: Tool, config: Mapping[str, Json]) -> ToolConfig:
-    """The configuration as the tool's own class. Raises ToolError with one sentence naming the field."""
+    """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:
-        return tool.config_model.model_validate(dict(config))
+        unknown = set(unknown_keys(tool, config))
+        return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
     except ValidationError as error:
         raise ToolError("client_error", _explained(tool, error), type="ValidationError") from None
 
@@ -171,7 +188,8 @@ def _explained(tool: Tool, error: ValidationError) -> str:
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, fault["loc"]))
     if fault["type"] == "extra_forbidden":
-        return f"The {tool.kind} task has no key '{where}'{nearest(where, tool.config_model.model_fields)}"
+        # Of a mapping inside of the configuration; at its top they are only warned of.
+        return f"The {tool.kind} task has no key '{where}'."
     if fault["type"] == "missing":
         return f"The {tool.kind} task needs '{where}', which is missing."
     reason = fault["msg"].removeprefix("Value error, ")

@@ -13,9 +13,8 @@ from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import holds_reference, is_reference
 from noetl.net.model import Net
-from noetl.pipeline.references import holds_reference
 from noetl.usecases.advance import stored_state
 from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
@@ -172,10 +171,10 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
 
 
 def variable(rt: Runtime, execution_id: str, name: str) -> Json:
-    """What the dotted `name` holds in ctx, resolved. Raises NotFound with the nearest name."""
+    """What the dotted `name` holds in ctx, resolved as in `result`. Raises NotFound with the nearest name."""
     value: Json = state_at(rt, execution_id).ctx
     for number, part in enumerate(name.split(".")):
-        value = _seen(rt, value)
+        value = _opened(rt, value)
         if not isinstance(value, Mapping) or part not in value:
             known = value if isinstance(value, Mapping) else ()
             where = ".".join(name.split(".")[:number])
@@ -188,7 +187,8 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
 
 
 def result(rt: Runtime, execution_id: str) -> Json:
-    """The execution's result, resolved; null while it runs."""
+    """The execution's result; null while it runs. A result that is a reference is what it stands for, and
+    those inside of it are opened as in `report`."""
     row = execution(rt, execution_id)
     if row.status not in ENDED:
         return None
@@ -201,8 +201,12 @@ def result_of(state: State) -> Json:
     return record.result if record else None
 
 
-def _seen(rt: Runtime, value: Json) -> Json:
+def _opened(rt: Runtime, value: Json) -> Json:
     return rt.results.load(value) if is_reference(value) else value
+
+
+def _seen(rt: Runtime, value: Json) -> Json:
+    return _Shown(rt)(_opened(rt, value))
 
 
 def _as_it_is(value: Json) -> Json:

@@ -116,11 +116,14 @@ class Runtime:
             self.plans.put(digest, plan)
         return plan
 
-    def hold(self, value: Json) -> Json:
-        """`value`, or its reference where it is too large for the log."""
+    def is_large(self, value: Json) -> bool:
+        """Whether `value` is too large for the log."""
         if isinstance(value, bool | int | float | None) or (
             isinstance(value, str) and len(value) * 4 <= self.limits.inline_bytes
         ):
-            return value
-        size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-        return value if size <= self.limits.inline_bytes else self.results.put(value)
+            return False
+        return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > self.limits.inline_bytes
+
+    def hold(self, value: Json) -> Json:
+        """`value`, or its reference where it is too large for the log."""
+        return self.results.put(value) if self.is_large(value) else value

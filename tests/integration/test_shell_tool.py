@@ -103,7 +103,6 @@ def test_cwd_starts_at_the_playbooks_directory(tmp_path: Path) -> None:
         ({"commands": ["true", ""]}, "client_error", "Command 2 of the shell task is empty"),
         ({"argv": ["echo", "a\0b"]}, "client_error", "contains a NUL character"),
         ({"command": "true", "cwd": "relative"}, "client_error", "'relative' is relative"),
-        ({"command": "true", "shell": "zsh"}, "client_error", "has no key 'shell'"),
     ],
 )
 def test_a_call_that_cannot_run_says_why(

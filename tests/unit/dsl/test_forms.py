@@ -78,7 +78,7 @@ def test_what_a_tool_does_not_share_is_its_configuration(net_of: NetOf) -> None:
     assert task.spec == {"timeout": 5}
     assert task.set == (Assignment("local", "y", 2),)
     assert task.line == 6
-    assert task.lines == {"command": 9, "env": 10}
+    assert task.lines == {"command": 9, "env": 10, "input.x": 11}
 
 
 def test_configuration_may_stand_under_spec(net_of: NetOf) -> None:

@@ -93,7 +93,6 @@ def test_an_unknown_kind_names_the_nearest_one(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"code": "x", "retry": 1}, "The probe task has no key 'retry'; did you mean 'retries'?"),
         ({"codes": "x"}, "The probe task needs 'code', which is missing."),
         ({"code": ""}, "The probe task needs 'code' or 'codes', which is missing or empty."),
         ({"retries": 1}, "The probe task needs 'code' or 'codes', which is missing or empty."),
@@ -105,6 +104,14 @@ def test_a_bad_configuration_is_one_sentence(
     error = run(registry, **config).error
     assert error is not None
     assert (error.kind, error.message) == ("client_error", message)
+
+
+def test_a_key_that_means_nothing_is_a_warning_as_it_is_for_validate(registry: Registry) -> None:
+    outcome = run(registry, code="x", retry=1)
+    assert outcome.ok
+    assert outcome.meta["warnings"] == [
+        "The key 'retry' means nothing to the probe tool; did you mean 'retries'?"
+    ]
 
 
 def test_a_value_of_the_wrong_type_is_named_but_never_shown(registry: Registry) -> None:
