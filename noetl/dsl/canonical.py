@@ -14,7 +14,7 @@ from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.routes import has_targets, routes
-from noetl.dsl.specs import queue_of
+from noetl.dsl.specs import check_timeout, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
 from noetl.dsl.validation import warn_unknown
 from noetl.facts.json import JsonMap
@@ -118,6 +118,8 @@ def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, 
 def _transition(context: Context, name: str, step: Step, path: Path, around: Failure) -> Transition:
     _check_step(context, name, step, path)
     site = _site(name, step, path)
+    for spec_path in site.specs:
+        check_timeout(context, spec_path)
     spec = step.spec or StepSpec()
     own_failure = failure_of(context, spec, (*path, "spec"))
     made_loop = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noetl.dsl.context import Context, Site
+from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import PolicyRule, TaskSpec, Tool
 from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.net.model import KindInfo
 
@@ -40,7 +41,7 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
         own = context.raw((*path, "spec"))
         moved = config_from_spec(own, kind)
         merged = deep_merge(merged, {k: v for k, v in own.items() if k == "timeout" or k not in moved})
-        _check_timeout(context, own, (*path, "spec", "timeout"))
+        check_timeout(context, (*path, "spec"))
     return _without_structure(merged)
 
 
@@ -104,7 +105,15 @@ def _without_structure(merged: Json) -> JsonMap:
     return spec
 
 
-def _check_timeout(context: Context, spec: JsonMap, path: Path) -> None:
-    timeout = spec.get("timeout")
-    if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout <= 0:
-        context.report.add(Code.VALUE, path, f"timeout is {shown(timeout)}", "write seconds above zero")
+def check_timeout(context: Context, path: Path) -> None:
+    """Adds a problem where the timeout of the spec at `path` is no duration above zero."""
+    timeout = context.raw(path).get("timeout")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | str) or is_template(timeout):
+        return
+    try:
+        fault = seconds(timeout) <= 0
+    except ValueError:
+        fault = True
+    if fault:
+        hint = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
+        context.report.add(Code.VALUE, (*path, "timeout"), f"timeout is {shown(timeout)}", hint)

@@ -76,7 +76,9 @@ def step_names(
     }
     if extra:
         builtins.update(extra)
-    return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload)
+    # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called so wins.
+    clock = {"now": inputs.now.isoformat}
+    return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
 def boundary(run: Run) -> BoundaryName:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.expressions.refusals import Refusal
-from noetl.expressions.results import Result
+from noetl.expressions.results import value_of
 from noetl.expressions.run import Callee, find, into
 from noetl.expressions.scopes import names_used
 from noetl.expressions.undefined import Undefined
@@ -37,20 +37,16 @@ def _value(chain: tuple[str, ...], names: Mapping[str, Any], limit: int) -> Json
     try:
         value = find(names, chain[0])
         for part in chain[1:]:
-            if is_reference(_value_of(value)):
+            if is_reference(value_of(value)):
                 break
             value = _step(value, part)
-        return _brief(_value_of(value), limit)
+        return _brief(value_of(value), limit)
     except Exception as error:  # noqa: BLE001  # a record must not fail what it records
         return f"<unreadable: {type(error).__name__}>"
 
 
-def _value_of(value: Any) -> Any:
-    return value.value if type(value) is Result else value
-
-
 def _step(value: Any, part: str) -> Any:
-    is_list = isinstance(_value_of(value), list | tuple) and part.lstrip("-").isdecimal()
+    is_list = isinstance(value_of(value), list | tuple) and part.lstrip("-").isdecimal()
     try:
         return into(value, int(part) if is_list else part, None)
     except (Refusal, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from noetl.facts.json import Json, JsonMap
 
@@ -26,6 +27,11 @@ def of_task(value: Json) -> Result:
 def of_step(value: Json, results: JsonMap) -> Result:
     """A step's result, behind it those of its tasks: `<step>.results.<task>`."""
     return Result(value, {"results": results})
+
+
+def value_of(value: Any) -> Any:
+    """`value` without what templates see beyond it."""
+    return value.value if type(value) is Result else value
 
 
 def body_of(value: Json) -> Json:

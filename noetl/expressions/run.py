@@ -119,13 +119,20 @@ class Run(Meter):
         if isinstance(function, Callee):
             return self.resolve(function.call(self, args, kwargs))
         if isinstance(function, Undefined):
-            raise Broken(f"cannot call '{function.path}', which is undefined")
+            raise Broken(_uncallable(function.path))
         if not callable(function):
             raise Broken(f"cannot call {kind_of(function)}")
         if isinstance(function, type) or not SANDBOX.is_safe_callable(function):
             raise Forbidden("calls something outside of the sandbox")
         positional = [_outward(value) for value in args]
         return self.resolve(function(*positional, **{key: _outward(value) for key, value in kwargs.items()}))
+
+
+def _uncallable(path: str) -> str:
+    if path == "now":
+        places = "the workload, `set`, the input of a step, its arcs"
+        return f"calls now(), which is there only where its value is recorded: {places}"
+    return f"cannot call '{path}', which is undefined"
 
 
 def _outward(value: Any) -> Any:
@@ -149,6 +156,18 @@ class Members(ABC):
     @abstractmethod
     def member(self, name: str) -> Any:
         """The attribute, or `Undefined`."""
+
+
+class Namespace(Members):
+    """What `namespace()` makes: the one thing whose attributes a template may assign."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def member(self, name: str) -> Any:
+        return self.values.get(name, Undefined(name))
 
 
 class Method(Callee):
@@ -345,5 +364,9 @@ def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
     return dict(*args, **kwargs)
 
 
+def _namespace(run: Run, *args: Any, **kwargs: Any) -> Namespace:
+    return Namespace(_dict(run, *args, **kwargs))
+
+
 #: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
-GLOBALS: Mapping[str, Verb] = {"range": _range, "dict": _dict}
+GLOBALS: Mapping[str, Verb] = {"range": _range, "dict": _dict, "namespace": _namespace}

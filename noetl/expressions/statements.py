@@ -11,7 +11,7 @@ from noetl.expressions.compiler import Eval, Expressions, Node, Scope
 from noetl.expressions.grammar import descendants
 from noetl.expressions.limits import MAX_TEXT
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
-from noetl.expressions.run import Callee, Members, Run
+from noetl.expressions.run import Callee, Members, Namespace, Run
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 
@@ -154,6 +154,8 @@ class Statements(Expressions):
                 return bind
             case nodes.Tuple():
                 return self._targets(node)
+            case nodes.NSRef():
+                return _into_namespace(node.name, node.attr)
             case _:
                 self.report(Broken("assigns to an attribute, which is not supported", node.lineno))
                 return lambda _scope, _value: None
@@ -242,6 +244,17 @@ class Statements(Expressions):
         defaults = (None,) * required + tuple(self._all(node.defaults))
         params = tuple((arg.name, default) for arg, default in zip(node.args, defaults, strict=True))
         return _Plan(name, params, self.block(node.body), 2 + _weight(node) // _NODES_PER_UNIT)
+
+
+def _into_namespace(name: str, attribute: str) -> Bind:
+    def bind(scope: Scope, value: Any) -> None:
+        target = scope.lookup(name)
+        if not isinstance(target, Namespace):
+            raise Broken(f"assigns to '{name}.{attribute}', but '{name}' is no namespace()")
+        scope.run.work(1)
+        target.values[attribute] = value
+
+    return bind
 
 
 def _weight(node: Node) -> int:

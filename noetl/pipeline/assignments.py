@@ -12,6 +12,7 @@ from typing import assert_never
 
 from noetl.errors import BadRequest
 from noetl.expressions import evaluate
+from noetl.expressions.scope import layered
 from noetl.facts.events import CtxPatched, VariablesSet
 from noetl.facts.json import Json
 from noetl.facts.reference import assigned_below
@@ -68,6 +69,8 @@ def apply(
     hands: Hands,
 ) -> None:
     """Evaluates `assignments` and adds them to `changes`. Raises TemplateError and BadRequest."""
+    if hands.now is not None:
+        sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
         value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
         if "." in assignment.name and assignment.scope in sight:

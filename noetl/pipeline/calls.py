@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl.errors import BadRequest, NoetlError
 from noetl.expressions import evaluate
+from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
@@ -136,8 +137,14 @@ class Caller:
             raise BadRequest(str(error)) from error
 
     def _context(self, sight: Sight) -> Callable[[], Mapping[str, Any]]:
-        everything = self.hands.context
-        return lambda: sight if everything is None else layered(sight, everything())
+        everything, load = self.hands.context, self.hands.load
+
+        def context() -> Mapping[str, Any]:
+            names = sight if everything is None else layered(sight, everything())
+            # To code, results are what templates see: values, not references to them.
+            return {name: opened(value_of(value), load) for name, value in names.items()}
+
+        return context
 
     def _ran(self, task: Task, call: Call) -> Outcome:
         outcome = self.hands.tool.run(call)

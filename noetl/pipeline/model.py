@@ -185,5 +185,7 @@ class Hands:
     random: Callable[[], float]
     #: Everything a template could see, for `context`; None where names were not narrowed.
     context: Callable[[], Mapping[str, Any]] | None = None
+    #: The instant, for what is recorded (`set`); ISO 8601. None: there is no clock.
+    now: Callable[[], str] | None = None
     #: Whether the log keeps a value by reference: of such a one no part can be assigned, only the whole.
     is_large: Callable[[Json], bool] = lambda _: False

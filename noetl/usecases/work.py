@@ -234,7 +234,14 @@ def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
         return whole_context(rt, command)
 
     context = everything if "everything" in command.context else None
-    return Hands(tool=tools, load=rt.results.load, random=rt.random, context=context, is_large=rt.is_large)
+    return Hands(
+        tool=tools,
+        load=rt.results.load,
+        random=rt.random,
+        context=context,
+        now=lambda: rt.clock().isoformat(),
+        is_large=rt.is_large,
+    )
 
 
 def whole_context(rt: Runtime, command: CommandRow) -> Mapping[str, Json]:
