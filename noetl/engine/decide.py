@@ -21,7 +21,7 @@ from noetl.engine.routing import route, scheduled, stops
 from noetl.engine.state import Run, State
 from noetl.engine.workload import render_workload
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate, truth, values_read
+from noetl.expressions import Warn, evaluate, truth, values_read
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.ids import command_id, run_id
@@ -92,7 +92,9 @@ def _begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 def _evaluated(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
     try:
-        return e.Evaluated(True, render_workload(plan.net, state, inputs))
+        warnings: list[str] = []
+        workload = render_workload(plan.net, state, inputs, warnings.append)
+        return e.Evaluated(True, workload, warnings=tuple(warnings))
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
 
@@ -318,12 +320,13 @@ def _start_run(
     """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a tool."""
     names = step_names(state, inputs, args)
     problem: ErrorInfo | None = None
+    warnings: list[str] = []
     try:
-        args = {**_held_values(step.args, names, inputs), **args}
+        args = {**_held_values(step.args, names, inputs, warnings.append), **args}
         names = step_names(state, inputs, args)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-    begin = _scheduled(state, step, tokens, args, **more)
+    begin = _scheduled(state, step, tokens, args, warnings=tuple(warnings), **more)
     state = evolve(state, begin)
     run = state.runs[begin.run_id or ""]
     if problem is not None:
@@ -333,8 +336,13 @@ def _start_run(
     return [begin, _first_move(state, step, run)]
 
 
-def _held_values(templates: Mapping[str, Json], names: Mapping[str, Any], inputs: Inputs) -> dict[str, Json]:
-    return {key: inputs.hold(evaluate(value, names, load=inputs.load)) for key, value in templates.items()}
+def _held_values(
+    templates: Mapping[str, Json], names: Mapping[str, Any], inputs: Inputs, warn: Warn
+) -> dict[str, Json]:
+    return {
+        key: inputs.hold(evaluate(value, names, load=inputs.load, warn=warn))
+        for key, value in templates.items()
+    }
 
 
 def _first_move(state: State, step: Transition, run: Run) -> Draft:

@@ -37,8 +37,10 @@ def start_loop(
     loop = step.loop
     if loop is None:
         raise ValueError(f"step {step.name} has no loop")
+    warnings: list[str] = []
     try:
-        items = as_items(evaluate(loop.collection, names, load=inputs.load), inputs)
+        collection = evaluate(loop.collection, names, load=inputs.load, warn=warnings.append)
+        items = as_items(collection, inputs)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
@@ -47,7 +49,7 @@ def start_loop(
             f"The loop of step {step.name!r} has {len(items)} items; at most {inputs.max_items} are allowed."
         )
         return [failed(run, ErrorInfo("limit", message, step=step.name, line=step.line or None))]
-    started = LoopStarted(len(items), inputs.hold(items), loop.mode, width)
+    started = LoopStarted(len(items), inputs.hold(items), loop.mode, width, tuple(warnings))
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
     return drafts + _lanes(state, step, run, min(width, len(items)), generation=1)
 

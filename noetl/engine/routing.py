@@ -33,13 +33,14 @@ class _Boundary:
     patches: list[Draft] = field(default_factory=list)
     decisions: list[ArcDecision] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def step(self) -> Transition:
         return self.plan.step(self.run.step)
 
     def evaluate(self, template: Json) -> Json:
-        return evaluate(template, self.names, load=self.inputs.load)
+        return evaluate(template, self.names, load=self.inputs.load, warn=self.warnings.append)
 
     def assign(self, assignments: tuple[Assignment, ...], cause: str) -> None:
         values = [(one, self.evaluate(one.value)) for one in assignments]
@@ -54,7 +55,6 @@ class _Boundary:
         state = replace(self.state, ctx=patched(self.names["ctx"], patch))
         run = replace(self.run, variables=patched(self.names["step"], own))
         self.names = boundary_names(state, self.inputs, run)
-
 
     def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
         """Assignments to ctx; what they change a part of may be stored by reference."""
@@ -88,6 +88,7 @@ def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
         tokens=tuple(here.tokens),
         failure=failure,
         stops=failure is not None and stops(here.plan, here.step),
+        warnings=tuple(here.warnings),
     )
     return Draft(fact, step=here.run.step, run_id=here.run.id, dedup_key=f"next:{here.run.id}")
 

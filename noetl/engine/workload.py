@@ -8,25 +8,26 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate
+from noetl.expressions import Warn, evaluate
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.net.model import Net
 
 
-def render_workload(net: Net, state: State, inputs: Inputs) -> JsonMap:
+def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = None) -> JsonMap:
     """`workload` templates see each other, payload values, `execution_id`, `job`, `env` and `now()`.
 
     Values of payload and overrides are data and never rendered. Raises TemplateError where a template
     fails or values refer to each other in a circle.
     """
     given = deep_merge(state.payload, state.overrides)
-    return _Workload(net, given, state, inputs).all()
+    return _Workload(net, given, state, inputs, warn).all()
 
 
 class _Workload(Mapping[str, Any]):
     """Top-level keys, each rendered when first asked for."""
 
-    def __init__(self, net: Net, given: JsonMap, state: State, inputs: Inputs) -> None:
+    def __init__(self, net: Net, given: JsonMap, state: State, inputs: Inputs, warn: Warn | None) -> None:
+        self._warn = warn
         self._templates = net.workload
         self._given = given
         self._inputs = inputs
@@ -65,7 +66,7 @@ class _Workload(Mapping[str, Any]):
             return self._given[key]
         template = self._templates[key]
         if key not in self._given:
-            return evaluate(template, self, load=self._inputs.load)
+            return evaluate(template, self, load=self._inputs.load, warn=self._warn)
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given

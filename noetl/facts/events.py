@@ -21,10 +21,8 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that waits in the place of `arc` before `step`.
-
-    `args` is what the arc hands over; `round` the round of the join that it counts in (0 where the join
-    has none); `absorbed` says that this round has fired."""
+    """A token that waits in the place of `arc` before `step`. `args` is what the arc hands over; `round`
+    that of the join that it counts in (0: the join has none); `absorbed`: this round has fired."""
 
     id: str
     arc: str
@@ -60,12 +58,13 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The request was looked at. `workload` is the merged and rendered workload of this run."""
+    """The request was looked at. `workload` is that of this run; `warnings` tell of what was undefined."""
 
     type: ClassVar[str] = "playbook.request.evaluated"
     accepted: bool
     workload: JsonMap = field(default_factory=dict)
     error: ErrorInfo | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +184,7 @@ class StepScheduled:
     round: int = 0
     #: This is the run of `final_step`, after everything else.
     final: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +328,7 @@ class LoopStarted:
     items: Json
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +382,8 @@ class IterationFailed:
 
 @dataclass(frozen=True, slots=True)
 class NextEvaluated:
-    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it.
-
-    `failure` is set where the branch ends failed: the error that nobody handled. `stops` says that the
-    whole execution fails with it (fail_fast).
-    """
+    """The boundary of a run was routed: which arcs took it and the `tokens` that came of it. `failure` is
+    the error that nobody handled; `stops` says that the whole execution fails with it (fail_fast)."""
 
     type: ClassVar[str] = "next.evaluated"
     boundary: str
@@ -393,6 +391,7 @@ class NextEvaluated:
     tokens: tuple[Token, ...] = ()
     failure: ErrorInfo | None = None
     stops: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

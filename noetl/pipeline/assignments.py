@@ -73,11 +73,19 @@ def apply(
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
         value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
-        if "." in assignment.name and assignment.scope in sight:
-            store = applied(sight[assignment.scope], getattr(changes, assignment.scope))
-            name, value = assigned_below(store, assignment.name, value, hands.load, hands.is_large)
-            assignment = replace(assignment, name=name)
-        changes.assign(program, assignment, value)
+        changes.assign(program, *_whole(changes, assignment, value, sight, hands))
+
+
+def _whole(
+    changes: Changes, assignment: Assignment, value: Json, sight: Sight, hands: Hands
+) -> tuple[Assignment, Json]:
+    """The assignment; of the whole where it would change a part of what the log keeps by reference."""
+    scope = assignment.scope
+    if "." not in assignment.name or scope not in sight:
+        return assignment, value
+    store = applied(sight[scope], getattr(changes, scope))
+    name, value = assigned_below(store, assignment.name, value, hands.load, hands.is_large)
+    return replace(assignment, name=name), value
 
 
 def _reduced(program: Program, name: str) -> str:

@@ -202,7 +202,9 @@ def _culprit(
         try:
             opened(evaluate(value, sight, load=load), load)
         except NoetlError as found:
-            return described(found, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, found))
+            return described(
+                found, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, found)
+            )
     return described(error, f"The values of task '{task.name}'")
 
 

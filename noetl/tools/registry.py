@@ -166,7 +166,9 @@ def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
-    notes = [f"The key '{key}' means nothing to the {tool.kind} tool{nearest(key, fields)}" for key in unknown]
+    notes = [
+        f"The key '{key}' means nothing to the {tool.kind} tool{nearest(key, fields)}" for key in unknown
+    ]
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 

@@ -122,7 +122,9 @@ class Runtime:
             isinstance(value, str) and len(value) * 4 <= self.limits.inline_bytes
         ):
             return False
-        return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > self.limits.inline_bytes
+        return (
+            len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > self.limits.inline_bytes
+        )
 
     def hold(self, value: Json) -> Json:
         """`value`, or its reference where it is too large for the log."""
