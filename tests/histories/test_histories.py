@@ -43,7 +43,9 @@ def states(kept: JsonMap, events: list[Event]) -> Iterator[State]:
 def test_a_history_is_decoded_and_encoded_without_loss(kept: JsonMap, events: list[Event]) -> None:
     for one, event in zip(kept["events"], events, strict=True):
         assert event.fact.type == one["type"]
-        assert json.loads(codec.payload(event.fact)) == one["payload"]
+        written = json.loads(codec.payload(event.fact))
+        # Later versions may know more of a fact; what was recorded stays.
+        assert {key: written[key] for key in one["payload"]} == one["payload"]
 
 
 def test_a_history_replays_to_what_was_told_at_its_end(kept: JsonMap, events: list[Event]) -> None:
