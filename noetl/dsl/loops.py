@@ -10,6 +10,9 @@ from noetl.dsl.validation import warn_unknown
 from noetl.net.model import Failure, Reducer, Template
 from noetl.net.model import Loop as NetLoop
 
+#: Names that every iteration has beside its item.
+_OF_ITERATIONS = frozenset({"index", "parent"})
+
 
 def loop(context: Context, part: Loop, path: Path, step: str, step_failure: Failure | None) -> NetLoop | None:
     """The loop at `path`; None where it cannot be one."""
@@ -107,7 +110,12 @@ def _iterator(context: Context, part: Loop, path: Path) -> str | None:
     if part.iterator is None:
         context.report.missing(path, "iterator", "the loop has no iterator", "add iterator: item")
         return None
-    return part.iterator if readable(context.report, part.iterator, (*path, "iterator")) else None
+    at = (*path, "iterator")
+    if part.iterator in _OF_ITERATIONS:
+        message = f"iter.{part.iterator} is the iteration's own: no iterator can be called {part.iterator}"
+        context.report.add(Code.NAME, at, message, "call it item")
+        return None
+    return part.iterator if readable(context.report, part.iterator, at) else None
 
 
 def _max_in_flight(context: Context, value: int | str | None, at: Path, step: str) -> Template:

@@ -39,6 +39,9 @@ _FOR_WORKLOAD = frozenset(
     {"workload", "payload", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
+_IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
+
 #: Names reported of one template; looking at each costs a search of the whole text.
 _MAX_NAMES = 20
 
@@ -48,6 +51,8 @@ def check_templates(context: Context, net: Net | None) -> None:
     scopes = _scopes(net) if net is not None else {}
     for use in context.uses:
         faults = _check_syntax(context, use)
+        if use.guard and not faults:
+            _check_guard(context, use)
         known = scopes.get(use.step)
         if faults or known is None:
             continue
@@ -64,6 +69,18 @@ def _check_syntax(context: Context, use: Use) -> bool:
         line = context.line(path) + max(fault.line, 1) - 1
         context.report.add(Code.TEMPLATE, path, f"template: {fault.message}", fault.hint, line=line)
     return bool(faults)
+
+
+def _check_guard(context: Context, use: Use) -> None:
+    """`{{ a }} == 1` is text, and text is true: what was meant stands inside of the braces."""
+    text = use.template
+    if is_template(text) and _COMPARES.search(_IN_BRACES.sub("", text)):
+        context.report.add(
+            Code.GUARD_IS_TEXT,
+            use.path,
+            "outside of the braces nothing is compared: this is a text, and holds whatever the values are",
+            'write the whole expression inside: "{{ a == 1 and b }}"',
+        )
 
 
 def _texts(template: Json, *, guard: bool) -> Iterable[str]:

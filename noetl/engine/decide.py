@@ -147,7 +147,7 @@ def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
             f"Join {name!r} can no longer fill: {len({t.arc for t in tokens})} of {needed} branches came."
         )
         error = ErrorInfo("join", message, step=name, line=step.line or None)
-        fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(plan, step))
+        fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(step))
         return [Draft(fact, step=name)]
     return []
 

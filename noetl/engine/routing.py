@@ -87,15 +87,16 @@ def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
         arcs=tuple(here.decisions),
         tokens=tuple(here.tokens),
         failure=failure,
-        stops=failure is not None and stops(here.plan, here.step),
+        stops=failure is not None and stops(here.step),
         warnings=tuple(here.warnings),
     )
     return Draft(fact, step=here.run.step, run_id=here.run.id, dedup_key=f"next:{here.run.id}")
 
 
-def stops(plan: Plan, step: Transition) -> bool:
-    """Whether a failed branch at `step` fails the whole execution at once."""
-    return "best_effort" not in (step.failure.mode, plan.net.failure.mode)
+def stops(step: Transition) -> bool:
+    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or else the
+    executor."""
+    return step.failure.mode != "best_effort"
 
 
 def _follow(here: _Boundary) -> None:

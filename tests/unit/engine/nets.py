@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from noetl.engine.plan import Plan
-from noetl.net.model import Arc, Net, Task, Transition
+from noetl.net.model import Arc, Failure, Net, Task, Transition
 
 
 def task(name: str = "task_0", kind: str = "python", **config: Any) -> Task:
@@ -33,5 +34,9 @@ def arc(source: str, target: str, when: Any = None, *, boundary: bool = False, *
     return Arc(f"{source}->{target}", source, target, when, boundary, **more)
 
 
-def plan(*steps: Transition, **more: Any) -> Plan:
+def plan(*steps: Transition, failure: Failure | None = None, **more: Any) -> Plan:
+    """`failure` is that of the execution, and of the steps that have none of their own."""
+    if failure is not None:
+        more["failure"] = failure
+        steps = tuple(one if one.failure != Failure() else replace(one, failure=failure) for one in steps)
     return Plan(Net("test", "tests/test", steps[0].name, steps, **more))
