@@ -1,0 +1,60 @@
+"""The server that the corpus calls: it echoes, pages, fails twice for each name, and refuses the rest."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+
+class Handler(BaseHTTPRequestHandler):
+    seen: ClassVar[dict[str, int]] = {}
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        match url.path:
+            case "/echo":
+                self._answer(200, {"query": query})
+            case "/page":
+                page = int(query["page"])
+                rows = [page * 10 + number for number in range(3)]
+                self._answer(200, {"rows": rows, "next": page + 1 if page < 3 else None})
+            case "/flaky":
+                tries = self.seen[query["name"]] = self.seen.get(query["name"], 0) + 1
+                self._answer(503 if tries < 3 else 200, {"seen": tries})
+            case "/big":
+                self._answer(200, {"rows": [{"x": number, "pad": "p" * 300} for number in range(1200)]})
+            case _:
+                self._answer(404, {"detail": "no such thing"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self._answer(201, {"got": body})
+
+    def _answer(self, status: int, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Not on the terminal."""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Yields the address of a server that lives as long as the block."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
