@@ -250,7 +250,7 @@ def _into_namespace(name: str, attribute: str) -> Bind:
     def bind(scope: Scope, value: Any) -> None:
         target = scope.lookup(name)
         if not isinstance(target, Namespace):
-            raise Broken(f"assigns to '{name}.{attribute}', but '{name}' is no namespace()")
+            raise Broken(f"assigns to an attribute of '{name}', which is no namespace()")
         scope.run.work(1)
         target.values[attribute] = value
 

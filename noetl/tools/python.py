@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -56,7 +57,9 @@ class Python(Tool):
         reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
         if reply.status == "ok":
             return succeeded(reply.value, user_code.printed(reply))
-        return user_code.failure(reply, "python", "The code")
+        outcome = user_code.failure(reply, "python", "The code")
+        raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
+        return replace(outcome, extras={"py": raised}) if raised else outcome
 
     def interrupt(self, call: Call) -> None:
         self._runner.interrupt(call)

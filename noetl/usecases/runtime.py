@@ -13,6 +13,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import NotFound
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import is_reference
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
@@ -117,14 +118,16 @@ class Runtime:
         return plan
 
     def is_large(self, value: Json) -> bool:
-        """Whether `value` is too large for the log."""
+        """Whether `value` is too large for the log. A reference never is, however small the limit: one to
+        another would be opened only once."""
+        limit = self.limits.inline_bytes
         if isinstance(value, bool | int | float | None) or (
-            isinstance(value, str) and len(value) * 4 <= self.limits.inline_bytes
+            isinstance(value, str) and len(value) * 4 <= limit
         ):
             return False
-        return (
-            len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > self.limits.inline_bytes
-        )
+        if is_reference(value):
+            return False
+        return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
 
     def hold(self, value: Json) -> Json:
         """`value`, or its reference where it is too large for the log."""

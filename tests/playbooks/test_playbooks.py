@@ -27,7 +27,9 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def rt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with bootstrap.local(Settings(home=tmp_path_factory.mktemp("home"), allow_private_networks=True)) as opened:
+    with bootstrap.local(
+        Settings(home=tmp_path_factory.mktemp("home"), allow_private_networks=True)
+    ) as opened:
         yield opened
 
 
@@ -49,7 +51,12 @@ def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None
         assert compiled.net is None
         return
     assert compiled.net is not None, compiled.problems
-    found = _ran(rt, head + case.body, {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload}, case)
+    found = _ran(
+        rt,
+        head + case.body,
+        {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload},
+        case,
+    )
     assert not list(differences(expected, found)), found["error"]
 
 

@@ -150,6 +150,13 @@ SAMPLES = [
         "params",
     ),
     (
+        Code.GUARD_IS_TEXT,
+        'workload: {n: 1}\nworkflow:\n- step: a\n  next:\n    arcs:\n    - step: b\n      when: "{{ n }} == 1"\n'
+        "- step: b\n  tool: {kind: noop}\n",
+        10,
+        "inside",
+    ),
+    (
         Code.NO_PREVIOUS,
         "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}",
         6,

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.errors import Unavailable
 from noetl.expressions import evaluate, truth, values_read
+from noetl.expressions.results import of_task
 
 REF = {"kind": "result_ref", "ref": "noetl://1/big", "preview": [1]}
 ROWS = {"kind": "result_ref", "ref": "noetl://1/rows"}
@@ -103,3 +104,24 @@ def test_the_record_describes_references_and_never_opens_them() -> None:
         "step.result": "<reference noetl://1/big>",
     }
     assert store.loaded == []
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ step.list | tojson }}", "[[1, 2, 3], [1, 2, 3]]"),
+        ("all: {{ step.list }}", "all: [[1, 2, 3], [1, 2, 3]]"),
+        (
+            "{{ big.deep | length }} {{ big }}",
+            '3 {"rows": [{"a": 1}, {"a": 2}], "ref": "inner", "deep": [1, 2, 3]}',
+        ),
+    ],
+)
+def test_text_is_made_of_what_references_stand_for_at_any_depth(template: str, expected: str) -> None:
+    assert evaluate(template, NAMES, load=Store()) == expected
+
+
+def test_the_body_of_a_response_is_found_behind_its_fields_also_through_a_reference() -> None:
+    DATA["noetl://1/answer"] = {"status_code": 200, "data": {"rows": [7], "status_code": 1}}
+    names = {"output": {"data": of_task({"kind": "result_ref", "ref": "noetl://1/answer"})}}
+    assert evaluate("{{ [output.data.rows[0], output.data.status_code] }}", names, load=Store()) == [7, 200]

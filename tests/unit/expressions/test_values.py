@@ -358,3 +358,20 @@ def test_a_broken_guard_is_an_error() -> None:
     for guard in ("n ==", "n }} m", "n n", "{{ n"):
         with pytest.raises(TemplateError, match="syntax error"):
             truth(guard, NAMES)
+
+
+def test_only_a_namespace_takes_assignments_to_its_attributes() -> None:
+    names = {"rows": [1, 2, 3], "d": {"a": 1}}
+    counted = (
+        "{% set ns = namespace(n=0) %}{% for r in rows %}{% set ns.n = ns.n + r %}{% endfor %}{{ ns.n }}"
+    )
+    assert evaluate(counted, names) == "6"
+    for template in ("{% set d.a = 2 %}", "{% set ns = {} %}{% set ns.a = 2 %}", "{% set nope.a = 2 %}"):
+        with pytest.raises(TemplateError, match=r"no namespace\(\)"):
+            evaluate(template, names)
+
+
+def test_a_namespace_does_not_widen_what_a_template_may_take() -> None:
+    grows = "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}"
+    with pytest.raises(TemplateError):
+        evaluate(grows, {})

@@ -7,12 +7,16 @@ from datetime import timedelta
 import pytest
 from playbooks import lone, playbook
 
+from noetl.engine.names import outcome_of
+from noetl.engine.state import LastTask, Run
 from noetl.errors import Conflict, ToolError
 from noetl.facts.events import CommandIssued, Requested, TaskDone
 from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
+from noetl.usecases import inspect
 from noetl.usecases.leases import Leases
 from noetl.usecases.runtime import Limits
 from noetl.usecases.start import StartRequest, start
@@ -413,3 +417,137 @@ def test_a_task_that_outlives_a_heartbeat_shows_in_the_log_while_it_runs() -> No
     assert seen[-2:] == ["step.started", "task.started"]
     assert sim.types(execution_id).count("task.started") == 1
     assert sim.report(execution_id).result == "late"
+
+
+@pytest.mark.parametrize("status", ["ok", "error"])
+def test_the_outcome_of_a_step_keeps_what_its_last_task_said_besides(status: str) -> None:
+    def http(_: Call) -> Outcome:
+        if status == "ok":
+            return succeeded({"v": 1}, {"redirects": 2}, http={"status": 200})
+        return failed(ErrorInfo("server_error", "no", status=503), {"redirects": 2}, http={"status": 503})
+
+    sim = Simulation(
+        playbook("""
+            - step: start
+              tool: {kind: http, url: x}
+              next: [{step: end, when: "{{ outcome.http.status }}",
+                      args: {http: "{{ output.http.status }}", meta: "{{ outcome.meta }}"}}]
+            - step: end
+        """),
+        {"http": http},
+    )
+    found = sim.run().result
+    assert found["http"] == (200 if status == "ok" else 503)
+    assert found["meta"] == {"redirects": 2, "attempt": 1}
+
+
+def test_a_worker_that_is_lost_does_not_speak_with_the_voice_of_the_task_before() -> None:
+    error = ErrorInfo("internal", "gone", type="WorkerLost")
+    run = Run(
+        "s#1", "s", {}, 1, status="failed", error=error, last_task=LastTask(False, {"a": 1}, {"http": {}})
+    )
+    assert outcome_of(run).as_json().keys() == {"status", "meta", "error"}
+
+
+def test_references_inside_of_results_and_variables_are_opened() -> None:
+    sim = Simulation(
+        playbook("""
+            - step: each
+              loop: {in: [0, 1], iterator: n}
+              tool: {kind: python, code: "result = {'n': n, 'pad': 'x' * 400}", input: {n: "{{ n }}"}}
+              set: {ctx.all: "{{ result.results }}", ctx.first: "{{ result.results[0] }}", ctx.in.it: "{{ result.results }}"}
+        """),
+        limits=Limits(inline_bytes=300),
+    )
+    execution_id = sim.start()
+    sim.settle()
+    shown = inspect.result(sim.rt, execution_id)
+    assert [one["n"] for one in shown["results"]] == [0, 1]
+    assert [one["n"] for one in inspect.variable(sim.rt, execution_id, "all")] == [0, 1]
+    assert inspect.variable(sim.rt, execution_id, "first.n") == 0
+    assert inspect.variable(sim.rt, execution_id, "in")["it"][1]["pad"] == "x" * 400
+
+
+def test_what_is_opened_inside_of_a_result_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation(
+        playbook("""
+            - step: each
+              loop: {in: [0, 1], iterator: n}
+              tool: {kind: python, code: "result = {'n': n, 'pad': 'x' * 400}", input: {n: "{{ n }}"}}
+        """),
+        limits=Limits(inline_bytes=300),
+    )
+    execution_id = sim.start()
+    sim.settle()
+    monkeypatch.setattr(inspect, "SHOWN_BYTES", 500)
+    first, second = inspect.result(sim.rt, execution_id)["results"]
+    assert first["n"] == 0
+    assert is_reference(second)
+
+
+@pytest.mark.parametrize("level", ["step", "task"])
+def test_a_part_can_be_assigned_of_what_the_log_keeps_by_reference(level: str) -> None:
+    assigns = "set: {ctx.big.n: 2, ctx.big.deep.a: 3}"
+    task = f"tool: {{kind: noop, {assigns}}}" if level == "task" else f"tool: {{kind: noop}}\n  {assigns}"
+    body = f"""
+        - step: start
+          tool: {{kind: python, code: "result = {{'pad': 'x' * 400, 'n': 1, 'deep': {{'a': 1, 'b': 1}}}}"}}
+          set: {{ctx.big: "{{{{ result }}}}"}}
+          next: again
+        - step: again
+          {task.replace(chr(10), chr(10) + " " * 8)}
+          next: end
+        - step: end
+          tool: {{kind: noop, input: {{n: "{{{{ ctx.big.n }}}}", deep: "{{{{ ctx.big.deep }}}}", pad: "{{{{ ctx.big.pad | length }}}}"}}}}
+    """
+    report = Simulation(playbook(body), limits=Limits(inline_bytes=300)).run()
+    assert report.result == {"n": 2, "deep": {"a": 3, "b": 1}, "pad": 400}
+
+
+def test_a_template_of_the_engine_that_is_undefined_is_told_on_its_event() -> None:
+    sim = Simulation(
+        playbook(
+            """
+            - step: start
+              input: {a: "{{ gone_a }}"}
+              loop: {in: "{{ gone_b }}", iterator: x}
+              tool: {kind: noop}
+              set: {ctx.c: "{{ gone_c }}"}
+              next: [{step: end, args: {d: "{{ gone_d }}"}}]
+            - step: end
+            """,
+            'workload: {w: "{{ gone_w }}"}',
+        )
+    )
+    events = sim.events(sim.run().row.execution_id)
+    told = [(e.fact.type, w.split("`")[1]) for e in events for w in getattr(e.fact, "warnings", ())]
+    assert told == [
+        ("playbook.request.evaluated", "{{ gone_w }}"),
+        ("step.scheduled", "{{ gone_a }}"),
+        ("loop.started", "{{ gone_b }}"),
+        ("next.evaluated", "{{ gone_c }}"),
+        ("next.evaluated", "{{ gone_d }}"),
+    ]
+
+
+def test_arcs_that_lead_to_the_final_step_wait_for_everything_else() -> None:
+    sim = Simulation(
+        playbook(
+            """
+            - {step: start, next: [a, b]}
+            - {step: a, tool: {kind: noop}, next: {step: end, args: {a: 1}}}
+            - {step: b, tool: {kind: python, code: "result = 1"}, next: {step: end, args: {b: 2, status: mine}}}
+            - {step: end, tool: {kind: noop}}
+            """,
+            "executor: {spec: {final_step: end}}",
+        )
+    )
+    report = sim.run()
+    assert report.steps["end"]["runs"] == 1
+    assert report.result == {
+        "a": 1,
+        "b": 2,
+        "status": "completed",
+        "steps": {"done": 3, "failed": 0, "skipped": 0},
+        "errors": [],
+    }
