@@ -131,7 +131,8 @@ def _result_step(plan: Plan, state: State) -> str | None:
     for name in (plan.net.final_step, "end"):
         if name is not None and name in state.steps and "done" in state.steps[name].counts:
             return name
-    return state.last_step
+    # What other branches did is not what a failed execution came to.
+    return None if state.stopping else state.last_step
 
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:

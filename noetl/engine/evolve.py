@@ -326,7 +326,8 @@ def _end(state: State, run: Run) -> State:
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = replace(record, result=run.result, results=run.results)
-    return replace(state, steps={**state.steps, run.step: record}, last_step=run.step)
+        state = replace(state, last_step=run.step)
+    return replace(state, steps={**state.steps, run.step: record})
 
 
 def _remember(state: State, step: str, status: RunStatus) -> State:

@@ -160,6 +160,7 @@ class State:
     cancel_reason: str = ""
     final_ran: bool = False
     finished: bool = False
+    #: The step that ended well last.
     last_step: str | None = None
     result_step: str | None = None
     error: ErrorInfo | None = None
