@@ -20,11 +20,12 @@ from sqlalchemy import (
 )
 
 from noetl.store import codec
+from noetl.store.concern import Concern
 from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
 from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
 from noetl.store.schema import command, execution
-from noetl.store.session import Session, lines
+from noetl.store.session import lines
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
 
 _c = command.c
@@ -159,14 +160,10 @@ def _values(row: CommandRow) -> dict[str, Any]:
     return values
 
 
-class Commands:
+class Commands(Concern):
     """The methods of `Transaction` on commands."""
 
-    __slots__ = ("_session", "_shard")
-
-    def __init__(self, session: Session, shard: str) -> None:
-        self._session = session
-        self._shard = shard
+    __slots__ = ()
 
     def add_commands(self, rows: Sequence[CommandRow]) -> None:
         if rows:

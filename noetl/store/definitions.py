@@ -10,8 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
+from noetl.store.concern import Concern
 from noetl.store.schema import credential, net, playbook
-from noetl.store.session import Session
 from noetl.usecases.ports import CredentialRow, PlaybookRow
 
 _p = playbook.c
@@ -60,13 +60,10 @@ _nets = {"postgresql": _put_net(postgresql), "sqlite": _put_net(sqlite)}
 _saves = {"postgresql": _save_credential(postgresql), "sqlite": _save_credential(sqlite)}
 
 
-class Definitions:
+class Definitions(Concern):
     """The methods of `Transaction` on nets, playbooks and credentials."""
 
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ()
 
     def put_net(self, digest: str, body: JsonMap) -> None:
         values = {"digest": digest, "body": codec.dumps(body, "net")}

@@ -23,9 +23,10 @@ from sqlalchemy import (
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
+from noetl.store.concern import Concern
 from noetl.store.rules import missing
 from noetl.store.schema import execution
-from noetl.store.session import Session, text_or_none, value_or_none
+from noetl.store.session import text_or_none, value_or_none
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Owing
 
 _c = execution.c
@@ -101,14 +102,10 @@ def row(columns: Any) -> ExecutionRow:
     return ExecutionRow(*values)
 
 
-class Executions:
+class Executions(Concern):
     """The methods of `Transaction` on executions."""
 
-    __slots__ = ("_session", "_shard")
-
-    def __init__(self, session: Session, shard: str) -> None:
-        self._session = session
-        self._shard = shard
+    __slots__ = ()
 
     def create_execution(self, row: ExecutionRow) -> None:
         number = codec.number(row.execution_id)

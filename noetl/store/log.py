@@ -11,9 +11,10 @@ from sqlalchemy import bindparam, exists, insert, select, update
 from noetl.errors import NoetlError, VersionConflict
 from noetl.facts.events import Draft, Event
 from noetl.store import codec, envelope
+from noetl.store.concern import Concern
 from noetl.store.rules import known_types, missing
 from noetl.store.schema import event, execution
-from noetl.store.session import Session, lines
+from noetl.store.session import lines
 
 _e = event.c
 _x = execution.c
@@ -55,13 +56,10 @@ _run_iteration = _run.where(_e.iteration == bindparam("iteration"))
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
 
 
-class Log:
+class Log(Concern):
     """The methods of `Transaction` on events."""
 
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ()
 
     def append(
         self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime

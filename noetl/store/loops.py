@@ -10,9 +10,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.errors import NoetlError
 from noetl.store import codec
+from noetl.store.concern import Concern
 from noetl.store.rules import not_later
 from noetl.store.schema import loop_run
-from noetl.store.session import Session, text_or_none, value_or_none
+from noetl.store.session import text_or_none, value_or_none
 from noetl.usecases.ports import LoopRow
 
 _c = loop_run.c
@@ -55,13 +56,10 @@ def _upsert(dialect: Any) -> Any:
 _save = {"postgresql": _upsert(postgresql), "sqlite": _upsert(sqlite)}
 
 
-class Loops:
+class Loops(Concern):
     """The methods of `Transaction` on loops."""
 
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ()
 
     def save_loop(self, row: LoopRow) -> None:
         """Raises Conflict where the generation is not a later one."""

@@ -23,69 +23,10 @@ from noetl.usecases.ports import Transaction
 PATIENCE: Final = 10.0
 
 
-class MemoryTransaction:
-    """`noetl.usecases.ports.Transaction`, put together from one object for each concern."""
+class MemoryTransaction(Executions, Log, Commands, Loops, Definitions, Records):
+    """`noetl.usecases.ports.Transaction`, one class for each concern."""
 
-    def __init__(self, journal: Journal) -> None:
-        executions = Executions(journal)
-        self.create_execution = executions.create_execution
-        self.execution = executions.execution
-        self.executions = executions.executions
-        self.lock = executions.lock
-        self.lock_owing = executions.lock_owing
-        self.save_turn = executions.save_turn
-        self.set_halt = executions.set_halt
-        self.owing = executions.owing
-
-        log = Log(journal)
-        self.append = log.append
-        self.events = log.events
-        self.tails = log.tails
-        self.run_events = log.run_events
-        self.recorded = log.recorded
-
-        commands = Commands(journal)
-        self.add_commands = commands.add_commands
-        self.command = commands.command
-        self.lock_command = commands.lock_command
-        self.claim = commands.claim
-        self.release = commands.release
-        self.reopen = commands.reopen
-        self.heartbeat = commands.heartbeat
-        self.close_commands = commands.close_commands
-        self.mark_sent = commands.mark_sent
-        self.open_commands = commands.open_commands
-        self.unsent = commands.unsent
-        self.unclaimed = commands.unclaimed
-        self.expired = commands.expired
-
-        loops = Loops(journal)
-        self.save_loop = loops.save_loop
-        self.loop = loops.loop
-        self.take = loops.take
-        self.close_loop = loops.close_loop
-        self.close_loops = loops.close_loops
-
-        definitions = Definitions(journal)
-        self.put_net = definitions.put_net
-        self.net = definitions.net
-        self.add_playbook = definitions.add_playbook
-        self.playbook = definitions.playbook
-        self.playbooks = definitions.playbooks
-        self.playbook_versions = definitions.playbook_versions
-        self.save_credential = definitions.save_credential
-        self.credential = definitions.credential
-        self.credentials = definitions.credentials
-        self.delete_credential = definitions.delete_credential
-
-        records = Records(journal)
-        self.save_snapshot = records.save_snapshot
-        self.snapshot = records.snapshot
-        self.remember = records.remember
-        self.add_dead_letter = records.add_dead_letter
-        self.dead_letters = records.dead_letters
-        self.see_worker = records.see_worker
-        self.workers = records.workers
+    __slots__ = ()
 
 
 class MemoryStore:

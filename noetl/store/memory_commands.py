@@ -10,18 +10,15 @@ from typing import Any
 
 from noetl.errors import Conflict
 from noetl.store import codec
-from noetl.store.memory_tables import Journal, Tables
+from noetl.store.memory_tables import Concern, Tables
 from noetl.store.rules import missing
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
 
 
-class Commands:
+class Commands(Concern):
     """The methods of `Transaction` on commands. Rows are kept without their contexts."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def add_commands(self, rows: Sequence[CommandRow]) -> None:
         for row in rows:
@@ -35,9 +32,9 @@ class Commands:
         if row.command_id in tables.commands.rows:
             raise self._journal.fail(Conflict(f"It is already recorded: command {row.command_id}."))
         self._journal.put(tables.contexts, row.command_id, context)
-        self._put(replace(row, context={}))
+        self._put_command(replace(row, context={}))
 
-    def _put(self, row: CommandRow) -> None:
+    def _put_command(self, row: CommandRow) -> None:
         self._journal.put(self._journal.tables.commands, row.command_id, row)
 
     def command(self, command_id: str) -> CommandRow | None:
@@ -61,25 +58,25 @@ class Commands:
         if execution.halt or execution.status in ENDED:
             return None
         claimed = replace(row, state="claimed", attempt=row.attempt + 1, owner=owner, lease_until=lease_until)
-        self._put(claimed)
+        self._put_command(claimed)
         return _whole(tables, claimed)
 
     def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
         row = self._held(command_id, attempt)
         if row is not None:
             left = replace(row, state="open", attempt=attempt - 1, owner=None, lease_until=None)
-            self._put(replace(left, sent_at=sent_at))
+            self._put_command(replace(left, sent_at=sent_at))
 
     def reopen(self, command_id: str, attempt: int) -> None:
         row = self._held(command_id, attempt)
         if row is not None:
-            self._put(replace(row, state="open", owner=None, lease_until=None, sent_at=None))
+            self._put_command(replace(row, state="open", owner=None, lease_until=None, sent_at=None))
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> str | None:
         row = self._held(command_id, attempt)
         if row is None:
             return None
-        self._put(replace(row, lease_until=lease_until))
+        self._put_command(replace(row, lease_until=lease_until))
         return self._journal.tables.executions.rows[row.execution_id].halt
 
     def _held(self, command_id: str, attempt: int) -> CommandRow | None:
@@ -88,11 +85,11 @@ class Commands:
 
     def close_commands(self, command_ids: Sequence[str]) -> None:
         for row in self._named(command_ids):
-            self._put(replace(row, state="closed", owner=None, lease_until=None))
+            self._put_command(replace(row, state="closed", owner=None, lease_until=None))
 
     def mark_sent(self, command_ids: Sequence[str], now: datetime | None) -> None:
         for row in self._named(command_ids):
-            self._put(replace(row, sent_at=now))
+            self._put_command(replace(row, sent_at=now))
 
     def _named(self, command_ids: Sequence[str]) -> list[CommandRow]:
         rows = self._journal.locked.commands.rows

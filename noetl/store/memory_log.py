@@ -12,7 +12,7 @@ from noetl.errors import BadRequest, Conflict, VersionConflict
 from noetl.facts.events import SCHEMA, Draft, Event
 from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
-from noetl.store.memory_tables import Journal, Logged
+from noetl.store.memory_tables import Concern, Logged
 from noetl.store.rules import aware, known_types, missing, not_later
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow, Owing
 
@@ -21,13 +21,10 @@ def _as_read(row: ExecutionRow) -> ExecutionRow:
     return row if row.error is None else replace(row, error=codec.loads(codec.dumps(row.error)))
 
 
-class Executions:
+class Executions(Concern):
     """The methods of `Transaction` on executions."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def create_execution(self, row: ExecutionRow) -> None:
         if codec.number(row.execution_id) < 0:
@@ -36,9 +33,9 @@ class Executions:
             raise self._journal.fail(Conflict(f"It is already recorded: execution {row.execution_id}."))
         for instant in (row.created_at, row.updated_at):
             aware(instant)
-        self._put(_as_read(row))
+        self._put_execution(_as_read(row))
 
-    def _put(self, row: ExecutionRow) -> None:
+    def _put_execution(self, row: ExecutionRow) -> None:
         self._journal.put(self._journal.tables.executions, row.execution_id, row)
 
     def execution(self, execution_id: str) -> ExecutionRow | None:
@@ -104,10 +101,10 @@ class Executions:
             ended_at=row.ended_at if ended_at is None else ended_at,
             error=row.error if error is None else error,
         )
-        self._put(_as_read(changed))
+        self._put_execution(_as_read(changed))
 
     def set_halt(self, execution_id: str, halt: str) -> None:
-        self._put(replace(self._needed(execution_id), halt=halt))
+        self._put_execution(replace(self._needed(execution_id), halt=halt))
 
     def _needed(self, execution_id: str) -> ExecutionRow:
         row = self._journal.locked.executions.rows.get(execution_id)
@@ -120,13 +117,10 @@ def _number(row: ExecutionRow) -> int:
     return int(row.execution_id)
 
 
-class Log:
+class Log(Concern):
     """The methods of `Transaction` on events."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def append(
         self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
@@ -206,13 +200,10 @@ def _logged(version: int, draft: Draft, now: datetime) -> Logged:
     )
 
 
-class Loops:
+class Loops(Concern):
     """The methods of `Transaction` on loops."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def save_loop(self, row: LoopRow) -> None:
         """Raises Conflict where the generation is not a later one."""
@@ -237,17 +228,17 @@ class Loops:
         indices = range(row.count) if row.indices is None else row.indices
         taken = tuple(indices[row.next_index : row.next_index + count])
         if taken:
-            self._put(replace(row, next_index=row.next_index + len(taken)))
+            self._put_loop(replace(row, next_index=row.next_index + len(taken)))
         return taken
 
     def close_loop(self, execution_id: str, run_id: str) -> None:
         row = self._journal.locked.loops.rows.get((execution_id, run_id))
         if row is not None:
-            self._put(replace(row, open=False))
+            self._put_loop(replace(row, open=False))
 
     def close_loops(self, execution_id: str) -> None:
         for row in list(self._journal.locked.loops.group("execution", execution_id)):
-            self._put(replace(row, open=False))
+            self._put_loop(replace(row, open=False))
 
-    def _put(self, row: LoopRow) -> None:
+    def _put_loop(self, row: LoopRow) -> None:
         self._journal.put(self._journal.tables.loops, (row.execution_id, row.run_id), row)

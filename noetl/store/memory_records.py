@@ -8,18 +8,15 @@ from datetime import datetime
 from noetl.errors import Conflict
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.memory_tables import Journal
+from noetl.store.memory_tables import Concern
 from noetl.store.rules import legible, letter, missing
 from noetl.usecases.ports import CredentialRow, PlaybookRow, Snapshot, WorkerRow
 
 
-class Definitions:
+class Definitions(Concern):
     """The methods of `Transaction` on nets, playbooks and credentials."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def put_net(self, digest: str, body: JsonMap) -> None:
         table = self._journal.locked.nets
@@ -78,13 +75,10 @@ class Definitions:
         return found
 
 
-class Records:
+class Records(Concern):
     """The methods of `Transaction` on snapshots, idempotency keys, dead letters and workers."""
 
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    __slots__ = ()
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """One that is older than what is kept is dropped."""

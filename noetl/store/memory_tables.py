@@ -156,3 +156,12 @@ class Journal:
     def undo(self) -> None:
         for step in reversed(self._undo):
             step()
+
+
+class Concern:
+    """What the classes that make up a transaction share: each has the methods of one concern."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal

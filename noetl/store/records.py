@@ -11,9 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.facts.json import JsonMap
 from noetl.store import codec
+from noetl.store.concern import Concern
 from noetl.store.rules import legible, letter
 from noetl.store.schema import dead_letter, idempotency, snapshot, worker
-from noetl.store.session import Session
 from noetl.usecases.ports import Snapshot, WorkerRow
 
 _s, _i, _d, _w = snapshot.c, idempotency.c, dead_letter.c, worker.c
@@ -56,13 +56,10 @@ _remembers = {"postgresql": _remember(postgresql), "sqlite": _remember(sqlite)}
 _sees = {"postgresql": _see(postgresql), "sqlite": _see(sqlite)}
 
 
-class Records:
+class Records(Concern):
     """The methods of `Transaction` on snapshots, idempotency keys, dead letters and workers."""
 
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ()
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """One that is older than what is kept is dropped."""

@@ -351,7 +351,7 @@ def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
         taken = original(self, run, step, generation, count)
         row = self._journal.locked.loops.rows.get((run, step))
         if taken and taken[-1] % 3 == 1:
-            self._put(replace(row, next_index=row.next_index - 1))
+            self._put_loop(replace(row, next_index=row.next_index - 1))
         return taken
 
     patch.setattr(memory_log.Loops, "take", again)

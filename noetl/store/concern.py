@@ -1,0 +1,15 @@
+"""What the classes that make up a transaction share: each has the methods of one concern."""
+
+from __future__ import annotations
+
+from noetl.store.session import Session
+
+
+class Concern:
+    """One transaction's session, and the shard that it works for."""
+
+    __slots__ = ("_session", "_shard")
+
+    def __init__(self, session: Session, shard: str) -> None:
+        self._session = session
+        self._shard = shard
