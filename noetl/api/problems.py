@@ -21,7 +21,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from noetl import errors
 from noetl.facts.json import Json
-from noetl.usecases.nearest import nearest
+from noetl.facts.nearest import nearest
 
 log = logging.getLogger(__name__)
 

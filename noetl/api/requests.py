@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, mo
 from pydantic_core import PydanticCustomError
 
 from noetl.errors import BadRequest, NotFound
+from noetl.facts.nearest import did_you_mean
 from noetl.usecases.inspect import is_id
-from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import ExecutionStatus
 
 #: Versions are kept in 32 bits.

@@ -14,9 +14,9 @@ from noetl.cli.tables import table
 from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.json import JsonMap
+from noetl.facts.nearest import did_you_mean
 from noetl.tools.vault import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_fields
 from noetl.usecases import credentials
-from noetl.usecases.nearest import did_you_mean
 
 
 @click.group(epilog="Example: noetl credential list")

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 
 import click
 
@@ -15,6 +14,7 @@ from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
 from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
+from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.registry import kinds as installed_kinds
 
@@ -96,8 +96,8 @@ def _settings(_: Settings) -> Finding:
     unknown = Settings.unknown()
     if not unknown:
         return Finding("settings", True, "as in docs/operations.md, all names known")
-    close = get_close_matches(unknown[0], [PREFIX + one.name.upper() for one in fields(Settings)], n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
+    near = nearest(unknown[0], [PREFIX + one.name.upper() for one in fields(Settings)])
+    hint = f" Did you mean {near}?" if near else ""
     return Finding(
         "settings", False, f"nothing reads {', '.join(unknown)}", f"Unset what is not needed.{hint}"
     )

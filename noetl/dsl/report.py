@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.dsl.problems import Code, Path, Problem, dotted, nearest, severity_of
+from noetl.dsl.problems import Code, Path, Problem, dotted, severity_of
 from noetl.dsl.source import Source
+from noetl.facts.nearest import nearest
 
 #: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
 _MAX_COMPARED = 200_000

@@ -18,7 +18,8 @@ from noetl.expressions.run import GLOBALS, Run, Verb
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of
-from noetl.expressions.vocabulary import FILTERS, TESTS, nearest
+from noetl.expressions.vocabulary import FILTERS, TESTS
+from noetl.facts.nearest import did_you_mean
 
 _MISSING: Final = object()
 
@@ -275,7 +276,7 @@ class Expressions:
     def _verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
         verb = known.get(node.name)
         if verb is None:
-            hint = nearest(node.name, known)
+            hint = did_you_mean(node.name, known).strip()
             self.report(Broken(f"names the {what} '{node.name}', which does not exist", node.lineno, hint))
             return lambda *_: None
         return verb

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import threading
 import time
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call
@@ -38,7 +38,7 @@ def load(kind: str) -> type[Tool]:
     """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
     point = entry_points().get(kind)
     if point is None:
-        raise ToolError("client_error", f"There is no tool of kind '{kind}'{nearest(kind, entry_points())}")
+        raise ToolError("client_error", f"There is no tool of kind '{kind}'{_meant(kind, entry_points())}")
     try:
         loaded = point.load()
     # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
@@ -166,9 +166,7 @@ def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
-    notes = [
-        f"The key '{key}' means nothing to the {tool.kind} tool{nearest(key, fields)}" for key in unknown
-    ]
+    notes = [f"The key '{key}' means nothing to the {tool.kind} tool{_meant(key, fields)}" for key in unknown]
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 
@@ -200,10 +198,9 @@ def _explained(tool: Tool, error: ValidationError) -> str:
     return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def _meant(word: str, known: Iterable[str]) -> str:
     """The end of a sentence: what was probably meant, or what there is."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, 1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    if near := nearest(word, names):
+        return f"; did you mean '{near}'?"
     return f"; there are {', '.join(names)}." if names else "."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TypeAlias
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.nearest import nearest
 
 #: `{name: value}` for `:name`, or a list for `$1`, `$2`.
 Params: TypeAlias = Mapping[str, Json] | Sequence[Json]
@@ -220,9 +220,9 @@ class _Binder:
         return Placeholder(self._keys[source] + ("j" if is_json else ""), source, is_json)
 
     def _missing(self, source: str) -> str:
-        near = difflib.get_close_matches(source, self._values, 1)
+        near = nearest(source, self._values)
         have = ", ".join(list(self._values)[:10]) or "none"
-        hint = f"did you mean {near[0]}?" if near else f"`params` has {have}."
+        hint = f"did you mean {near}?" if near else f"`params` has {have}."
         return f"Parameter {source} is used but not given; {hint}"
 
     def check_unused(self) -> None:

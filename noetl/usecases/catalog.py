@@ -6,9 +6,9 @@ import hashlib
 
 from noetl.dsl import load_playbook
 from noetl.errors import NotFound
+from noetl.facts.nearest import did_you_mean
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
-from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 

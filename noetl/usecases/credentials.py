@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.usecases.nearest import did_you_mean
+from noetl.facts.nearest import did_you_mean
 from noetl.usecases.ports import CredentialRow, Store
 from noetl.usecases.runtime import Runtime
 

@@ -13,10 +13,10 @@ from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import holds_reference, is_reference
 from noetl.net.model import Net
 from noetl.usecases.advance import stored_state
-from noetl.usecases.nearest import did_you_mean
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
