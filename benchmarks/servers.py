@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,31 +56,11 @@ def durability(url: str) -> dict[str, str]:
     return said
 
 
-@contextlib.contextmanager
-def process(argv: list[str], log: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    argv: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     """`python -m` of these words, until the block ends."""
-    with log.open("ab") as out:
-        started = subprocess.Popen(
-            [sys.executable, "-m", *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=dict(environment),
-            start_new_session=True,
-        )
-    try:
-        yield started
-    finally:
-        _stop(started)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    return services.started([sys.executable, "-m", *argv], log, env=dict(environment))
 
 
 def until(what: str, probe: Callable[[], bool], seconds: float = 60.0) -> None:

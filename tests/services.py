@@ -8,7 +8,6 @@ ports, keep their data in a temporary directory, and die with this process even 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib.util
 import os
 import pwd
@@ -16,19 +15,20 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import redis
 from sqlalchemy import URL, make_url
 
 from noetl.store.schema import metadata
+from noetl.tools.runner.processes import die_with_parent
 
 #: Seconds that a server may take to answer for the first time.
 PATIENCE = 60.0
@@ -110,7 +110,13 @@ def postgres(*, durable: bool = False) -> Iterator[Postgres]:
     binaries = _postgres_binaries()
     with (
         _directory("pg") as home,
-        _started(_postgres_command(binaries, home, {} if durable else FORGETFUL), home, _user()) as process,
+        started(
+            _postgres_command(binaries, home, {} if durable else FORGETFUL),
+            home / "log",
+            signal.SIGINT,  # at SIGTERM it waits for its clients
+            cwd=home,
+            **_account_of_servers(),
+        ) as process,
     ):
         port = int((home / "port").read_text())
         server = Postgres(URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres"))
@@ -149,13 +155,11 @@ def _postgres_command(binaries: Path, home: Path, options: Mapping[str, str]) ->
     (home / "port").write_text(str(port))
     made = subprocess.run(
         [binaries / "initdb", "-D", data, "-U", "noetl", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-        user=_user(),
-        group=_group(),
-        extra_groups=[] if os.geteuid() == 0 else None,
         cwd=home,
         capture_output=True,
         text=True,
         check=False,
+        **_account_of_servers(),
     )
     if made.returncode:
         raise Missing(f"initdb of {binaries} failed: {made.stderr.strip()[-500:]}")
@@ -181,9 +185,9 @@ def broker() -> Iterator[str]:
         return
     port = free_port()
     with _directory("redis") as home:
-        command = [_redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
+        command = [redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
         command += ["--save", "", "--appendonly", "no", "--databases", str(REDIS_DATABASES)]
-        with _started(command, home, None) as process:
+        with started(command, home / "log", cwd=home) as process:
             url = f"redis://127.0.0.1:{port}"
             with redis.Redis.from_url(url) as client:
                 _await(process, home, lambda: client.ping(), (redis.exceptions.ConnectionError,))
@@ -193,7 +197,8 @@ def broker() -> Iterator[str]:
 REDIS_DATABASES = 64
 
 
-def _redis_binary() -> str:
+def redis_binary() -> str:
+    """Raises Missing."""
     found = shutil.which("redis-server")
     if found is not None:
         return found
@@ -212,13 +217,12 @@ def _package(name: str) -> Path | None:
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
-def _user() -> int | None:
+def _account_of_servers() -> dict[str, Any]:
     """PostgreSQL refuses to run as root: then it runs as somebody else."""
-    return _account().pw_uid if os.geteuid() == 0 else None
-
-
-def _group() -> int | None:
-    return _account().pw_gid if os.geteuid() == 0 else None
+    if os.geteuid() != 0:
+        return {}
+    account = _account()
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _account() -> pwd.struct_passwd:
@@ -239,39 +243,36 @@ def _directory(name: str) -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _started(command: list[str], home: Path, user: int | None) -> Iterator[subprocess.Popen[bytes]]:
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
+def spawn(command: Sequence[str], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Starts a process that dies with the thread that started it, even if that is killed. What it writes is
+    added to `log`; `options` are those of Popen."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=out,
             stderr=subprocess.STDOUT,
-            cwd=home,
-            user=user,
-            group=None if user is None else _group(),
-            extra_groups=None if user is None else [],
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=die_with_parent,
+            **options,
         )
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str], log: Path, ends_at: signal.Signals = signal.SIGTERM, **options: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The same for the length of a block."""
+    process = spawn(command, log, **options)
     try:
         yield process
     finally:
-        _stop(process)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _die_with_parent() -> None:
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        process.send_signal(ends_at)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def free_port() -> int:

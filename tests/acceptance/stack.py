@@ -40,7 +40,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests.services import _die_with_parent, _redis_binary, free_port
+from tests.services import free_port, redis_binary, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,12 +133,9 @@ class RedisServer:
 
     def start(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
-        command = [_redis_binary(), "--port", str(self._port), "--bind", "127.0.0.1"]
+        command = [redis_binary(), "--port", str(self._port), "--bind", "127.0.0.1"]
         command += ["--dir", str(self._home), "--save", "", "--appendonly", "no"]
-        with (self._home / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, preexec_fn=_die_with_parent
-            )
+        self._process = spawn(command, self._home / "log")
         eventually(self._answers, "Redis")
 
     def _answers(self) -> bool:
@@ -209,17 +206,9 @@ class Stack:
         """Starts a process without waiting for it. `more` are environment variables."""
         part = self.running.get(name) or Part(name, argv, self.home / "logs" / f"{name}.log")
         part.born_at = part.log.stat().st_size if part.log.exists() else 0
-        with part.log.open("ab") as log:
-            part.process = subprocess.Popen(
-                [sys.executable, "-m", *argv],
-                cwd=ROOT,
-                env={**self.environment, **more},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-            )
+        part.process = spawn(
+            [sys.executable, "-m", *argv], part.log, cwd=ROOT, env={**self.environment, **more}
+        )
         self.running[name] = part
         return part
 
