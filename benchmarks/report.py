@@ -20,7 +20,7 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
 
     make bench                                   # measure everything, then write this page
     python -m benchmarks.run W1 W5 --reps 5      # some of it
-    python -m benchmarks.run --profile           # and say where the time goes (needs py-spy)
+    python -m benchmarks.run --profile W1 W4     # time nothing, say where the time goes (needs py-spy)
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
 
 The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another one), its own
@@ -102,7 +102,7 @@ def _memory(memory: dict[str, Any]) -> str:
 def page(found: dict[str, Any]) -> str:
     """README.md as a whole."""
     parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
-    parts += ["## Where the time goes", _profiles(found), "## Weather", _weather(found), _machine(found)]
+    parts += ["## Where the time goes", profiles(found), "## Weather", _weather(found), _machine(found)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
@@ -128,23 +128,37 @@ def _references(found: dict[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
-def _profiles(found: dict[str, Any]) -> str:
-    profiled = {name: one["profile"] for name, one in found["workloads"].items() if "profile" in one}
-    if not profiled:
-        return "Not measured in this run; `--profile` does it."
+def profiles(found: dict[str, Any]) -> str:
+    """CPU per step and the layers of each profiled workload, as Markdown."""
+    if "profile" not in found:
+        return "Not looked at yet; `--profile` does it."
+    profiled = found["profile"]["workloads"]
     lines = [
-        "Shares of the samples in which py-spy found the process busy or in a call to the database.",
+        f"`{found['profile']['command']}`, {found['profile']['at']}. CPU milliseconds per step of every process. "
+        "Starting the executions and looking at their results is part of it, the caller itself is not:",
         "",
-        "| | process | |",
-        "|---|---|---|",
+        *_cpu_table(profiled),
+        "",
+        "How long each process had something to do, and what its main thread did then (py-spy's samples; what "
+        "takes less than 4 % is left out):",
+        "",
+        "| | process | busy | |",
+        "|---|---|---|---|",
     ]
-    for name, processes in profiled.items():
-        for process, shares in processes.items():
-            told = ", ".join(
-                f"{layer} {share * 100:.0f} %" for layer, share in shares.items() if share >= 0.04
-            )
-            lines.append(f"| {name} | {process} | {told} |")
+    for name, one in profiled.items():
+        for process, layers in one["layers"].items():
+            told = ", ".join(f"{layer} {share:.0%}" for layer, share in layers.items() if share >= 0.04)
+            lines.append(f"| {name} | {process} | {one['busy'][process]:.0%} | {told} |")
     return "\n".join(lines)
+
+
+def _cpu_table(profiled: dict[str, Any]) -> list[str]:
+    processes = list(next(iter(profiled.values()))["cpu_ms_per_step"])
+    lines = ["| | " + " | ".join(processes) + " | together |", "|---|" + "---|" * (len(processes) + 1)]
+    for name, one in profiled.items():
+        spent = [one["cpu_ms_per_step"][process] for process in processes]
+        lines.append(f"| {name} | " + " | ".join(f"{ms:.2f}" for ms in (*spent, sum(spent))) + " |")
+    return lines
 
 
 def _weather(found: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what counts is
 their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m benchmarks.report`
-makes `benchmarks/README.md`.
+makes `benchmarks/README.md`. With `--profile` nothing is timed: what is found out then is where the time goes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from benchmarks import machine, raw
 from benchmarks.dbos import Dbos
 from benchmarks.memory import idle_memory
 from benchmarks.profile import Profiler
-from benchmarks.report import RESULTS, table
+from benchmarks.report import RESULTS, profiles, table
 from benchmarks.servers import NotDurable, Servers, process, servers
 from benchmarks.stack import WORKERS, Stack, stack
 from benchmarks.workloads import BY_NAME, Workload
@@ -37,22 +36,24 @@ LATEST = RESULTS / "latest.json"
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     chosen = args.what or [*BY_NAME, "memory"]
-    found: dict[str, Any] = {
+    workloads = [BY_NAME[name] for name in chosen if name in BY_NAME]
+    told = {
         "command": " ".join(["python -m benchmarks.run", *map(machine.bare, argv or sys.argv[1:])]),
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine.facts(),
-        "worker_processes": WORKERS,
-        "reps": args.reps,
-        "workloads": {},
     }
+    about = {"machine": machine.facts(), "worker_processes": WORKERS, "reps": args.reps}
+    found: dict[str, Any] = {**told, **about, "workloads": {}}
     try:
-        _measure(found, [BY_NAME[name] for name in chosen if name in BY_NAME], args)
+        if args.profile:
+            found["profile"] = {**told, "workloads": _profiled(workloads)}
+        else:
+            _measure(found, workloads, args)
     except (Missing, NotDurable) as error:
         print(f"Cannot measure: {error}", file=sys.stderr)
         return 2
-    if "memory" in chosen:
+    if "memory" in chosen and not args.profile:
         found["memory"] = idle_memory()
-    print(table(found))
+    print(profiles(found) if args.profile else table(found))
     args.output.parent.mkdir(exist_ok=True)
     args.output.write_text(json.dumps(_merged(found, args.output), indent=1) + "\n")
     return 0
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="*", choices=[[], *BY_NAME, "memory"], help="default: everything")
     parser.add_argument("--reps", type=int, default=3, help="samples of each (default: 3)")
     parser.add_argument("-o", "--output", type=Path, default=LATEST, help="raw data (default: %(default)s)")
-    parser.add_argument("--profile", action="store_true", help="say with py-spy where the time goes")
+    parser.add_argument("--profile", action="store_true", help="say where the time goes (needs py-spy)")
     parser.add_argument("--dbos", metavar="PYTHON", help="a Python that has dbos: pairs W1p with it")
     return parser
 
@@ -79,11 +80,18 @@ def _measure(found: dict[str, Any], workloads: list[Workload], args: argparse.Na
         running.enter_context(_raw_worker(ours, home))
         noetl = running.enter_context(stack(ours, home))
         dbos = running.enter_context(Dbos(args.dbos, ours, home)) if args.dbos else None
-        profiler = Profiler(noetl) if args.profile else None
         for workload in workloads:
             found["workloads"][workload.name] = _sampled(workload, noetl, args.reps, dbos)
-            if profiler is not None:
-                profiler.add(found["workloads"][workload.name], partial(workload.noetl, noetl))
+
+
+def _profiled(workloads: list[Workload]) -> dict[str, Any]:
+    with (
+        servers() as ours,
+        tempfile.TemporaryDirectory(prefix="noetl-bench-") as home,
+        stack(ours, Path(home)) as noetl,
+    ):
+        profiler = Profiler(noetl, ours)
+        return {workload.name: profiler.profile(workload) for workload in workloads}
 
 
 @contextlib.contextmanager
@@ -136,8 +144,11 @@ def _merged(found: dict[str, Any], path: Path) -> dict[str, Any]:
     before = json.loads(path.read_text())
     if before["machine"] != found["machine"]:
         return found
-    found["workloads"] = {**before["workloads"], **found["workloads"]}
-    return {**before, **found}
+    if "profile" not in found:
+        return {**before, **found, "workloads": {**before["workloads"], **found["workloads"]}}
+    known = before.get("profile", {}).get("workloads", {})
+    profile = {**found["profile"], "workloads": {**known, **found["profile"]["workloads"]}}
+    return {**before, "profile": profile}
 
 
 if __name__ == "__main__":
