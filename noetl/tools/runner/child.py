@@ -125,7 +125,7 @@ class Child:
             while True:
                 request = json.loads(wire.receive(CHANNEL))
                 answer, ok = self.run(request)
-                wire.send(CHANNEL, b'{"retire":%s,%s}' % (self._state(ok), answer))
+                wire.send(CHANNEL, b'{"retire":%d,%s}' % (self._advice(ok), answer))
 
     def run(self, request: dict[str, Any]) -> tuple[bytes, bool]:
         """The answer's members as JSON text, and whether the call went well."""
@@ -191,12 +191,12 @@ class Child:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     @staticmethod
-    def _state(ok: bool) -> bytes:
-        """`2` where processes are left, `1` where the child should be replaced, else `0`."""
+    def _advice(ok: bool) -> int:
+        """What should become of this child: one of those of `wire`."""
         if processes.has_children():
-            return b"2"
+            return wire.KILL
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
-        return b"1" if grown or not ok or running_threads() else b"0"
+        return wire.REPLACE if grown or not ok or running_threads() else wire.KEEP
 
 
 def _flush(stream: TextIO | None) -> None:

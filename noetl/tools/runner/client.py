@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from . import plain
+from . import plain, wire
 from .control import Control, Lease, RunnerGone
 from .exchange import Died, Exceeded, Exchange, Expired
 from .requests import Limits, PythonRequest, RunnerReply, ShellRequest
@@ -28,9 +28,6 @@ CALLS = 256
 
 #: Interruptions remembered for calls that have not started.
 IDLE_INTERRUPTS = 64
-
-_AFTER_CALL_REPLACE = 1
-_AFTER_CALL_KILL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +120,10 @@ class Runner:
         except Exceeded as error:
             self._end(child, kill=True)
             return self._ended(child, exchange, "limit", str(error))
-        if answer["retire"] == _AFTER_CALL_KILL:
+        if answer["retire"] == wire.KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
-        self._put_back(child, retire=answer["retire"] != 0)
+        self._put_back(child, retire=answer["retire"] != wire.KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, answer.get("value"), report or {})
 
