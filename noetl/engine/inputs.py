@@ -26,5 +26,3 @@ class Inputs:
     max_in_flight: int = 16
     max_items: int = 100_000
     max_generations: int = 5
-    #: Which kinds have effects outside of NoETL: their iterations are committed one by one.
-    external_kinds: frozenset[str] = frozenset()

@@ -16,7 +16,6 @@ from noetl.facts.outcome import Outcome, failed, succeeded
 DONE = ("step.done", "call.done", "step.exit")
 LOOP_DONE = ("loop.done", "loop.finished", *DONE)
 FAILED = ("step.failed", "call.error", "step.exit")
-SKIPPED = ("step.skipped", "step.exit")
 
 
 class BoundaryName(str):

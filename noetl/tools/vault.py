@@ -92,10 +92,6 @@ class Vault:
         data: dict[str, Json] = json.loads(text)
         return data
 
-    def rotate(self, token: bytes) -> bytes:
-        """The same data, encrypted with the first key. Raises ConfigError where no key fits."""
-        return self.encrypt(self.decrypt(token))
-
 
 def _fernet(text: str, number: int) -> Fernet:
     from cryptography.fernet import Fernet

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from noetl.errors import NoetlError
-from noetl.net.codec import digest, from_json, same_net, to_json
+from noetl.net.codec import digest, from_json, to_json
 from noetl.net.model import (
     Admission,
     AdmitRule,
@@ -21,6 +21,7 @@ from noetl.net.model import (
     Task,
     Transition,
 )
+from tests.nets import same_net
 
 _TASK = Task(
     name="get",
