@@ -68,7 +68,6 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
         results={**progress.results, task: outcome.result},
         last=outcome,
-        last_task=task,
         ending=_well(task, outcome) if pc >= len(program.tasks) else None,
     )
 

@@ -100,7 +100,7 @@ class Progress:
 
     `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how often it
     was asked again after a success, `visits` how often each task was entered and left. `last` is the
-    outcome of the task that ended last, `last_task`; attempts that are followed by another do not count.
+    outcome of the task that ended last; attempts that are followed by another do not count.
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
@@ -112,7 +112,6 @@ class Progress:
     visits: Mapping[str, int] = field(default_factory=dict)
     results: Mapping[str, Json] = field(default_factory=dict)
     last: Outcome | None = None
-    last_task: str | None = None
     local: JsonMap = field(default_factory=dict)
     iter: JsonMap = field(default_factory=dict)
     step: JsonMap = field(default_factory=dict)

@@ -77,7 +77,7 @@ def normal_host(host: str) -> str:
     if ":" in plain:
         plain, percent, zone = plain.partition("%")
         zone = percent + zone
-    plain = plain[:-1] if plain.endswith(".") else plain
+    plain = plain.removesuffix(".")
     if not plain or len(plain) > 253 or _NOT_IN_HOST.search(plain):
         raise ToolError("client_error", f"'{host[:100]}' is not the name of a host; check the URL.")
     return _dotted(plain) + zone
