@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.deadline import Watchdog
+from noetl.tools.duckdb_files import MEMORY, FileLocks, database_path, held, resolved
 from noetl.tools.duckdb_tables import create_tables
 from noetl.tools.sql import Bound
 from noetl.tools.sql_config import NAMES, SqlConfig
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
 _SHOWN = 200
-_MEMORY = ":memory:"
 _PAUSE_S = 0.05
 _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
@@ -38,7 +37,7 @@ _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 class DuckDbConfig(SqlConfig):
     """SQL, the database that it runs in, and the files that it may touch."""
 
-    database: str = Field(default=_MEMORY, description="Database file; in memory for this task by default.")
+    database: str = Field(default=MEMORY, description="Database file; in memory for this task by default.")
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
@@ -72,7 +71,7 @@ class DuckDb(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._files = _FileLocks()
+        self._files = FileLocks()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome:
         bound = config.bound()
@@ -90,74 +89,6 @@ class DuckDb(Tool):
                 raise _late(deadline_s)
         meta: dict[str, Json] = {"warnings": sorted(work.notes)} if work.notes else {}
         return succeeded(result_of(answers), meta, duckdb={"statements": len(answers)})
-
-
-def database_path(database: str, base_dir: Path | None) -> Path | None:
-    """The database file, None for memory. A relative name stays below the playbook's directory."""
-    if not database or database.startswith(_MEMORY):
-        return None
-    return resolved(database, base_dir, "`database`")
-
-
-def resolved(name: str, base_dir: Path | None, place: str) -> Path:
-    """`name` as an absolute path without links. Raises ToolError(client_error) where it leaves its root."""
-    root = (base_dir or Path.cwd()).resolve()
-    try:
-        path = (root / name.removeprefix("~/")).resolve()
-    except (ValueError, OSError, RuntimeError) as error:
-        raise ToolError("client_error", f"{place} names no usable file: {error}.", type="BadPath") from error
-    if not Path(name).is_absolute() and not path.is_relative_to(root):
-        raise ToolError(
-            "client_error",
-            f"{place} '{name[:200]}' leads out of the playbook's directory; name it by its absolute path.",
-            type="BadPath",
-        )
-    return path
-
-
-class _FileLocks:
-    """One call at a time for each database file: within a process DuckDB shares an open database, and with
-    it what its settings allow."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._locks: dict[Path, tuple[threading.Lock, int]] = {}
-
-    @contextlib.contextmanager
-    def hold(self, path: Path | None, timeout_s: float) -> Iterator[None]:
-        if path is None:
-            yield
-            return
-        with self._lock:
-            lock, users = self._locks.get(path, (threading.Lock(), 0))
-            self._locks[path] = (lock, users + 1)
-        held = False
-        try:
-            held = lock.acquire(timeout=timeout_s)
-            if not held:
-                raise _held(path, "another task of this worker")
-            yield
-        finally:
-            if held:
-                lock.release()
-            self._leave(path)
-
-    def _leave(self, path: Path) -> None:
-        with self._lock:
-            lock, users = self._locks[path]
-            if users > 1:
-                self._locks[path] = (lock, users - 1)
-            else:
-                del self._locks[path]
-
-
-def _held(path: Path, who: str) -> ToolError:
-    return ToolError(
-        "connection",
-        f"The database {path} is in use by {who}; try again later, or open it with `read_only` everywhere.",
-        retryable=True,
-        type="DatabaseLocked",
-    )
 
 
 def _late(deadline_s: float) -> ToolError:
@@ -207,13 +138,13 @@ def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: 
     while True:
         try:
             return duckdb.connect(
-                str(path or _MEMORY), read_only=config.read_only and path is not None, config=settings
+                str(path or MEMORY), read_only=config.read_only and path is not None, config=settings
             )
         except duckdb.IOException as error:
             if path is None or "lock" not in str(error).lower():
                 raise _unopened(path, error) from error
             if time.monotonic() + _PAUSE_S >= ends:
-                raise _held(path, "another process") from error
+                raise held(path, "another process") from error
         except duckdb.Error as error:
             raise _unopened(path, error) from error
         time.sleep(_PAUSE_S)
@@ -222,7 +153,7 @@ def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: 
 def _unopened(path: Path | None, error: Exception) -> ToolError:
     return ToolError(
         "sql",
-        f"The database {path or _MEMORY} cannot be opened: {_first_line(error)}",
+        f"The database {path or MEMORY} cannot be opened: {_first_line(error)}",
         type=type(error).__name__,
     )
 

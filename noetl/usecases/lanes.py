@@ -43,6 +43,7 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.patches import extend
+from noetl.usecases import shares
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
@@ -72,8 +73,8 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
         if command is None or row is None:
             return LaneEnd.REFUSED
         plan = rt.plan(tx, command.context["digest"])
-        taken, recorded = _first(tx, command, plan, row)
-        patches = _own_patches(tx, command, plan)
+        taken, recorded = shares.first(tx, command, plan, row)
+        patches = shares.own_patches(tx, command, plan)
     watched = Watched(rt)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
     with worker.leases.hold(command, watched.end, lane.alive):
@@ -85,72 +86,7 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
             return LaneEnd.REFUSED
 
 
-def _first(
-    tx: Transaction, command: CommandRow, plan: Plan, row: LoopRow
-) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those that
-    it has to finish, else new ones."""
-    step = plan.step(command.step)
-    sequential = step.loop is not None and step.loop.mode == "sequential"
-    unfinished: tuple[int, ...] = ()
-    if sequential and (command.attempt > 1 or command.iteration is not None):
-        # Those that come later see what these write: they may not be overtaken.
-        unfinished = _handed_out(tx, row)
-    elif command.iteration is not None and not _ended(tx, row, command.iteration):
-        unfinished = (command.iteration,)
-    if unfinished:
-        return unfinished, _history(tx, command, unfinished)
-    return _take(tx, command, 1)
-
-
-def _take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """New indices. In the first generation nobody has begun them."""
-    taken = tx.take(command.execution_id, command.run_id, command.generation, count)
-    return taken, _history(tx, command, taken) if command.generation > 1 else {}
-
-
-def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:
-    events = {index: tx.run_events(command.execution_id, command.run_id, index) for index in indices}
-    return {index: [event.draft for event in found] for index, found in events.items()}
-
-
-def _ended(tx: Transaction, row: LoopRow, index: int) -> bool:
-    return tx.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
-
-
-def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
-    """What the only lane of a sequential loop took and did not end."""
-    indices = range(row.count) if row.indices is None else row.indices
-    position = row.next_index
-    while position > 0 and not _ended(tx, row, indices[position - 1]):
-        position -= 1
-    return tuple(indices[position : row.next_index])
-
-
-def _own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
-    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across deliveries."""
-    step = plan.step(command.step)
-    if step.loop is None or step.loop.mode != "sequential" or not writes_ctx(step.tasks):
-        return {}
-    patches: JsonMap = {}
-    for event in tx.events(command.execution_id, types=(CtxPatched.type,)):
-        if event.draft.run_id == command.run_id and isinstance(event.fact, CtxPatched):
-            patches = extend(patches, event.fact.patch)
-    return patches
-
-
-def writes_ctx(tasks: Iterable[Task]) -> bool:
-    """Whether a `set` of these tasks, or of their rules, assigns to ctx."""
-    assigned = (
-        one
-        for task in tasks
-        for group in (task.set, *(rule.then.set for rule in task.rules or ()))
-        for one in group
-    )
-    return any(one.scope == "ctx" for one in assigned)
-
-
-def may_suspend(tasks: Iterable[Task]) -> bool:
+def _may_suspend(tasks: Iterable[Task]) -> bool:
     """Whether an iteration of these tasks may leave its worker half-way."""
     return any(rule.then.do == "retry" for task in tasks for rule in task.rules or ())
 
@@ -228,7 +164,7 @@ class _Lane:
     def _share(self) -> int:
         """How many iterations to take: what one commit interval holds, and never more than a fair part."""
         limits = self.worker.rt.limits
-        if self._each() or may_suspend(self.plan.step(self.command.step).tasks):
+        if self._each() or _may_suspend(self.plan.step(self.command.step).tasks):
             # A lane whose iteration suspends ends: it may hold no others.
             return 1
         fair = max(1, self.row.count // (4 * (self.command.chord_size or 1)))
@@ -375,7 +311,7 @@ class _Lane:
             return (), LaneEnd.AGAIN
         taken: tuple[int, ...] = ()
         if take:
-            taken, self.recorded = _take(tx, command, take)
+            taken, self.recorded = shares.take(tx, command, take)
         if close or (take and not taken):
             tx.close_commands([command.command_id])
             if self._is_last(tx):

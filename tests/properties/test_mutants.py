@@ -22,7 +22,7 @@ from noetl.facts.events import Draft
 from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
 from noetl.usecases import advance as turns
-from noetl.usecases import lanes, reports, sweep, work
+from noetl.usecases import lanes, reports, shares, sweep, work
 from noetl.usecases.runtime import Runtime
 
 TOOLS = {"python": tool}
@@ -320,7 +320,7 @@ def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers die", "the ctx is")
 def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lanes, "_own_patches", lambda tx, command, plan: {})
+    patch.setattr(shares, "own_patches", lambda tx, command, plan: {})
 
 
 @defect("workers are slow", "already recorded")
@@ -370,7 +370,7 @@ def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers die", "the ctx is")
 def sequential_lanes_that_forget_what_they_took(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lanes, "_handed_out", lambda tx, row: ())
+    patch.setattr(shares, "_handed_out", lambda tx, row: ())
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")
