@@ -159,7 +159,7 @@ def test_a_run_imports_nothing_that_it_does_not_need() -> None:
         "import sys\nfrom noetl.cli.main import main\n"
         "try: main(['run', 'sum.yaml', '-q'])\nexcept SystemExit as ended: assert not ended.code\n"
         "heavy = {'celery', 'kombu', 'flask', 'alembic', 'rich', 'duckdb', 'requests', 'redis', 'cirq', "
-        "'numpy', 'pandas', 'cryptography', 'gunicorn', 'structlog'}\n"
+        "'numpy', 'pandas', 'cryptography', 'gunicorn'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     ended = subprocess.run(
