@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import random
 import secrets
 import uuid
@@ -10,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from noetl.config import Settings
 from noetl.dispatch.local import LocalDispatcher
+from noetl.dispatch.silent import SilentDispatcher
 from noetl.facts.json import Json
 from noetl.results import open_results
 from noetl.store import open_store
@@ -28,6 +32,42 @@ from noetl.usecases.runtime import Limits, Runtime
 def now() -> datetime:
     """The clock of all processes: UTC."""
     return datetime.now(UTC)
+
+
+LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: `{at, level, logger, message, process}`, and `error` where there is a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False)
+
+
+def open_log(settings: Settings) -> None:
+    """Sends what a service logs to standard error, unless somebody already takes it elsewhere."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
+    logging.basicConfig(level=settings.log_level, handlers=[handler])
+
+
+def dispatcher_of(settings: Settings) -> Dispatcher:
+    """Through the broker of the settings. Without one nothing leaves: what was asked for is in the tables, and a
+    sweeper that shares the database takes it up."""
+    if not settings.broker_url:
+        return SilentDispatcher()
+    from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
+
+    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))
 
 
 def limits(settings: Settings) -> Limits:

@@ -18,11 +18,8 @@ from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
-from noetl.dispatch.celery import CeleryDispatcher, make_app
-from noetl.dispatch.silent import SilentDispatcher
 from noetl.errors import NoetlError
 from noetl.ui.pages import blueprint
-from noetl.usecases.ports import Dispatcher
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -35,22 +32,17 @@ _lock = threading.Lock()
 def create(settings: Settings | None = None) -> Flask:
     """A new application, from the environment unless told otherwise. Raises ConfigError."""
     here = settings or Settings.from_env()
-    rt = bootstrap.runtime(here, _dispatcher(here))
+    rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here, encrypt=lambda data: bootstrap.vault(here).encrypt(data))
     served.register_blueprint(blueprint(here.flower_port))
     return served
 
 
-def _dispatcher(settings: Settings) -> Dispatcher:
-    if not settings.broker_url:
-        # Requests are recorded all the same; a sweeper that shares the database takes them up.
-        return SilentDispatcher()
-    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))
-
-
 @cache
 def _served() -> Flask:
-    return create()
+    settings = Settings.from_env()
+    bootstrap.open_log(settings)
+    return create(settings)
 
 
 def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

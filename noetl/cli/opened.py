@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.dispatch.silent import SilentDispatcher
 from noetl.store.migrate import upgrade
-from noetl.usecases.ports import Dispatcher
 from noetl.usecases.runtime import Runtime
 
 
@@ -22,17 +20,8 @@ def opened() -> Iterator[Runtime]:
     settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
-    rt = bootstrap.runtime(settings, dispatcher_of(settings))
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
     try:
         yield rt
     finally:
         bootstrap.close(rt)
-
-
-def dispatcher_of(settings: Settings) -> Dispatcher:
-    """Through the broker of the settings, or not at all."""
-    if not settings.broker_url:
-        return SilentDispatcher()
-    from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
-
-    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))

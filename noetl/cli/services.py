@@ -15,7 +15,6 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
-from noetl.cli.opened import dispatcher_of
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.errors import ConfigError, NoetlError
@@ -115,11 +114,11 @@ def all_queues() -> list[str]:
 def sweeper(interval: float | None) -> None:
     """Run the sweeper: finds again what messages lost. Any number may run."""
     settings = Settings.from_env()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    bootstrap.open_log(settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    rt = bootstrap.runtime(settings, dispatcher_of(settings))
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
     pause = settings.sweep_s if interval is None else interval
     while not stop.wait(pause or 1.0):
         if not pause:
