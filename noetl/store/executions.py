@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Select,
-    and_,
     bindparam,
     func,
     insert,
@@ -91,7 +91,18 @@ _turn = (
         error=func.coalesce(bindparam("new_error", type_=_c.error.type), _c.error),
     )
 )
-_page = select(*COLUMNS).order_by(_c.execution_id.desc()).limit(bindparam("limit"))
+_filters: Final = {
+    "status": _c.status == bindparam("status"),
+    "path": _c.path == bindparam("path"),
+    "before": _c.execution_id < bindparam("before"),
+}
+
+
+@cache
+def _page(asked: tuple[str, ...]) -> Select[Any]:
+    """One statement for each combination of filters: connections prepare what they meet and keep it."""
+    page = select(*COLUMNS).order_by(_c.execution_id.desc()).limit(bindparam("limit"))
+    return page.where(*(_filters[name] for name in asked))
 
 
 def row(columns: Any) -> ExecutionRow:
@@ -127,12 +138,11 @@ class Executions(Concern):
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        wanted: dict[str, Any] = {"status": status, "path": path}
-        asked = [_c[name] == value for name, value in wanted.items() if value is not None]
-        if before is not None:
-            asked.append(_c.execution_id < codec.number(before))
-        page = _page.where(and_(*asked)) if asked else _page
-        return [row(found) for found in self._session.read(page, {"limit": limit})]
+        last = None if before is None else codec.number(before)
+        given = {"status": status, "path": path, "before": last}
+        asked = {name: value for name, value in given.items() if value is not None}
+        page = self._session.read(_page(tuple(asked)), {**asked, "limit": limit})
+        return [row(found) for found in page]
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         found = self._session.write(_lock, {"id": codec.number(execution_id)}).first()

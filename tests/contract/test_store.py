@@ -89,6 +89,7 @@ def test_executions_are_filtered_by_status_and_path(store: Store) -> None:
         assert [row.execution_id for row in tx.executions(status="failed")] == ["3", "2"]
         assert [row.execution_id for row in tx.executions(status="failed", path="a/b")] == ["2"]
         assert [row.execution_id for row in tx.executions(path="x")] == ["3"]
+        assert [tx.executions(path=path) for path in ("müller", "日本", "it's\\%s", "")] == [[]] * 4
 
 
 def test_locking_an_unknown_execution_yields_nothing(store: Store) -> None:
