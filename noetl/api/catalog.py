@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models import RawModel
-from flask_openapi3.models.tag import Tag
 
 from noetl.api import shapes
-from noetl.api.answers import ERRORS, PlaybookList, PlaybookSummary, PlaybookView
+from noetl.api.answers import PlaybookList, PlaybookSummary, PlaybookView
+from noetl.api.groups import group
 from noetl.api.guards import YAML_TYPES
 from noetl.api.requests import CatalogBody, CatalogPath, VersionQuery
 from noetl.api.services import services
@@ -15,13 +14,7 @@ from noetl.api.wire import body_of, decode
 from noetl.facts.json import Json
 from noetl.usecases import catalog
 
-api = APIBlueprint(
-    "catalog",
-    __name__,
-    url_prefix="/api/catalog",
-    abp_tags=[Tag(name="catalog", description="Playbooks and their versions")],
-    abp_responses=ERRORS,
-)
+api = group("catalog", "/api/catalog", "Playbooks and their versions")
 
 
 class PlaybookText(RawModel):

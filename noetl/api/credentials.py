@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-
 from noetl.api import shapes
-from noetl.api.answers import ERRORS, CredentialList, CredentialSummary
+from noetl.api.answers import CredentialList, CredentialSummary
+from noetl.api.groups import group
 from noetl.api.requests import CredentialBody, CredentialPath
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import credentials
 
-api = APIBlueprint(
-    "credentials",
-    __name__,
-    url_prefix="/api/credentials",
-    abp_tags=[Tag(name="credentials", description="Secrets for tools, encrypted")],
-    abp_responses=ERRORS,
-)
+api = group("credentials", "/api/credentials", "Secrets for tools, encrypted")
 
 
 @api.post("", responses={201: CredentialSummary})

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flask import Response, jsonify, request
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
 
-from noetl.api.answers import ERRORS, EVENTS
+from noetl.api.answers import EVENTS
+from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath
 from noetl.api.services import MAX_STREAMS, services
 from noetl.errors import NoetlError, Unavailable
@@ -24,13 +23,7 @@ from noetl.usecases.views import envelope
 
 log = logging.getLogger(__name__)
 
-api = APIBlueprint(
-    "events",
-    __name__,
-    url_prefix="/api/executions",
-    abp_tags=[Tag(name="events", description="What happened")],
-    abp_responses=ERRORS,
-)
+api = group("events", "/api/executions", "What happened")
 
 STREAM = "text/event-stream"
 #: Events that a stream reads at once.

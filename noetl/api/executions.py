@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from flask import Response, jsonify
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
 
 from noetl.api import shapes
 from noetl.api.answers import (
-    ERRORS,
     GRAPH,
     Accepted,
     ExecutionList,
@@ -19,6 +16,7 @@ from noetl.api.answers import (
     Stands,
     StateView,
 )
+from noetl.api.groups import group
 from noetl.api.requests import (
     ExecutionPath,
     ExecutionsQuery,
@@ -41,13 +39,7 @@ from noetl.usecases import catalog, control, inspect
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
-api = APIBlueprint(
-    "executions",
-    __name__,
-    url_prefix="/api/executions",
-    abp_tags=[Tag(name="executions", description="Runs of playbooks")],
-    abp_responses=ERRORS,
-)
+api = group("executions", "/api/executions", "Runs of playbooks")
 
 
 @api.post("", responses={202: Accepted})

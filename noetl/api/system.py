@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-
 from noetl import __version__
 from noetl.api import shapes
-from noetl.api.answers import ERRORS, Health, Rendered, RuntimeView
+from noetl.api.answers import Health, Rendered, RuntimeView
+from noetl.api.groups import group
 from noetl.api.requests import RenderBody
 from noetl.api.services import services
 from noetl.expressions import evaluate
 from noetl.facts.json import Json
 from noetl.usecases import health as checks
 
-api = APIBlueprint(
-    "system",
-    __name__,
-    url_prefix="/api",
-    abp_tags=[Tag(name="system", description="This installation")],
-    abp_responses=ERRORS,
-)
+api = group("system", "/api", "This installation")
 
 
 @api.get("/health", responses={200: Health, 503: Health})

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-
 from noetl.api import shapes
-from noetl.api.answers import ERRORS, Stands, Variable, Variables
+from noetl.api.answers import Stands, Variable, Variables
+from noetl.api.groups import group
 from noetl.api.requests import ExecutionPath, PatchHeader, ValueBody, VariablePath
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import control, inspect
 
-api = APIBlueprint(
-    "variables",
-    __name__,
-    url_prefix="/api/vars",
-    abp_tags=[Tag(name="variables", description="The ctx of an execution")],
-    abp_responses=ERRORS,
-)
+api = group("variables", "/api/vars", "The ctx of an execution")
 
 
 @api.get("/<execution_id>", responses={200: Variables})

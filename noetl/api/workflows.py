@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-
 from noetl.api import shapes
-from noetl.api.answers import ERRORS, Accepted, ExecutionResult, ExecutionSummary
+from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary
 from noetl.api.executions import acknowledge, result_of
+from noetl.api.groups import group
 from noetl.api.requests import ExecutionPath, StartHeader, WorkflowBody
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import inspect
 from noetl.usecases.start import StartRequest, start
 
-api = APIBlueprint(
-    "workflows",
-    __name__,
-    url_prefix="/api/workflows",
-    abp_tags=[Tag(name="workflows", description="Other names for executions")],
-    abp_responses=ERRORS,
-)
+api = group("workflows", "/api/workflows", "Other names for executions")
 
 
 @api.post("/run", responses={202: Accepted})
