@@ -33,7 +33,7 @@ class Executions(Concern):
             raise self._journal.fail(Conflict(f"It is already recorded: execution {row.execution_id}."))
         for instant in (row.created_at, row.updated_at):
             aware(instant)
-        self._put_execution(_as_read(row))
+        self._put_execution(replace(_as_read(row), shard=""))
 
     def _put_execution(self, row: ExecutionRow) -> None:
         self._journal.put(self._journal.tables.executions, row.execution_id, row)

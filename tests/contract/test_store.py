@@ -65,6 +65,12 @@ def test_creating_an_execution_twice_is_a_conflict(store: Store) -> None:
         assert tx.execution("100") == execution()
 
 
+def test_an_execution_is_of_the_shard_of_its_store_whatever_its_row_says(store: Store) -> None:
+    create(store, execution(shard="of another"))
+    with store.read() as tx:
+        assert tx.execution("100") == execution(shard="")
+
+
 @pytest.mark.parametrize("bad", ["", "x", "-1", "007", "1.0", "٣", str(2**63), "9" * 40])
 def test_an_id_that_is_no_number_is_nobody(store: Store, bad: str) -> None:
     with store.read() as tx:
