@@ -37,8 +37,8 @@ class Meter:
         return Counter(
             {
                 "scheduler": _all(self.stack.pids["scheduler"]),
-                "worker": _own([code]),
-                "worker's children": _own(pool) + _ended_below([code]),
+                "worker (parent)": _own([code]),
+                "worker (children)": _own(pool) + _ended_below([code]),
                 "user code": _all(code) - _own([code, *pool]) - _ended_below([code]),
                 "sweeper": _all(self.stack.pids["sweeper"]),
                 "PostgreSQL": _all(self.postgres) - _own([watcher]),

@@ -88,8 +88,8 @@ class Profiler:
         """By process the layers of the samples of its main thread."""
         targets = {
             "scheduler": [self._stack.pids["scheduler"]],
-            "worker": [self._stack.pids["code"]],
-            "worker's children": self._stack.workers(),
+            "worker (parent)": [self._stack.pids["code"]],
+            "worker (children)": self._stack.workers(),
         }
         with tempfile.TemporaryDirectory() as folder:
             files = {pid: Path(folder) / str(pid) for pids in targets.values() for pid in pids}
