@@ -90,6 +90,9 @@ class Settings:
     host: str = _setting("127.0.0.1", str, "address the API listens on")
     port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
     flower_port: int = _setting(5555, _whole(0, 65535), "port that Flower listens on")
+    body_timeout_s: float = _setting(
+        10.0, _seconds(0.01), "how long the body of a request may take to arrive"
+    )
     cors_origins: tuple[str, ...] = _setting((), _names, "origins that browsers may call the API from")
     allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")

@@ -16,6 +16,7 @@ from flask import Flask
 
 from noetl import bootstrap
 from noetl.api.app import create_app
+from noetl.api.patience import BodyDeadline
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
 from noetl.errors import NoetlError
@@ -35,6 +36,7 @@ def create(settings: Settings | None = None) -> Flask:
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here, encrypt=lambda data: bootstrap.vault(here).encrypt(data))
     served.register_blueprint(blueprint(here.flower_port))
+    served.wsgi_app = BodyDeadline(served.wsgi_app, here.body_timeout_s)  # type: ignore[method-assign]
     return served
 
 

@@ -119,6 +119,9 @@ class EventPage(Answer):
     next: int | None = Field(description="`after` of the next page; null where there is none yet")
     status: str = Field(description="where the execution was when the page was read")
     version: int = Field(description="the newest version there was")
+    idle: bool = Field(
+        description="nothing happens by itself: it has ended, or waits for something from outside"
+    )
 
 
 class Marking(Answer):

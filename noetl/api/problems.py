@@ -61,6 +61,8 @@ def register(app: Flask) -> None:
     """Makes every error of `app` a problem."""
     app.register_error_handler(errors.NoetlError, _noetl)
     app.register_error_handler(HTTPException, _http)
+    # Of models that a handler fills itself, where a route takes more than one kind of body.
+    app.register_error_handler(ValidationError, invalid)
     app.register_error_handler(Exception, _defect)
 
 
@@ -129,7 +131,8 @@ def invalid(error: ValidationError) -> Response:
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     detail = "; ".join(f"{one['where']}: {one['message']}" for one in problems[:5])
-    return problem(400, "bad-request", f"{detail}.", {"problems": problems})
+    end = "" if detail.endswith("?") else "."
+    return problem(400, "bad-request", detail + end, {"problems": problems})
 
 
 def _message(kind: str, message: str) -> str:

@@ -17,7 +17,10 @@ def catalog() -> None:
     """Register playbooks and look them up."""
 
 
-@catalog.command(epilog="Example: noetl catalog register examples/*.yaml")
+@catalog.command(
+    short_help="Keep playbooks under their paths, in versions.",
+    epilog="Example: noetl catalog register examples/*.yaml",
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def register(files: tuple[Path, ...], as_json: bool) -> None:
@@ -45,7 +48,9 @@ def list_(as_json: bool) -> None:
 
 @catalog.command(epilog="Example: noetl catalog show examples/hello")
 @click.argument("path")
-@click.option("--version", type=click.IntRange(min=1), help="Which version; the newest unless given.")
+@click.option(
+    "--version", metavar="N", type=click.IntRange(min=1), help="Which version; the newest unless given."
+)
 def show(path: str, version: int | None) -> None:
     """Print a playbook as it was registered."""
     with opened() as rt:

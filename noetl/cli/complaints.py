@@ -32,6 +32,18 @@ def complain(error: NoetlError) -> int:
     return INVALID if isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid) else FAILED
 
 
+def complain_of_usage(error: click.ClickException) -> int:
+    """What was typed wrongly, in the words of all our errors; returns the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
+    click.echo(f"{word('error', 'red')}: {error.format_message()}", err=True)
+    return error.exit_code
+
+
 def complain_of_defect(error: Exception) -> int:
     """Says in one line that this is our fault; the traceback is logged for whoever asks for it."""
     log.debug("A defect", exc_info=error)

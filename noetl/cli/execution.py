@@ -31,10 +31,18 @@ def execution() -> None:
     """Look at executions and steer them."""
 
 
-@execution.command(name="list", epilog="Example: noetl execution list --status failed --limit 5")
-@click.option("--status", type=click.Choice(STATUSES), help="Only these.")
-@click.option("--path", help="Only of this playbook.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
+@execution.command(
+    name="list",
+    short_help="List executions, newest first.",
+    epilog="Example: noetl execution list --status failed --limit 5",
+)
+@click.option(
+    "--status", metavar="STATUS", type=click.Choice(STATUSES), help=f"Only these: {', '.join(STATUSES)}."
+)
+@click.option("--path", metavar="PATH", help="Only of this playbook.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+)
 @as_json_option
 def list_(status: str | None, path: str | None, limit: int, as_json: bool) -> None:
     """Newest first."""
@@ -101,9 +109,19 @@ def _short(value: Json, width: int = 60) -> str:
 
 @execution.command(epilog="Example: noetl execution events 1234567890123 --type step.failed")
 @click.argument("execution_id")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Behind this version.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="How many.")
-@click.option("--type", "types", multiple=True, help="Only these types; older names are understood.")
+@click.option(
+    "--after", metavar="VERSION", type=click.IntRange(min=0), default=0, help="Behind this version."
+)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="How many."
+)
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Only these types; may be repeated; older names are understood.",
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the execution ends.")
 @as_json_option
 def events(
@@ -132,7 +150,10 @@ def _line(event: Event) -> str:
     return f"{event.version:>6}  {event.recorded_at:%H:%M:%S.%f}  {event.fact.type:<28} {place:<20} {_short(payload, 100)}"
 
 
-@execution.command(epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'")
+@execution.command(
+    short_help="End an execution.",
+    epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'",
+)
 @click.argument("execution_id")
 @click.option("--reason", default="", help="Kept in the log.")
 def cancel(execution_id: str, reason: str) -> None:
@@ -202,7 +223,12 @@ def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
 
 @execution.command(epilog="Example: noetl execution replay 1234567890123 --version 12")
 @click.argument("execution_id")
-@click.option("--version", type=click.IntRange(min=0), help="As of this version; the newest unless given.")
+@click.option(
+    "--version",
+    metavar="VERSION",
+    type=click.IntRange(min=0),
+    help="As of this version; the newest unless given.",
+)
 @as_json_option
 def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     """Fold the log again and show what was true at a version."""

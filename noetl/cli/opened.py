@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +15,7 @@ from noetl.usecases.runtime import Runtime
 def opened() -> Iterator[Runtime]:
     """Where no broker is set, whoever schedules finds what was asked for in the tables."""
     settings = Settings.from_env()
-    logging.basicConfig(level=settings.log_level)
+    bootstrap.open_log(settings)
     settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)

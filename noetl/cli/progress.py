@@ -60,7 +60,7 @@ class Story:
             case e.IterationDone() | e.IterationFailed():
                 line.ended += 1
             case e.AttemptFailed(error=error):
-                line.note = f"attempt {event.draft.attempt} failed: {error.message}"
+                line.note = f"attempt {event.draft.attempt} failed: {_one_line(error.message)}"
             case e.StepSuspended(due_at=due):
                 line.status, line.note = "waiting", f"until {due}" if due else "waiting"
             case _:
@@ -73,7 +73,7 @@ def _ended(line: Line, fact: e.Fact) -> Line | None:
         case e.StepDone():
             line.status, line.note = "done", ""
         case e.StepFailed(error=error):
-            line.status, line.note = "failed", error.message
+            line.status, line.note = "failed", _one_line(error.message)
         case e.StepSkipped(reason=reason):
             line.status, line.note = "skipped", reason
         case e.StepCancelled(reason=reason):
@@ -82,6 +82,10 @@ def _ended(line: Line, fact: e.Fact) -> Line | None:
             return None
     line.took = time.monotonic() - line.since
     return line
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 class Plain:
@@ -104,7 +108,11 @@ class Plain:
         line = self._story.on(event)
         if line is None or event.draft.step is None:
             return
+        name = event.draft.step
         match event.fact:
+            case e.AttemptFailed():
+                name += f"[{event.draft.iteration}]" if event.draft.iteration is not None else ""
+                text = line.note
             case e.StepScheduled():
                 text = "started" if line.runs == 1 else f"started (run {line.runs})"
             case e.IterationDone() | e.IterationFailed():
@@ -117,7 +125,7 @@ class Plain:
             case _:
                 took = f" in {line.took:.2f} s" if line.took is not None and line.status == "done" else ""
                 text = f"{line.status}{took}" + (f": {line.note}" if line.note else "")
-        self._say(f"{event.draft.step}: {text}\n")
+        self._say(f"{name}: {text}\n")
 
     def _say(self, text: str) -> None:
         if self._deaf:

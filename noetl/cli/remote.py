@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import requests
 
+from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.progress import Progress
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
-from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
 from noetl.store.envelope import from_json
-from noetl.usecases.ports import ENDED
 
 #: Seconds that one answer may take.
 TIMEOUT_S = 30.0
 
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Events, and where the execution was when they were read."""
-
-    events: list[Event]
-    status: str
-    version: int
+#: Between two questions.
+POLL_S = 0.1
 
 
 class Client:
@@ -54,8 +45,9 @@ class Client:
         self._call("POST", f"/api/executions/{execution_id}/cancel", {"reason": reason})
 
     def events(self, execution_id: str, after: int) -> Page:
-        body = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit=1000")
-        return Page([from_json(one) for one in body["events"]], body["status"], body["version"])
+        body = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit={PAGE}")
+        events = [from_json(one) for one in body["events"]]
+        return Page(events, body["status"], body["version"], body["idle"])
 
     def healthy(self) -> bool:
         """Whether the server answers."""
@@ -69,19 +61,48 @@ class Client:
         try:
             answer = self._session.request(method, self._url + path, json=body, timeout=TIMEOUT_S)
         except requests.RequestException as error:
-            raise Unavailable(f"The server at {self._url} does not answer: {error}.") from error
+            raise Unavailable(f"The server at {self._url} does not answer: {_cause(error)}.") from error
+        try:
+            said = answer.json()
+        except ValueError as error:
+            raise BadRequest(
+                f"{answer.url} is not the API of NoETL: it answered {answer.status_code} without JSON."
+            ) from error
         if answer.status_code >= 400:
-            raise _refused(answer)
-        return answer.json()
+            raise _refused(answer.status_code, said, answer.reason)
+        return said
 
 
-def _refused(answer: requests.Response) -> NoetlError:
-    try:
-        detail = str(answer.json().get("detail") or answer.reason)
-    except (ValueError, AttributeError):
-        detail = answer.reason
+def _cause(error: BaseException) -> str:
+    """The innermost reason, without the layers of libraries around it."""
+    inner: object = error
+    while isinstance(inner, BaseException):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        inner = next((one for one in (inner.__cause__, inner.__context__) if one is not None), None)
+    return (
+        f"no answer within {TIMEOUT_S:g} s" if isinstance(error, requests.Timeout) else type(error).__name__
+    )
+
+
+def _refused(status: int, said: Any, reason: str) -> NoetlError:
+    detail = str(said.get("detail") or reason) if isinstance(said, dict) else reason
     kinds = {404: NotFound, 409: Conflict, 503: Unavailable}
-    return kinds.get(answer.status_code, BadRequest)(f"{detail} (HTTP {answer.status_code})")
+    return kinds.get(status, BadRequest)(f"{detail} (HTTP {status})")
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """An execution on a server, as `follow` sees it."""
+
+    client: Client
+    execution_id: str
+
+    def page(self, after: int) -> Page:
+        return self.client.events(self.execution_id, after)
+
+    def cancel(self, reason: str) -> None:
+        self.client.cancel(self.execution_id, reason)
 
 
 def run_remote(
@@ -92,34 +113,5 @@ def run_remote(
     row = client.register(content)
     execution_id = client.start(row["path"], row["version"], payload, overrides)
     with progress:
-        follow(client, execution_id, progress, wait=wait)
+        follow(There(client, execution_id), progress, wait=wait, pause_s=POLL_S)
     return client.report(execution_id)
-
-
-def follow(
-    client: Client,
-    execution_id: str,
-    progress: Progress,
-    *,
-    wait: bool,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Tells `progress` every event until the execution ends, and calls `meanwhile` in between."""
-    seen, interrupted = 0, False
-    while True:
-        try:
-            meanwhile()
-            page = client.events(execution_id, seen)
-            for event in page.events:
-                progress.on(event)
-                seen = event.version
-            settled = page.status in ENDED or (page.status in ("waiting", "paused") and not wait)
-            if settled and seen >= page.version:
-                return
-            progress.tick()
-            time.sleep(0.1)
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            client.cancel(execution_id, "interrupted from the keyboard")

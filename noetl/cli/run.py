@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, word
+from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.progress import Progress, progress_for
 from noetl.config import Settings
-from noetl.errors import NoetlError
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, control, inspect
-from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
@@ -34,6 +32,9 @@ ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt",
 EXIT = {"completed": 0, "waiting": 3, "paused": 3, "pending": 3, "running": 3}
 
 POLL_S = 0.02
+
+#: Seconds that running work has to end, once Ctrl-C was pressed.
+GRACE_S = 3.0
 
 
 @click.command(epilog="Example: noetl run examples/hello.yaml --set name=Ada")
@@ -78,12 +79,12 @@ def _run_here(
     file: Path, text: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
 ) -> JsonMap:
     settings = Settings.from_env()
-    logging.basicConfig(level=settings.log_level)
+    bootstrap.open_log(settings)
     with _ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
         with progress:
-            _follow(rt, execution_id, progress, wait=wait)
+            follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
         return inspect.report(rt, execution_id).as_json()
 
 
@@ -103,41 +104,24 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
     with _ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
-            _follow(rt, execution_id, progress, wait=False)
+            follow(_Here(rt, execution_id), progress, wait=False, pause_s=POLL_S)
         return inspect.report(rt, execution_id).as_json()
 
 
-def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
-    """Tells `progress` every event until the execution ends. Ctrl-C cancels it; a second one leaves."""
-    seen = 0
-    interrupted = False
-    while True:
-        try:
-            row = inspect.execution(rt, execution_id)
-            for event in inspect.events(rt, execution_id, after=seen, limit=1000):
-                progress.on(event)
-                seen = event.version
-            # What owes a turn is not waiting any more, whatever its last turn wrote.
-            idle = row.status in ("waiting", "paused") and row.decided_version >= row.head_version
-            settled = row.status in ENDED or (idle and not wait)
-            if settled and seen >= row.head_version:
-                return
-            progress.tick()
-            time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            _interrupt(rt, execution_id)
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """An execution of this process, as `follow` sees it."""
 
+    rt: Runtime
+    execution_id: str
 
-def _interrupt(rt: Runtime, execution_id: str) -> None:
-    click.echo("Cancelling; press Ctrl-C again to leave at once.", err=True)
-    try:
-        control.cancel(rt, execution_id, "interrupted from the keyboard", grace_s=3.0)
-    except NoetlError as error:
-        # It ended in this very moment: the loop sees that next.
-        click.echo(error.message, err=True)
+    def page(self, after: int) -> Page:
+        row = inspect.execution(self.rt, self.execution_id)
+        events = inspect.events(self.rt, self.execution_id, after=after, limit=PAGE)
+        return Page(events, row.status, row.head_version, inspect.is_idle(row))
+
+    def cancel(self, reason: str) -> None:
+        control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
 
 
 def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:

@@ -64,14 +64,22 @@ def _need_broker() -> None:
 
 
 @click.command(epilog="Example: noetl server --port 8642")
-@click.option("--host", default=lambda: Settings.from_env().host, help="Address to listen on.")
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default=lambda: Settings.from_env().host,
+    help="Where to listen.  [default: NOETL_HOST, else 127.0.0.1]",
+)
 @click.option(
     "--port",
+    metavar="PORT",
     type=click.IntRange(0, 65535),
     default=lambda: Settings.from_env().port,
-    help="Port to listen on.",
+    help="On which port.  [default: NOETL_PORT, else 8642]",
 )
-@click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Requests at once.")
+@click.option(
+    "--threads", metavar="N", type=click.IntRange(1), default=8, show_default=True, help="Requests at once."
+)
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
     _become("gunicorn", server_argv(host, port, threads))
@@ -85,7 +93,9 @@ def scheduler() -> None:
 
 
 @click.command(epilog="Example: noetl worker -Q python,http --pool threads --concurrency 4")
-@click.option("--queues", "-Q", help="Comma-separated; every queue of the installed tools unless given.")
+@click.option(
+    "--queues", "-Q", metavar="A,B", help="Comma-separated; every queue of the installed tools unless given."
+)
 @click.option(
     "--pool",
     "-P",
@@ -95,9 +105,15 @@ def scheduler() -> None:
     help="How tasks run side by side: in processes, in threads, or one after another.",
 )
 @click.option(
-    "--concurrency", "-c", type=click.IntRange(1), default=4, show_default=True, help="Tasks at once."
+    "--concurrency",
+    "-c",
+    metavar="N",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Tasks at once.",
 )
-@click.option("--name", "-n", default="worker", show_default=True, help="Name in Flower.")
+@click.option("--name", "-n", metavar="NAME", default="worker", show_default=True, help="Name in Flower.")
 def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
     """Run a worker for some queues."""
     _need_broker()
@@ -110,7 +126,12 @@ def all_queues() -> list[str]:
 
 
 @click.command(epilog="Example: noetl sweeper --interval 2")
-@click.option("--interval", type=click.FloatRange(min=0.1), help="Seconds between sweeps.")
+@click.option(
+    "--interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="Between sweeps.  [default: NOETL_SWEEP_S, else 1]",
+)
 def sweeper(interval: float | None) -> None:
     """Run the sweeper: finds again what messages lost. Any number may run."""
     settings = Settings.from_env()

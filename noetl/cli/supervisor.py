@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +30,8 @@ WITHIN_S = 60.0
 
 #: How long children may take to end by themselves.
 GRACE_S = 8.0
+#: After so long it is said who is still at work.
+QUIET_S = 1.5
 
 
 class Child(Protocol):
@@ -128,6 +130,8 @@ class Supervisor:
 
     def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
         self.services = list(services)
+        #: Set by whoever does not want to wait for the end of what runs.
+        self.hurried = False
         os.environ.update(environment)
 
     def preload(self, modules: Sequence[str]) -> None:
@@ -181,15 +185,16 @@ class Supervisor:
             )
         service.due = now + 0.2 * 2 ** (len(service.deaths) - 1)
 
-    def stop(self) -> None:
-        """Asks everybody to end, waits, and insists. Nothing that was started is left behind."""
+    def stop(self, tell: Callable[[list[str]], None] = lambda _: None) -> None:
+        """Asks everybody to end, waits, and insists. Nothing that was started is left behind.
+
+        `tell` hears once who has not ended at once. With `hurried` nobody is waited for.
+        """
         running = [s.process for s in reversed(self.services) if s.process is not None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        deadline = time.monotonic() + GRACE_S
-        while any(process.poll() is None for process in running) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        self._wait(tell)
         for process in running:
             if process.poll() is None:
                 process.kill()
@@ -200,3 +205,18 @@ class Supervisor:
             time.sleep(0.01)
         for service in self.services:
             service.process = None
+
+    def _wait(self, tell: Callable[[list[str]], None]) -> None:
+        """For everybody to end, as long as there is time."""
+        began, told = time.monotonic(), False
+        while not self.hurried and (busy := self._busy()):
+            waited = time.monotonic() - began
+            if waited > GRACE_S:
+                return
+            if waited > QUIET_S and not told:
+                told = True
+                tell(busy)
+            time.sleep(0.02)
+
+    def _busy(self) -> list[str]:
+        return [one.name for one in self.services if one.process is not None and one.process.poll() is None]

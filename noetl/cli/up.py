@@ -19,12 +19,13 @@ from typing import IO
 import click
 
 from noetl.cli.broker import Broker, choose
+from noetl.cli.follow import follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.progress import progress_for
-from noetl.cli.remote import Client, follow
+from noetl.cli.remote import POLL_S, Client, There
 from noetl.cli.run import EXIT, show
 from noetl.cli.services import PREFORK_QUEUES, all_queues, server_argv, worker_argv
-from noetl.cli.supervisor import Service, Supervisor
+from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.errors import ConfigError, Conflict, Unavailable
@@ -46,16 +47,34 @@ START_S = 30.0
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
 @click.option(
-    "--run", "files", multiple=True, type=click.Path(path_type=Path), help="Run this playbook and stop."
+    "--run",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Run this playbook and stop; may be repeated.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value, with --run.")
 @click.option("--payload", metavar="JSON|FILE", help="Workload values, with --run.")
 @click.option("--json", "as_json", is_flag=True, help="With --run, print one JSON object for each playbook.")
-@click.option("--host", help="Address the API listens on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port the API listens on; 0 takes a free one.")
+@click.option(
+    "--host", metavar="ADDRESS", help="Where the API listens.  [default: NOETL_HOST, else 127.0.0.1]"
+)
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="On which port; 0 takes a free one.  [default: NOETL_PORT, else 8642]",
+)
 @click.option("--flower/--no-flower", default=True, help="Start the Flower dashboard.")
 @click.option(
-    "--concurrency", "-c", type=click.IntRange(1), default=2, show_default=True, help="Python tasks at once."
+    "--concurrency",
+    "-c",
+    metavar="N",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Python and shell tasks at once.",
 )
 @click.pass_context
 def up(
@@ -74,12 +93,17 @@ def up(
     The database is that of NOETL_DATABASE_URL, else SQLite in NOETL_HOME; the broker that of
     NOETL_BROKER_URL, else a private Redis, else files.
     """
+    if not files and (overrides or payload is not None or as_json):
+        raise click.UsageError("--set, --payload and --json belong to --run; name a playbook with it.", ctx)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     given, over = payload_of(payload), overrides_of(overrides)
-    settings = _settings(host, port, free=bool(files))
-    with _only_one(settings), _stack(settings, flower=flower, concurrency=concurrency) as stack:
+    with (
+        # Whose port it is that is in use is said first.
+        _only_one(Settings.from_env()),
+        _stack(_settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency) as stack,
+    ):
         if not files:
             _announce(stack)
             stack.serve()
@@ -139,9 +163,18 @@ def _only_one(settings: Settings) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Conflict(
-                f"Another `noetl up` uses {settings.home_dir}; stop it, or set NOETL_HOME to another directory."
+                f"Another `noetl up` uses {settings.home_dir}{_where(settings)}; stop it, or set NOETL_HOME to "
+                "another directory."
             ) from None
         yield
+
+
+def _where(settings: Settings) -> str:
+    """Where the running stack answers, if it has come so far."""
+    try:
+        return f" ({json.loads((settings.home_dir / 'up.json').read_text())['api']})"
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 @dataclass(slots=True)
@@ -204,7 +237,8 @@ class Stack:
         execution_id = client.start(row["path"], row["version"], payload, overrides)
         progress = progress_for(sys.stderr, file.name, quiet=quiet)
         with progress:
-            follow(client, execution_id, progress, wait=True, meanwhile=self.supervisor.tend)
+            there = There(client, execution_id)
+            follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
         return client.report(execution_id)
 
 
@@ -224,11 +258,30 @@ def _stack(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[St
         stack.wait_until_ready()
         yield stack
     finally:
-        supervisor.stop()
+        _hurry_by_signal(supervisor)
+        supervisor.stop(_tell_of_the_busy)
         with contextlib.suppress(FileNotFoundError):
             (settings.home_dir / "up.json").unlink()
         if broker.folder is not None:
             shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+def _hurry_by_signal(supervisor: Supervisor) -> None:
+    """Whoever presses Ctrl-C while things end does not want to wait for them, and still leaves nothing behind."""
+
+    def hurry(*_: object) -> None:
+        supervisor.hurried = True
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, hurry)
+
+
+def _tell_of_the_busy(names: list[str]) -> None:
+    click.echo(
+        f"Running tasks have {GRACE_S:g} s to end ({', '.join(names)}); what does not end is run again by the "
+        "next `noetl up`. Ctrl-C stops at once.",
+        err=True,
+    )
 
 
 def _wait_for_socket(broker: Broker) -> None:

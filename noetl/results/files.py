@@ -6,16 +6,17 @@ import contextlib
 import os
 import secrets
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import ConfigError, NotFound, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.results import objects
 from noetl.results.cache import Cache
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 #: Bytes of JSON whose values are kept in memory.
 CACHE_BYTES: Final = 64 * 1024 * 1024
@@ -29,13 +30,31 @@ class FileResults:
     """
 
     def __init__(self, base_url: str, name: str = "results", cache_bytes: int = CACHE_BYTES) -> None:
-        try:
-            self._files, base = fsspec.core.url_to_fs(base_url)
-        except (ValueError, ImportError) as error:
-            raise ConfigError(f"The result store {base_url!r} cannot be opened: {error}.") from error
-        self._base = str(base).rstrip("/")
+        self._url = base_url
         self._name = name
         self._cache = Cache(cache_bytes)
+        if not base_url.startswith("file://"):
+            # A store that cannot be opened is said so at once; a folder always can.
+            _ = self._opened
+
+    @cached_property
+    def _opened(self) -> tuple[AbstractFileSystem, str]:
+        """The file system and the base path in it. Raises ConfigError."""
+        import fsspec  # with asyncio and TLS behind it: a run with small results does without
+
+        try:
+            files, base = fsspec.core.url_to_fs(self._url)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f"The result store {self._url!r} cannot be opened: {error}.") from error
+        return files, str(base).rstrip("/")
+
+    @property
+    def _files(self) -> AbstractFileSystem:
+        return self._opened[0]
+
+    @property
+    def _base(self) -> str:
+        return self._opened[1]
 
     def put(self, value: Json) -> JsonMap:
         """Raises BadRequest where `value` is not JSON, Unavailable where it cannot be written."""
@@ -58,6 +77,11 @@ class FileResults:
         self._cache.put(name, value, size)
         return value
 
+    @property
+    def _protocols(self) -> tuple[str, ...]:
+        named = self._files.protocol
+        return (named,) if isinstance(named, str) else tuple(named)
+
     def _path(self, sha256: str) -> str:
         return f"{self._base}/{sha256[:2]}/{sha256}.json.gz"
 
@@ -70,7 +94,7 @@ class FileResults:
             raise Unavailable(f"The result store {self._base} cannot be read: {error}.") from error
 
     def _write(self, path: str, content: bytes) -> None:
-        if isinstance(self._files, LocalFileSystem):
+        if "file" in self._protocols:
             _write_local(Path(path), content)
         else:
             # Object stores show an object when all of it has come.

@@ -32,6 +32,15 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
         return _row(tx, execution_id)
 
 
+def is_idle(row: ExecutionRow) -> bool:
+    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input.
+
+    What owes a turn is not waiting any more, whatever its last turn wrote.
+    """
+    owes = row.decided_version < row.head_version
+    return row.status in ENDED or (row.status in ("waiting", "paused") and not owes)
+
+
 def executions(
     rt: Runtime,
     *,
@@ -149,7 +158,7 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
     Raises as `state_at` does.
     """
     state = state_at(rt, execution_id, version)
-    status = execution(rt, execution_id).status if version is None else status_of(state)
+    status = execution(rt, execution_id).status if version is None else _status_at(rt, state)
     tokens = [
         {"id": name, "place": waiting.token.arc, "step": waiting.token.step}
         for name, waiting in state.tokens.items()
@@ -168,6 +177,16 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
         "steps": _steps(state, _as_it_is),
         "marking": {"tokens": tokens, "running": running},
     }
+
+
+def _status_at(rt: Runtime, state: State) -> str:
+    """In the middle of a turn nothing runs and yet nothing is waited for: the scheduler went on by itself."""
+    status = status_of(state)
+    if status != "waiting":
+        return status
+    with rt.store.read() as tx:
+        following = tx.events(state.execution_id, after=state.version, limit=1)
+    return "running" if any(event.draft.source == "server" for event in following) else status
 
 
 def variable(rt: Runtime, execution_id: str, name: str) -> Json:

@@ -74,6 +74,8 @@ def _order(plan: Plan, state: State, draft: Draft, fact: CommandIssued, now: dat
     run = state.runs[draft.run_id or ""]
     due = datetime.fromisoformat(fact.due_at) if fact.due_at else None
     where = f"[{draft.iteration}]" if draft.iteration is not None else ""
+    if fact.purpose == "lane":
+        where = f"[lane {fact.part.removeprefix('l')}]"
     return CommandRow(
         command_id=fact.command_id,
         execution_id=state.execution_id,
