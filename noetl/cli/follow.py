@@ -1,0 +1,83 @@
+"""Following an execution until it ends, wherever it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import click
+
+from noetl.cli.progress import Progress
+from noetl.errors import NoetlError
+from noetl.facts.events import Event
+from noetl.usecases.ports import ENDED
+
+#: Events that are asked for at once.
+PAGE = 1000
+
+#: Why an execution ended that somebody interrupted.
+REASON = "interrupted from the keyboard"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events, and where the execution was before they were read.
+
+    `idle`: nothing happens to it by itself; it has ended, or waits for something from outside.
+    """
+
+    events: Sequence[Event]
+    status: str
+    version: int
+    idle: bool
+
+
+class Source(Protocol):
+    """One execution, as whoever follows it sees it."""
+
+    def page(self, after: int) -> Page:
+        """At most `PAGE` events behind version `after`."""
+        ...
+
+    def cancel(self, reason: str) -> None: ...
+
+
+def follow(
+    source: Source,
+    progress: Progress,
+    *,
+    wait: bool,
+    pause_s: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Tells `progress` every event until the execution ends; without `wait`, until it is idle. Calls
+    `meanwhile` in between. Ctrl-C cancels the execution; a second one leaves."""
+    seen, interrupted = 0, False
+    while True:
+        try:
+            meanwhile()
+            page = source.page(seen)
+            for event in page.events:
+                progress.on(event)
+                seen = event.version
+            if seen >= page.version and (page.status in ENDED or (page.idle and not wait)):
+                return
+            progress.tick()
+            if len(page.events) < PAGE:
+                time.sleep(pause_s)
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _cancel(source)
+
+
+def _cancel(source: Source) -> None:
+    click.echo("Cancelling; press Ctrl-C again to leave at once.", err=True)
+    try:
+        source.cancel(REASON)
+    except NoetlError as error:
+        # It ended in this very moment: the loop sees that next.
+        click.echo(error.message, err=True)
