@@ -20,6 +20,7 @@ from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.deadline import Watchdog
 from noetl.tools.sql import Bound, Placeholder
 from noetl.tools.sql_config import NAMES, SqlConfig
+from noetl.tools.sql_programs import refuse_programs
 from noetl.tools.sql_values import MAX_ROWS, Answer, as_dicts, result_of, unique_names
 from noetl.tools.vault import postgres_dsn
 
@@ -78,6 +79,7 @@ class Postgres(Tool):
 
     def run(self, call: Call, config: PostgresConfig) -> Outcome:
         bound = config.bound()
+        refuse_programs(bound)
         settings = settings_of(config, self.services.credential)
         work = _Work(bound, config, settings.get("password", ""), call.deadline_s or DEADLINE_S)
         # Imported here: the driver takes 50 ms, and the compiler reads this module without calling it.

@@ -21,6 +21,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import PlaybookInvalid
 from noetl.store import open_store
+from noetl.tools.vault import generate_key
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 
@@ -221,6 +222,44 @@ def test_a_statement_that_sleeps_is_ended_at_its_deadline(error: Run, database: 
     assert (found["kind"], found["step"], found["task"]) == ("timeout", "start", "nap")
 
 
+@pytest.mark.postgres
+def test_statements_stacked_in_a_value_are_a_value(error: Run, run: Run, database: str) -> None:
+    body = """
+    workflow:
+      - step: start
+        tool: {{name: ask, kind: postgres, auth: db, params: {{n: "{{{{ n }}}}"}}, command: "{command}"}}
+    """
+    command = "SELECT 1 AS first WHERE 1 = CAST(:n AS INTEGER); SELECT 2 AS second"
+    found = error(body.format(command=command), n="1; DROP TABLE playbook")
+    assert (found["kind"], found["step"], found["task"]) == ("sql", "start", "ask")
+    assert "invalid input syntax" in found["message"]
+    assert run(body.format(command=command), n="1")["result"]["rows"] == [{"second": 2}]
+    store = open_store(database)
+    with store.read() as tx:
+        assert tx.playbooks() == []  # the table is there
+    store.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "command",
+    [
+        "COPY spoils FROM PROGRAM 'id'",
+        "SELECT 1; copy /* a table */ (SELECT 1) to -- anywhere\n program 'touch {file}'",
+        "DO $$ BEGIN COPY spoils FROM PROGRAM 'touch {file}'; END $$",
+        "CREATE FUNCTION f() RETURNS VOID LANGUAGE sql AS 'COPY spoils FROM PROGRAM ''touch {file}'''",
+    ],
+)
+def test_a_database_server_runs_no_programs(error: Run, database: str, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "ran"
+    text = quoted(command.replace("{file}", str(file))).replace("\n", "\\n")
+    found = error(
+        f"workflow: [{{step: start, tool: {{name: c, kind: postgres, auth: db, command: {text}}}}}]"
+    )
+    assert (found["kind"], found["type"], found["task"]) == ("sql", "ProgramRefused", "c")
+    assert not file.exists()
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -345,6 +384,35 @@ def test_neither_code_nor_commands_see_the_settings(run: Run, monkeypatch: pytes
     assert report["status"] == "completed"
     assert "s3cret" not in str(report["steps"])
     assert not [name for name in report["steps"]["start"]["result"] if name.startswith("NOETL_")]
+
+
+def test_nothing_of_the_settings_is_in_the_environment_of_user_code(
+    run_in: Callable[[Runtime], Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine and its runner begin with the settings in their environment, as workers do."""
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NOETL_SECRET_KEY", generate_key())
+    monkeypatch.setenv("NOETL_DATABASE_URL", f"sqlite:///{tmp_path}/log.db")
+    # A child sees its own environment, and that of the process that it was forked from.
+    body = """
+    workflow:
+      - step: start
+        tool:
+          kind: python
+          code: |
+            import os, pathlib
+            parent = pathlib.Path(f"/proc/{os.getppid()}/environ")
+            result = [dict(os.environ), parent.read_text() if parent.exists() else ""]
+        next: end
+      - step: end
+        tool: {kind: shell, command: "env; cat /proc/$PPID/environ || true"}
+    """
+    with bootstrap.local(Settings.from_env()) as rt:
+        report = run_in(rt)(body)
+    assert report["status"] == "completed", report["error"]
+    said = str(report["steps"])
+    assert "PATH" in said
+    assert "NOETL_" not in said
 
 
 def test_two_hundred_megabytes_of_output_are_cut_and_said_so(run: Run) -> None:
