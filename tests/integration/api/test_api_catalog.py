@@ -106,3 +106,21 @@ def test_a_credential_that_cannot_be_kept_is_refused_without_its_data(
     answer = client.post("/api/credentials", json=body)
     assert answer.status_code == 400
     assert "s3cret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"content": 3}, "content: Input should be a valid string."),
+        ({"content": ""}, "content: "),
+        ({}, "content: Field required."),
+        ({"contents": "x"}, "body: 'contents' is not known here. Did you mean 'content'?"),
+    ],
+)
+def test_a_body_that_holds_no_text_is_refused_with_its_reason(
+    client: FlaskClient, body: dict[str, object], said: str
+) -> None:
+    answer = client.post("/api/catalog", json=body)
+    assert (answer.status_code, answer.mimetype) == (400, "application/problem+json")
+    assert answer.json["detail"].startswith(said)
+    assert not answer.json["detail"].endswith("?.")

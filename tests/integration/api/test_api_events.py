@@ -173,3 +173,39 @@ def test_streams_leave_room_for_other_requests(
     for answer in opened:
         answer.close()
     assert frames(client.get(where, headers=STREAM).text)[-1]["event"] == "end"
+
+
+def test_a_page_says_whether_anything_happens_by_itself(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    """The status is that of the last turn: between a patch and the next turn it alone would mislead."""
+    execution_id = started(wait_for_go=True)
+    where = f"/api/executions/{execution_id}/events"
+
+    def stands() -> tuple[str, bool]:
+        page = client.get(where).json
+        return page["status"], page["idle"]
+
+    assert stands() == ("pending", False)
+    sim.settle()
+    assert stands() == ("waiting", True)
+    client.patch(f"/api/executions/{execution_id}/ctx", json={"go": True})
+    assert stands() == ("waiting", False)
+    sim.settle()
+    assert stands() == ("completed", True)
+
+
+def test_an_execution_waits_at_no_version_in_the_middle_of_a_turn(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    asked = len(sim.events(execution_id))
+    client.patch(f"/api/executions/{execution_id}/ctx", json={"go": True})
+    sim.settle()
+    said = {
+        version: client.get(f"/api/executions/{execution_id}/state?version={version}").json["status"]
+        for version in range(1, len(sim.events(execution_id)) + 1)
+    }
+    assert [version for version, status in said.items() if status == "waiting"] == [asked]
+    assert said[asked + 1] == "running"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -24,9 +25,13 @@ from noetl.wsgi import app
 pytestmark = pytest.mark.acceptance
 
 
+#: Seconds that a body may take here.
+BODY_S = 1.0
+
+
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=tmp_path_factory.mktemp("home"))
+    return Settings(home=tmp_path_factory.mktemp("home"), body_timeout_s=BODY_S)
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +176,72 @@ def test_a_document_of_unknown_length_is_not_cut_off_in_silence(url: str, text: 
     parts = iter([text.encode(), *[b"# comment\n" * 10_000] * 20])
     headers = {"Content-Type": "application/yaml"}
     assert requests.post(f"{url}/api/catalog", data=parts, headers=headers, timeout=10).status_code == 413
+
+
+def _connection(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10)
+
+
+def _everything(client: socket.socket) -> str:
+    """What the server says until it closes the connection."""
+    said = b""
+    while part := client.recv(4096):
+        said += part
+    return said.decode()
+
+
+HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"POST /api/executions HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n" + b'{"pa',
+        b"POST /api/executions HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b'5\r\n{"pa',
+        b"POST /api/catalog HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n",
+    ],
+    ids=["length", "chunked", "nothing"],
+)
+def test_a_body_that_does_not_come_is_given_up(url: str, begun: bytes) -> None:
+    started = time.monotonic()
+    with _connection(url) as client:
+        client.sendall(begun)
+        answer = _everything(client)
+    assert BODY_S <= time.monotonic() - started < BODY_S + 2
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert "Content-Type: application/problem+json" in answer
+    assert f"The body did not arrive within {BODY_S:g} s" in answer
+
+
+def test_a_byte_now_and_then_buys_no_time_and_takes_no_thread_for_long(url: str) -> None:
+    clients = [_connection(url) for _ in range(8)]
+    for client in clients:
+        client.sendall(b"POST /api/executions HTTP/1.1\r\n" + HEAD + b"Content-Length: 500\r\n\r\n")
+    started = time.monotonic()
+    while time.monotonic() - started < BODY_S * 0.8:
+        for client in clients:
+            client.sendall(b" ")
+        time.sleep(0.1)
+    # All threads are taken; whoever asks now waits for the deadline of the others and no longer.
+    assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
+    assert time.monotonic() - started < BODY_S + 2
+    for client in clients:
+        assert _everything(client).startswith("HTTP/1.1 408 ")
+        client.close()
+
+
+def test_a_body_that_nobody_reads_is_not_waited_for_either(url: str) -> None:
+    started = time.monotonic()
+    with _connection(url) as client:
+        client.sendall(b"POST /api/nothing HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n" + b'{"pa')
+        assert _everything(client).startswith("HTTP/1.1 404 ")
+    assert time.monotonic() - started < BODY_S + 2
+
+
+def test_a_connection_is_kept_after_a_body_that_came_in_time(url: str) -> None:
+    with requests.Session() as session:
+        for pause in (0.0, BODY_S + 0.3):
+            time.sleep(pause)
+            answer = session.post(f"{url}/api/context/render", json={"template": "{{ 6 * 7 }}"}, timeout=5)
+            assert answer.json()["result"] == 42

@@ -1,0 +1,160 @@
+"""Following an execution, here or on a server: one loop, which neither leaves early nor leaves twice."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.cli.follow import REASON, Page, follow
+from noetl.cli.progress import Plain, Silent
+from noetl.errors import Conflict
+
+Cli = Callable[..., Any]
+
+
+class Told:
+    """A source whose pages are known beforehand; an exception among them is raised."""
+
+    def __init__(self, *pages: Page | BaseException, refuses: bool = False) -> None:
+        self._pages: Iterator[Page | BaseException] = iter(pages)
+        self._refuses = refuses
+        self.reasons: list[str] = []
+
+    def page(self, after: int) -> Page:
+        page = next(self._pages)
+        if isinstance(page, BaseException):
+            raise page
+        return page
+
+    def cancel(self, reason: str) -> None:
+        self.reasons.append(reason)
+        if self._refuses:
+            raise Conflict("Execution 1 has ended (completed).")
+
+    @property
+    def left(self) -> int:
+        return len(list(self._pages))
+
+
+def at(status: str, *, idle: bool = False) -> Page:
+    return Page([], status, 0, idle)
+
+
+def followed(source: Told, *, wait: bool = False) -> None:
+    follow(source, Silent(), wait=wait, pause_s=0.0)
+
+
+def test_what_owes_a_turn_after_a_patch_is_not_waited_for_in_vain() -> None:
+    source = Told(at("waiting"), at("running"), at("completed", idle=True), at("completed", idle=True))
+    followed(source)
+    assert source.left == 1
+
+
+@pytest.mark.parametrize("status", ["waiting", "paused"])
+def test_only_who_does_not_wait_leaves_an_execution_that_is_idle(status: str) -> None:
+    pages = (at(status, idle=True), at("completed", idle=True))
+    hasty, patient = Told(*pages), Told(*pages)
+    followed(hasty)
+    followed(patient, wait=True)
+    assert (hasty.left, patient.left) == (1, 0)
+
+
+def test_the_first_interrupt_cancels_and_the_second_leaves() -> None:
+    source = Told(KeyboardInterrupt(), at("running"), KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        followed(source)
+    assert source.reasons == [REASON]
+
+
+def test_an_execution_that_ended_before_it_could_be_cancelled_is_no_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = Told(KeyboardInterrupt(), at("completed", idle=True), refuses=True)
+    followed(source)
+    assert "Execution 1 has ended (completed)." in capsys.readouterr().err
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """The URL of a server that knows nothing of NoETL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_that_is_not_ours_is_said_to_be_none(cli: Cli, stranger: str) -> None:
+    ended = cli("run", "sum.yaml", "--server", stranger)
+    assert ended.code == 2
+    assert (
+        ended.err == f"error: {stranger}/api/catalog is not the API of NoETL: it answered 404 without JSON.\n"
+    )
+
+
+def test_the_reason_of_a_connection_that_failed_is_one_word_of_the_system(cli: Cli) -> None:
+    ended = cli("run", "sum.yaml", "--server", "http://127.0.0.1:9")
+    assert ended.err == "error: The server at http://127.0.0.1:9 does not answer: Connection refused.\n"
+
+
+def test_a_second_stack_is_told_of_the_first_before_its_port(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    (home / "up.json").write_text(json.dumps({"api": "http://127.0.0.1:8642"}))
+    with (home / "up.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = cli("up", "--port", "1")
+    assert ended.code == 1
+    assert f"Another `noetl up` uses {home} (http://127.0.0.1:8642); stop it" in ended.err
+
+
+@pytest.mark.parametrize(
+    "options", [["--set", "a=1"], ["--payload", "{}"], ["--json"]], ids=lambda one: one[0]
+)
+def test_options_of_a_run_need_a_run(cli: Cli, options: Sequence[str]) -> None:
+    ended = cli("up", *options)
+    assert (ended.code, "error: --set, --payload and --json belong to --run" in ended.err) == (2, True)
+
+
+def test_an_attempt_that_failed_names_its_iteration_in_one_line(cli: Cli) -> None:
+    Path("again.yaml").write_text("""\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: again, path: tests/again}
+workflow:
+  - step: each
+    loop: {in: [1, 2], iterator: n}
+    tool:
+      kind: python
+      input: {n: "{{ iter.n }}", tries: "{{ _attempt }}"}
+      code: |
+        if n == 2 and tries == 1:
+            raise ValueError("not\\nyet")
+        result = n
+      spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, delay: 0}}]}}
+""")
+    ended = cli("run", "again.yaml")
+    assert ended.code == 0, ended.err
+    assert "each[1]: attempt 1 failed: not yet\n" in ended.err
+
+
+def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    with Plain(sys.stderr) as progress:
+        follow(Told(at("completed", idle=True)), progress, wait=True, pause_s=0.0)
+    assert capsys.readouterr().err == ""

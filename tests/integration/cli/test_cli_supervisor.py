@@ -1,0 +1,58 @@
+"""Stopping what was started: with patience, or at once, and never leaving anything behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from noetl.cli import supervisor as supervising
+from noetl.cli.supervisor import Service, Supervisor
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Supervisor:
+    """A service that does not end when it is asked to, and one that does."""
+    ready = tmp_path / "ready"
+    script = f"trap '' TERM; echo > {ready}; while :; do sleep 0.05; done"
+    services = [
+        Service("stubborn", ["sh", "-c", script], tmp_path / "stubborn.log"),
+        Service("willing", ["sleep", "60"], tmp_path / "willing.log"),
+    ]
+    made = Supervisor(services, {})
+    made.start()
+    ends = time.monotonic() + 5
+    while not ready.exists():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    return made
+
+
+def test_who_is_still_at_work_is_told_and_may_be_hurried(
+    busy: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervising, "QUIET_S", 0.1)
+    told: list[list[str]] = []
+
+    def tell(names: list[str]) -> None:
+        told.append(names)
+        threading.Timer(0.1, lambda: setattr(busy, "hurried", True)).start()
+
+    pids = list(busy.pids.values())
+    began = time.monotonic()
+    busy.stop(tell)
+    assert time.monotonic() - began < 2.0
+    assert told == [["stubborn"]]
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+
+
+def test_nobody_is_waited_for_beyond_the_grace(busy: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "GRACE_S", 0.3)
+    pids = list(busy.pids.values())
+    began = time.monotonic()
+    busy.stop()
+    assert 0.3 <= time.monotonic() - began < 2.0
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
