@@ -108,6 +108,9 @@ def up(
             _announce(stack)
             stack.serve()
             return
+        if not as_json:
+            names = ", ".join(stack.supervisor.pids)
+            click.echo(f"NoETL is up at {stack.url}: {names}. Broker: {stack.broker.about}.", err=True)
         worst = 0
         for file, text in texts.items():
             report = stack.run(file, text, given, over, quiet=as_json)
@@ -277,11 +280,14 @@ def _hurry_by_signal(supervisor: Supervisor) -> None:
 
 
 def _tell_of_the_busy(names: list[str]) -> None:
-    click.echo(
-        f"Running tasks have {GRACE_S:g} s to end ({', '.join(names)}); what does not end is run again by the "
-        "next `noetl up`. Ctrl-C stops at once.",
-        err=True,
-    )
+    """Only workers have something to finish; the others just take a moment."""
+    workers = [name for name in names if name.startswith("worker-")]
+    if workers:
+        click.echo(
+            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run again by "
+            "the next `noetl up`. Ctrl-C stops at once.",
+            err=True,
+        )
 
 
 def _wait_for_socket(broker: Broker) -> None:

@@ -284,3 +284,18 @@ def test_a_lane_that_finds_nothing_to_take_still_ends_the_loop() -> None:
     sim.deliver(len(sim.mailbox.messages) - 1)
     sim.settle()
     assert sim.report(run).row.status == "failed"
+
+
+def test_dashboards_tell_the_lanes_of_a_loop_apart() -> None:
+    sim = Simulation(
+        playbook("""
+        - step: each
+          loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel, max_in_flight: 2}}
+          tool: {kind: python, code: "result = n"}
+        """)
+    )
+    run = sim.start()
+    sim.deliver()
+    with sim.rt.store.read() as tx:
+        labels = [row.label for row in tx.open_commands(run)]
+    assert sorted(labels) == ["tests/test:each[lane 0]", "tests/test:each[lane 1]"]
