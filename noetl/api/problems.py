@@ -26,6 +26,7 @@ from noetl.facts.nearest import nearest
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+PREFIX: Final = "/api/"
 
 #: The first class that fits decides: subclasses stand before their bases.
 _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
@@ -110,8 +111,10 @@ def _sentence(code: int, error: HTTPException) -> str:
 
 
 def _no_route() -> Response:
-    known = sorted({str(rule) for rule in current_app.url_map.iter_rules() if rule.endpoint != "static"})
-    near = nearest(request.path[:200], known)
+    rules = {str(rule) for rule in current_app.url_map.iter_rules() if rule.endpoint != "static"}
+    # What all of them begin with is no likeness.
+    known = {rule.removeprefix(PREFIX): rule for rule in sorted(rules)}
+    near = known.get(nearest(request.path[:200].removeprefix(PREFIX), known) or "")
     hint = f" Did you mean {near}?" if near else ""
     extras = {"nearest": near} if near else None
     return problem(404, "no-route", f"There is nothing at {request.path[:200]}.{hint}", extras)

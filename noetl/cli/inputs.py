@@ -13,6 +13,7 @@ from noetl.dsl.scalars import ScalarFault, plain
 from noetl.dsl.source import read
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
+from noetl.usecases.nearest import did_you_mean, nearest
 
 
 def read_bytes(path: Path) -> bytes:
@@ -20,12 +21,22 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise BadRequest(f"There is no file {str(path)!r}.") from None
+        raise BadRequest(f"There is no file {str(path)!r}.{_beside(path)}") from None
     except IsADirectoryError:
         raise BadRequest(f"{str(path)!r} is a directory, not a file.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
+
+
+def _beside(path: Path) -> str:
+    """The file of the same directory that was probably meant."""
+    try:
+        names = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = nearest(path.name, names)
+    return f" Did you mean {str(path.parent / near)!r}?" if near else ""
 
 
 def read_text(path: Path) -> str:
@@ -91,6 +102,13 @@ def overrides_of(pairs: Iterable[str]) -> JsonMap:
             value = {part: value}
         merged = deep_merge(merged, value)
     return dict(merged)
+
+
+def unused(overrides: JsonMap, workload: Iterable[str]) -> list[str]:
+    """A warning for each override that the playbook does not know, where it knows one much like it."""
+    known = list(workload)
+    hints = {name: did_you_mean(name, known) for name in overrides if name not in known}
+    return [f"the workload has no {name!r}.{hint}" for name, hint in hints.items() if hint]
 
 
 def typed(text: str) -> Json:

@@ -15,8 +15,8 @@ import click
 from noetl import bootstrap
 from noetl.cli.complaints import hush, word
 from noetl.cli.follow import PAGE, Page, follow
-from noetl.cli.inputs import overrides_of, payload_of, read_text
-from noetl.cli.progress import Progress, progress_for
+from noetl.cli.inputs import overrides_of, payload_of, read_text, unused
+from noetl.cli.progress import Progress, Silent, progress_for
 from noetl.config import Settings
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, control, inspect
@@ -84,8 +84,15 @@ def _run_here(
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
         with progress:
+            if not isinstance(progress, Silent):
+                _warn(rt, execution_id, overrides)
             follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
         return inspect.report(rt, execution_id).as_json()
+
+
+def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:
+    for warning in unused(overrides, inspect.net_of(rt, execution_id).workload):
+        click.echo(f"{word('warning', 'yellow')}: {warning}", err=True)
 
 
 @contextmanager

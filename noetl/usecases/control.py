@@ -96,7 +96,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
 def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
     row = tx.lock(execution_id)
     if row is None:
-        raise NotFound(f"There is no execution {execution_id}.")
+        raise NotFound(f"There is no execution {execution_id!r}.")
     if row.status in ENDED:
         raise Conflict(f"Execution {execution_id} has ended ({row.status}).")
     return row

@@ -323,3 +323,9 @@ def test_every_answer_carries_the_headers_that_keep_browsers_honest(
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cache-Control"] == "no-store"
         assert headers["X-Frame-Options"] == "DENY"
+
+
+def test_a_route_like_no_other_is_answered_without_a_guess(client: FlaskClient) -> None:
+    answer = client.get("/api/metrics")
+    assert answer.json["detail"] == "There is nothing at /api/metrics."
+    assert "nearest" not in answer.json

@@ -199,3 +199,23 @@ def test_all_problems_of_a_playbook_are_told_once_each(cli: Cli) -> None:
     )
     assert lines[1].startswith("bad.yaml:5:45: error[NOETL301]: there is no step 'edn' (did you mean 'end'?)")
     assert lines[2:] == ["error: bad.yaml cannot be run: 2 errors."]
+
+
+def test_a_file_that_was_mistyped_is_guessed(cli: Cli) -> None:
+    ended = cli("run", "sun.yaml")
+    assert (ended.code, ended.err) == (2, "error: There is no file 'sun.yaml'. Did you mean 'sum.yaml'?\n")
+    assert cli("run", "nowhere/sum.yaml").err == "error: There is no file 'nowhere/sum.yaml'.\n"
+
+
+def test_a_value_that_the_playbook_does_not_know_is_taken_with_a_warning_if_it_looks_mistyped(
+    cli: Cli,
+) -> None:
+    Path("days.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: days, path: tests/days}\n"
+        "workload: {days: 1}\nworkflow: [{step: start, tool: {kind: noop, input: {days: '{{ days }}'}}}]\n"
+    )
+    mistyped = cli("run", "days.yaml", "--set", "dais=2")
+    assert (mistyped.code, json.loads(mistyped.out)) == (0, {"days": 1})
+    assert "warning: the workload has no 'dais'. Did you mean 'days'?" in mistyped.err
+    assert "warning" not in cli("run", "days.yaml", "--set", "extra=2", "--set", "days=3").err
+    assert cli("run", "days.yaml", "--set", "dais=2", "--json").err == ""
