@@ -12,12 +12,15 @@ import click
 from noetl import __version__
 from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
+from noetl.cli.opened import dispatcher_of
 from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.usecases.health import Reachable
 
+_BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
 _DATABASE_ADVICE = "Check NOETL_DATABASE_URL (or the file in NOETL_HOME), and that the server runs."
 
 
@@ -105,13 +108,25 @@ def _settings(_: Settings) -> Finding:
 
 def _broker(settings: Settings) -> Finding:
     if settings.broker_url:
-        return Finding("broker", True, settings.broker_url.rsplit("@", 1)[-1])
+        return _answering(settings)
     server = redis_server()
     if server:
         return Finding("broker", True, f"{server}, started by `noetl up`")
     return Finding(
         "broker", True, "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
     )
+
+
+def _answering(settings: Settings) -> Finding:
+    """Whether the broker of the settings does."""
+    shown = settings.broker_url.rsplit("@", 1)[-1]
+    dispatcher = dispatcher_of(settings)
+    try:
+        if isinstance(dispatcher, Reachable):
+            dispatcher.ping()
+    except NoetlError as error:
+        return Finding("broker", False, f"{shown}: {error.message}", _BROKER_ADVICE)
+    return Finding("broker", True, f"{shown} answers")
 
 
 def _tools(_: Settings) -> Finding:

@@ -356,6 +356,15 @@ def test_doctor_finds_mistyped_settings(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert found["advice"] == "Unset what is not needed. Did you mean NOETL_DATABASE_URL?"
 
 
+def test_doctor_finds_a_broker_that_does_not_answer(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_BROKER_URL", "redis://user:s3cret@127.0.0.1:9/0")
+    ended = cli("doctor", "--json")
+    (found,) = [one for one in json.loads(ended.out) if not one["ok"]]
+    assert (ended.code, found["name"]) == (1, "broker")
+    assert found["detail"].startswith("127.0.0.1:9/0: The broker does not answer")
+    assert "s3cret" not in ended.out + ended.err
+
+
 # --- tables ---------------------------------------------------------------------------------------------
 
 
