@@ -32,10 +32,11 @@ def read_bytes(path: Path) -> bytes:
 def _beside(path: Path) -> str:
     """The file of the same directory that was probably meant."""
     try:
-        names = [one.name for one in path.parent.iterdir()]
+        # Without what files are called by their kind: that alone makes no two alike.
+        names = {one.stem: one.name for one in path.parent.iterdir()}
     except OSError:
         return ""
-    near = nearest(path.name, names)
+    near = names.get(nearest(path.stem, names) or "")
     return f" Did you mean {str(path.parent / near)!r}?" if near else ""
 
 

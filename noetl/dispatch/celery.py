@@ -131,7 +131,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (OperationalError, KombuError, RedisError, OSError) as error:
-        raise Unavailable(f"The broker does not answer: {error}.") from error
+        raise Unavailable(f"The broker does not answer: {str(error).rstrip('.')}.") from error
 
 
 def make_app(broker_url: str, backend: str | None) -> Celery:

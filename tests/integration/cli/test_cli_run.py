@@ -204,6 +204,7 @@ def test_all_problems_of_a_playbook_are_told_once_each(cli: Cli) -> None:
 def test_a_file_that_was_mistyped_is_guessed(cli: Cli) -> None:
     ended = cli("run", "sun.yaml")
     assert (ended.code, ended.err) == (2, "error: There is no file 'sun.yaml'. Did you mean 'sum.yaml'?\n")
+    assert cli("run", "nofile.yaml").err == "error: There is no file 'nofile.yaml'.\n"
     assert cli("run", "nowhere/sum.yaml").err == "error: There is no file 'nowhere/sum.yaml'.\n"
 
 
