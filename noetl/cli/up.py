@@ -28,9 +28,11 @@ from noetl.cli.services import PREFORK_QUEUES, all_queues, server_argv, worker_a
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.dsl import load_playbook
 from noetl.errors import ConfigError, Conflict, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.store.migrate import upgrade
+from noetl.tools.registry import kinds as installed_kinds
 
 #: What the services import, by name: they are other programs, and this one only starts them.
 SHARED = (
@@ -98,6 +100,9 @@ def up(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
+    for file, text in texts.items():
+        # What is wrong with it is said under its own name, before anything is started.
+        load_playbook(text, file=str(file), kinds=installed_kinds())
     given, over = payload_of(payload), overrides_of(overrides)
     with (
         # Whose port it is that is in use is said first.
@@ -114,7 +119,7 @@ def up(
         worst = 0
         for file, text in texts.items():
             report = stack.run(file, text, given, over, quiet=as_json)
-            show(report, as_json=as_json)
+            show(report, as_json=as_json, file=str(file))
             worst = max(worst, EXIT.get(str(report["status"]), 1))
     ctx.exit(worst)
 
@@ -187,6 +192,8 @@ class Stack:
     settings: Settings
     broker: Broker
     supervisor: Supervisor
+    #: Whether others than this command may have work in it.
+    serving: bool = False
 
     @property
     def url(self) -> str:
@@ -210,6 +217,7 @@ class Stack:
     def serve(self) -> None:
         """Looks after the services until SIGINT or SIGTERM."""
         stopping = False
+        self.serving = True
 
         def stop(*_: object) -> None:
             nonlocal stopping
@@ -262,7 +270,7 @@ def _stack(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[St
         yield stack
     finally:
         _hurry_by_signal(supervisor)
-        supervisor.stop(_tell_of_the_busy)
+        supervisor.stop(_tell_of_the_busy if stack.serving else _say_nothing)
         with contextlib.suppress(FileNotFoundError):
             (settings.home_dir / "up.json").unlink()
         if broker.folder is not None:
@@ -277,6 +285,10 @@ def _hurry_by_signal(supervisor: Supervisor) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, hurry)
+
+
+def _say_nothing(_: list[str]) -> None:
+    """What ran for `--run` has ended, or was cancelled by whoever waits now."""
 
 
 def _tell_of_the_busy(names: list[str]) -> None:

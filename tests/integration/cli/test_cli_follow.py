@@ -158,3 +158,12 @@ def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]
     with Plain(sys.stderr) as progress:
         follow(Told(at("completed", idle=True)), progress, wait=True, pause_s=0.0)
     assert capsys.readouterr().err == ""
+
+
+def test_a_playbook_that_cannot_run_starts_no_stack(cli: Cli, home: Path) -> None:
+    Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("kind: noop", "kind: nop"))
+    ended = cli("up", "--run", "sum.yaml", "--run", "bad.yaml")
+    assert ended.code == 2
+    assert ended.err.startswith("bad.yaml:7:18: error[")
+    assert "did you mean 'noop'?" in ended.err
+    assert not (home / "up.lock").exists()
