@@ -29,6 +29,13 @@ class Client:
         self._url = url.rstrip("/")
         self._session = requests.Session()
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Gives its connections back: a server that stops waits for those that are kept alive."""
+        self._session.close()
+
     def register(self, content: str) -> JsonMap:
         row: JsonMap = self._call("POST", "/api/catalog", {"content": content})
         return row
@@ -109,9 +116,9 @@ def run_remote(
     server: str, content: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
 ) -> JsonMap:
     """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running."""
-    client = Client(server)
-    row = client.register(content)
-    execution_id = client.start(row["path"], row["version"], payload, overrides)
-    with progress:
-        follow(There(client, execution_id), progress, wait=wait, pause_s=POLL_S)
-    return client.report(execution_id)
+    with Client(server) as client:
+        row = client.register(content)
+        execution_id = client.start(row["path"], row["version"], payload, overrides)
+        with progress:
+            follow(There(client, execution_id), progress, wait=wait, pause_s=POLL_S)
+        return client.report(execution_id)

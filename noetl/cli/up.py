@@ -202,13 +202,13 @@ class Stack:
 
     def wait_until_ready(self) -> None:
         """Until the API answers. Raises Unavailable where it does not."""
-        client = Client(self.url)
         deadline = time.monotonic() + START_S
-        while not client.healthy():
-            self.supervisor.tend()
-            if time.monotonic() > deadline:
-                raise Unavailable(f"The API did not answer within {START_S:.0f} s; see {self.logs}.")
-            time.sleep(0.05)
+        with Client(self.url) as client:
+            while not client.healthy():
+                self.supervisor.tend()
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"The API did not answer within {START_S:.0f} s; see {self.logs}.")
+                time.sleep(0.05)
 
     @property
     def logs(self) -> Path:
@@ -241,16 +241,15 @@ class Stack:
 
     def run(self, file: Path, text: str, payload: JsonMap, overrides: JsonMap, *, quiet: bool) -> JsonMap:
         """One playbook over REST, with progress."""
-        client = Client(self.url)
         if not quiet:
             click.echo(click.style(str(file), bold=True), err=True)
-        row = client.register(text)
-        execution_id = client.start(row["path"], row["version"], payload, overrides)
-        progress = progress_for(sys.stderr, file.name, quiet=quiet)
-        with progress:
+        with Client(self.url) as client:
+            row = client.register(text)
+            execution_id = client.start(row["path"], row["version"], payload, overrides)
             there = There(client, execution_id)
-            follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
-        return client.report(execution_id)
+            with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
+                follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
+            return client.report(execution_id)
 
 
 @contextlib.contextmanager
