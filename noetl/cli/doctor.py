@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields
 
 import click
 
-from noetl import __version__
+from noetl import __version__, bootstrap
 from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
-from noetl.cli.opened import dispatcher_of
 from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
 from noetl.facts.nearest import nearest
@@ -120,7 +119,7 @@ def _broker(settings: Settings) -> Finding:
 def _answering(settings: Settings) -> Finding:
     """Whether the broker of the settings does."""
     shown = settings.broker_url.rsplit("@", 1)[-1]
-    dispatcher = dispatcher_of(settings)
+    dispatcher = bootstrap.dispatcher_of(settings)
     try:
         if isinstance(dispatcher, Reachable):
             dispatcher.ping()

@@ -13,7 +13,7 @@ from noetl.dsl.scalars import ScalarFault, plain
 from noetl.dsl.source import read
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
-from noetl.usecases.nearest import did_you_mean, nearest
+from noetl.facts.nearest import did_you_mean, nearest
 
 
 def read_bytes(path: Path) -> bytes:
