@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from celery import Celery, chord
+from celery import Celery
 from celery.canvas import Signature
 from celery.result import denied_join_result
 from kombu import Producer
@@ -44,10 +44,8 @@ class CeleryDispatcher:
                 rows = list(members)
                 if chord_id is None or not self._chords:
                     self._send_plain(rows)
-                elif len(rows) == rows[0].chord_size:
-                    self._send_chord(chord_id, rows)
                 else:
-                    self._send_again(chord_id, rows)
+                    self._send_lanes(chord_id, rows)
 
     def wake(self) -> None:
         """Raises Unavailable."""
@@ -108,15 +106,12 @@ class CeleryDispatcher:
             for row in rows:
                 self._command(row).apply_async(producer=producer)
 
-    def _send_chord(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        # The chord takes its group's id from its own options: a group around the header would be unpacked,
-        # and a lane that is sent again could not be counted with those that have arrived.
-        header = [self._command(row) for row in rows]
-        whole = chord(header, self._turn(), app=self._app, task_id=chord_id)
-        whole.apply_async(task_id=celery_task_id(chord_id))
+    def _send_lanes(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
+        """Sends members of a chord's header with their place in it, all of them or some of them again: without
+        their place they would never complete it.
 
-    def _send_again(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        """Lanes without their place in the chord would never complete it."""
+        Not through `chord()`, which would subscribe to the result of each lane and never read one.
+        """
         body = self._turn()
         self._app.backend.set_chord_size(chord_id, rows[0].chord_size or len(rows))
         with self._app.producer_or_acquire() as producer:

@@ -18,7 +18,7 @@ from noetl.dsl.specs import check_timeout, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
 from noetl.dsl.validation import warn_unknown
 from noetl.facts.json import JsonMap
-from noetl.net.model import Admission, Failure, Join, KindInfo, Net, Task, Template, Transition
+from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
 
 MAX_STEPS = 1_000
 #: Steps that may do nothing and lead nowhere: people write them by habit.
@@ -217,9 +217,8 @@ def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...]) ->
     asked = queue_of(context, site, step.tool)
     if asked is not None:
         return asked
-    kinds: Iterator[KindInfo] = (context.kinds[task.kind] for task in tasks if task.kind != "noop")
-    first = next(kinds, None)
-    return first.queue if first is not None else "default"
+    first = next((task for task in tasks if task.kind != "noop"), tasks[0])
+    return context.kinds[first.kind].queue
 
 
 def _special_step(context: Context, name: str | None, key: str) -> str | None:

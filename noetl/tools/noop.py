@@ -13,7 +13,8 @@ class NoopConfig(ToolConfig):
 
 class Noop(Tool):
     kind = "noop"
-    queue = "default"
+    #: It does next to nothing, and every deployment serves this queue.
+    queue = "python"
     effects = "none"
     description = "Does nothing and yields its input."
     config_model = NoopConfig
