@@ -18,6 +18,7 @@ from typing import Any
 from kombu.exceptions import ChannelError
 from kombu.transport import TRANSPORT_ALIASES, filesystem, memory, redis, virtual
 from kombu.utils.json import dumps, loads
+from redis.exceptions import ResponseError
 
 from noetl.dispatch.envelope import LARGEST, flaw_of_bytes, flaw_of_envelope
 from noetl.dispatch.refused import refuse
@@ -47,7 +48,27 @@ class RedisChannel(redis.Channel):
     def _brpop_read(self, **options: Any) -> Any:
         # The one place in which the entry and the name of its list are both to be had.
         self.client.set_response_callback("BRPOP", partial(_entry, self.sep))
-        return super()._brpop_read(**options)  # type: ignore[misc]
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE") or not self._clear():
+                raise
+            raise Empty from error
+
+    def _clear(self) -> int:
+        """Renames what is no list where the lists of queues should be; how many there were."""
+        to_key = self._q_for_pri  # type: ignore[attr-defined]
+        keys = {to_key(queue, step): queue for queue in self.active_queues for step in self.priority_steps}
+        cleared = 0
+        with self.conn_or_acquire() as client:
+            for key, queue in keys.items():
+                kind = client.type(key).decode()
+                if kind not in ("list", "none"):
+                    aside = f"{key}.{uuid.uuid4()}.refused"
+                    client.rename(key, aside)
+                    refuse(queue, f"no queue: its key was of the type {kind}, and is called {aside} now", key)
+                    cleared += 1
+        return cleared
 
     def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 - kombu names it
         """A list that is not there is an empty queue: asking for both would be a round trip more."""

@@ -140,6 +140,21 @@ def test_what_is_no_message_is_read_past_and_told_of_with_its_queue_and_its_reas
         assert body.isprintable()
 
 
+@pytest.mark.redis
+def test_a_key_that_is_no_list_makes_room_for_the_queue_and_is_lost_to_nobody(
+    redis_url: str, tmp_path: Path, told: list[tuple[str, str, str]]
+) -> None:
+    with on_redis(redis_url, tmp_path) as broker, redis.Redis.from_url(redis_url) as client:
+        client.set(QUEUE, "somebody's text")
+        with pytest.raises(TimeoutError):
+            broker.connection.drain_events(timeout=0.5)
+        broker.read()
+        (aside,) = client.keys("*.refused")
+        assert client.get(aside) == b"somebody's text"
+    ((queue, reason, _),) = told
+    assert (queue, aside.decode() in reason, "of the type string" in reason) == (QUEUE, True, True)
+
+
 ODD = st.one_of(
     st.none(),
     st.booleans(),
