@@ -34,8 +34,6 @@ from noetl.tasks.commands import register
 from noetl.usecases.leases import Leases, Presence
 from noetl.usecases.work import Worker
 
-log = logging.getLogger(__name__)
-
 settings = Settings.from_env()
 app: Celery = make_app(settings.broker_url or "redis://127.0.0.1:6379/0", settings.backend)
 
