@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
 from celery.signals import (
     setup_logging,
     task_rejected,
-    task_unknown,
     worker_init,
     worker_process_init,
     worker_process_shutdown,
@@ -24,21 +25,21 @@ from celery.signals import (
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.dispatch.celery import CeleryDispatcher, make_app
+from noetl.dispatch.letters import Letter, Letters
 from noetl.dispatch.naming import SCHEDULER_QUEUE
-from noetl.errors import NoetlError
+from noetl.dispatch.refused import refuse, refused
+from noetl.errors import Unavailable
 from noetl.store import open_store
 from noetl.tasks.commands import register
 from noetl.usecases.leases import Leases, Presence
 from noetl.usecases.work import Worker
 
-log = logging.getLogger(__name__)
-
 settings = Settings.from_env()
 app: Celery = make_app(settings.broker_url or "redis://127.0.0.1:6379/0", settings.backend)
 
 
-#: Characters of an unreadable message that are kept.
-KEPT = 2000
+#: Seconds that a worker which is asked to stop waits for its dead letters.
+LETTERS_S = 5.0
 
 
 def _role() -> tuple[str, tuple[str, ...]]:
@@ -102,23 +103,40 @@ def _ready(sender: Any = None, **_: object) -> None:
 @worker_shutdown.connect
 def _end(**_: object) -> None:
     process.close()
+    letters.flush(LETTERS_S)
 
 
-@task_unknown.connect
-@task_rejected.connect
-def _unreadable(message: Any = None, exc: BaseException | None = None, **_: object) -> None:
-    """A message that is none of ours is taken off the queue and kept for people to look at."""
-    body = str(getattr(message, "body", message))[:KEPT]
-    queue = str((getattr(message, "delivery_info", None) or {}).get("routing_key", ""))
+def _write(found: Sequence[Letter]) -> None:
+    """Raises NoetlError."""
+    store = open_store(settings.database)
     try:
-        store = open_store(settings.database)
         with store.begin() as tx:
-            tx.add_dead_letter(f"broker:{queue}", str(exc) or type(exc).__name__, body, bootstrap.now())
+            for one in found:
+                tx.add_dead_letter(one.source, one.reason, one.body, one.recorded_at)
+    finally:
         store.close()
-    except NoetlError:
-        log.exception("An unreadable message could not be kept: %s", body)
+
+
+letters = Letters(_write)
+
+
+@refused.connect
+def _keep(queue: str = "", reason: str = "", body: str = "", **_: object) -> None:
+    """What is none of our messages is off its queue, and kept for people to look at."""
+    letters.keep(Letter(f"broker:{queue}", reason, body, bootstrap.now()))
+    if queue == SCHEDULER_QUEUE:
+        # Whoever wanted a turn while this was in the queue took it for a wake, and sent none.
+        with suppress(Unavailable):
+            CeleryDispatcher(app).wake()
+
+
+@task_rejected.connect
+def _rejected(message: Any = None, exc: BaseException | None = None, **_: object) -> None:
+    """What Celery itself finds wrong with a message, such as a time that is none."""
+    queue = (getattr(message, "delivery_info", None) or {}).get("routing_key", "")
+    refuse(queue, str(exc) or type(exc).__name__, getattr(message, "body", message))
 
 
 @setup_logging.connect
 def _logging(**_: object) -> None:
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    bootstrap.open_log(settings)

@@ -14,12 +14,16 @@ from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
 from noetl.config import PREFIX, Settings
 from noetl.errors import NoetlError
+from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.health import Reachable
 
 _BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
+#: Dead letters that are looked at.
+LETTERS = 100
+
 _DATABASE_ADVICE = "Check NOETL_DATABASE_URL (or the file in NOETL_HOME), and that the server runs."
 
 
@@ -35,10 +39,14 @@ class Finding:
 
 @click.command(epilog="Example: noetl doctor")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--letters", is_flag=True, help="List the messages that were refused, newest first.")
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, as_json: bool, letters: bool) -> None:
     """Check what NoETL needs on this machine. Exit code 1 where something is missing."""
     settings = Settings.from_env()
+    if letters:
+        _list(_dead_letters(settings), as_json)
+        return
     findings = [check(settings) for check in CHECKS]
     if as_json:
         json_out(
@@ -93,6 +101,39 @@ def _database(settings: Settings) -> Finding:
     )
 
 
+def _dead_letters(settings: Settings) -> list[JsonMap]:
+    """Messages that were refused, newest first. Raises NoetlError where the database cannot be read."""
+    store = open_store(settings.database)
+    try:
+        with store.read() as tx:
+            return tx.dead_letters(LETTERS)
+    finally:
+        store.close()
+
+
+def _list(letters: list[JsonMap], as_json: bool) -> None:
+    if as_json:
+        json_out(letters)
+        return
+    for letter in letters:
+        click.echo(f"{letter['recorded_at']} {letter['source']}: {letter['reason']}\n    {letter['body']}")
+
+
+def _messages(settings: Settings) -> Finding:
+    """What was refused is no fault of this machine: it is told of, and nothing is missing."""
+    if not settings.database_url and not (settings.home_dir / "noetl.db").exists():
+        return Finding("messages", True, "none was refused")
+    try:
+        letters = _dead_letters(settings)
+    except NoetlError:
+        return Finding("messages", True, "what was refused is in the database, which cannot be read")
+    if not letters:
+        return Finding("messages", True, "none was refused")
+    count = f"{LETTERS} or more" if len(letters) == LETTERS else str(len(letters))
+    last = f"the last at {letters[0]['recorded_at']} from {letters[0]['source']}"
+    return Finding("messages", True, f"{count} refused, {last} (`noetl doctor --letters`)")
+
+
 def _settings(_: Settings) -> Finding:
     """Those that could not be used have been told of before: this is about names."""
     unknown = Settings.unknown()
@@ -135,4 +176,12 @@ def _tools(_: Settings) -> Finding:
     )
 
 
-CHECKS: tuple[Callable[[Settings], Finding], ...] = (_python, _settings, _home, _database, _broker, _tools)
+CHECKS: tuple[Callable[[Settings], Finding], ...] = (
+    _python,
+    _settings,
+    _home,
+    _database,
+    _broker,
+    _messages,
+    _tools,
+)

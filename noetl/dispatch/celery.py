@@ -16,7 +16,7 @@ from kombu import Producer
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from noetl.dispatch import redis_transport
+from noetl.dispatch import transports
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id
 from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
@@ -131,7 +131,7 @@ def _translated() -> Iterator[None]:
 
 def make_app(broker_url: str, backend: str | None) -> Celery:
     """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
-    redis_transport.install()
+    transports.install()
     app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
     app.config_from_object(CELERY_CONFIG)
     scheme, _, folder = broker_url.partition("://")

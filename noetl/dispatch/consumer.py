@@ -1,26 +1,40 @@
 """How our workers and the scheduler take messages and tell Flower of them: Celery's consumer, with less talk.
 
+What is no message of ours is refused before Celery sees it, whatever the broker: see `envelope` and `refused`.
+
 Named by `worker_consumer` in `celeryconfig`.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from celery.worker import consumer
 
+from noetl.dispatch.envelope import flaw_of_message
 from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.dispatch.refused import KEPT, KEPT_WORDS, legible, refuse
+
+log = logging.getLogger(__name__)
 
 #: Seconds for which events for Flower are collected. Sent one by one they cost a worker's parent process as
 #: much as everything else that it does.
 EVENTS_S: Final = 0.1
 
+#: What Celery raises over values that it did not expect. Nothing else is blamed on a message: a worker whose
+#: pool is broken must end, and not refuse everything from then on.
+ODD: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
 
 class Consumer(consumer.Consumer):
-    """Celery's, with two changes that need no guarantee of the broker."""
+    """Celery's, with less talk to the broker and with less trust in it."""
 
+    connection_errors: tuple[type[Exception], ...]
     event_dispatcher: Any
     hub: Any
+    strategies: dict[str, Any]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -53,3 +67,43 @@ class Consumer(consumer.Consumer):
     def stop(self) -> None:
         self._send_collected()
         super().stop()
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
+        """What is called with each message that arrives."""
+        receive = super().create_task_handler(*args, **options)
+
+        def receive_ours(message: Any) -> None:
+            flaw = flaw_of_message(message, self.strategies)
+            if flaw is not None:
+                self._refuse(message, flaw)
+                return
+            try:
+                receive(message)
+            except self.connection_errors:
+                raise
+            except ODD as error:
+                log.exception("Celery cannot work with a message")
+                self._refuse(message, f"Celery cannot work with it: {type(error).__name__}: {error}")
+
+        return receive_ours
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        self._refuse(message, f"it cannot be decompressed or decoded: {exc}")
+
+    def _refuse(self, message: Any, reason: str) -> None:
+        # A queue without acknowledgements has forgotten the message, and AMQP closes the channel of who rejects it.
+        tag = (message.delivery_info or {}).get("consumer_tag")
+        if not message.acknowledged and tag not in (message.channel.no_ack_consumers or ()):
+            message.reject_log_error(log, self.connection_errors)
+        refuse(_queue(message), reason, _shown(message))
+
+
+def _queue(message: Any) -> object:
+    return (message.delivery_info or {}).get("routing_key", "")
+
+
+def _shown(message: Any) -> object:
+    """The body, behind what the headers say of it."""
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    words = {name: headers[name] for name in ("task", "id", "shadow") if name in headers}
+    return f"{legible(words, KEPT_WORDS)} {legible(message.content_type, KEPT_WORDS)}: {legible(message.body, KEPT)}"

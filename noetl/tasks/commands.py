@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from celery import Celery, Task
+from celery import Celery, Task, current_task
 from celery.canvas import Signature
 from celery.exceptions import Ignore, Reject
 
 from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
+from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
@@ -55,16 +56,18 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
 
 
 def _id(args: tuple[object, ...]) -> str:
-    """The one argument of our messages. Raises Reject: anybody may write to a broker."""
+    """The one argument of our messages. Raises Ignore: anybody may write to a broker."""
     match args:
         case (str(found),) if 0 < len(found) <= MAX_ID and "\0" not in found:
             return found
     raise _refusal(args)
 
 
-def _refusal(args: tuple[object, ...]) -> Reject:
-    log.error("A message was dropped: %.200r are not the arguments of a task of NoETL", args)
-    return Reject("not the arguments of a task of NoETL", requeue=False)
+def _refusal(args: tuple[object, ...]) -> Ignore:
+    """Kept as a dead letter, it is done with: the scheduler's queue knows no rejecting."""
+    reason = f"not the arguments of the task {current_task.name}"
+    refuse(_queue(current_task), reason, args)
+    return Ignore(reason)
 
 
 def _guarded(command_id: str, work: Callable[[], T]) -> T:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 
-from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound
+from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavailable
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.usecases.held import hold_draft
-from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work import wake
 
@@ -49,9 +50,31 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
         tx.set_halt(execution_id, "")
-        waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
-        tx.mark_sent([one.command_id for one in waiting], None)
+        ready = _refused(rt, tx, row)
+    _send(rt, ready)
     wake(rt)
+
+
+def _refused(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
+    """What workers refused during the pause, or would have: now it counts as sent. What is due later, and what
+    belongs to a process of its own, is left to a sweeper."""
+    now = rt.clock()
+    waiting = [one for one in tx.open_commands(row.execution_id) if one.state == "open"]
+    ready = [one for one in waiting if not row.shard and (one.due_at is None or one.due_at <= now)]
+    tx.mark_sent([one.command_id for one in waiting], None)
+    tx.mark_sent([one.command_id for one in ready], now)
+    return ready
+
+
+def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
+    """Where the broker is away the sweeper will."""
+    if not commands:
+        return
+    try:
+        rt.dispatcher.send(commands)
+    except Unavailable:
+        with rt.store.begin() as tx:
+            tx.mark_sent([one.command_id for one in commands], None)
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:

@@ -75,6 +75,32 @@ BATCHED_LOOP = LOOP.replace("acceptance/loop", "acceptance/batched").replace(
     "spec: {mode: parallel,", "spec: {mode: parallel, commit: batch,"
 )
 
+#: The same loop, asking a server of the test at `workload.url`, which does the work and answers `{"squared": n * n}`.
+ASKING_LOOP = (
+    head("asking")
+    + """
+workload: {items: 12, width: 4, nap: 0.0, effects: "", url: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {items: "{{ workload.items }}"}
+      code: result = list(range(items))
+    next: work
+  - step: work
+    loop: {in: "{{ start }}", iterator: n, spec: {mode: parallel, max_in_flight: "{{ workload.width }}"}}
+    tool:
+      kind: http
+      url: "{{ workload.url }}/{{ execution_id }}/{{ iter.n }}"
+    next: end
+  - step: end
+    tool:
+      kind: python
+      input: {results: "{{ work.results }}"}
+      code: result = sum(one["data"]["squared"] for one in results)
+"""
+)
+
 #: Only a loop and a last step without tool: nothing but the loop's end asks for a turn.
 BARE_LOOP = (
     head("bare")

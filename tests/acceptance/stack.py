@@ -243,9 +243,21 @@ class Stack:
 
     def kill_child(self, name: str) -> None:
         """SIGKILL to one process of a prefork pool."""
+        kill_all(self.pool(name)[:1])
+
+    def kill_parent(self, name: str) -> list[psutil.Process]:
+        """SIGKILL to the process that was started, and to none of those below it: which they are."""
+        part = self.running[name]
+        below = family(part.pid)[1:]
+        assert part.process is not None
+        part.process.kill()
+        part.process.wait()
+        return below
+
+    def pool(self, name: str) -> list[psutil.Process]:
+        """The processes of a prefork pool."""
         below = psutil.Process(self.running[name].pid).children()
-        pool = [one for one in below if "celery" in " ".join(one.cmdline())]
-        kill_all(pool[:1])
+        return [one for one in below if "celery" in " ".join(one.cmdline())]
 
     def restart(self, name: str) -> None:
         self.kill(name)
@@ -265,14 +277,18 @@ class Stack:
         kill_all(families)
         for process in alive:
             process.wait()
-        if self._rt is not None:
-            bootstrap.close(self._rt)
-            self._rt = None
+        self.disconnect()
         if self._app is not None:
             self._app.close()
             self._app = None
         if self._engine is not None:
             self._engine.dispose()
+
+    def disconnect(self) -> None:
+        """Lets go of this process's own connections to the database."""
+        if self._rt is not None:
+            bootstrap.close(self._rt)
+            self._rt = None
 
     # --- logs --------------------------------------------------------------------------------------
 
@@ -299,16 +315,19 @@ class Stack:
     @property
     def app(self) -> Celery:
         if self._app is None:
-            self._app = make_app(self.broker, self.broker)
+            self._app = make_app(self.broker, self._settings.backend)
         return self._app
+
+    @property
+    def _settings(self) -> Settings:
+        known = {"NOETL_HOME": str(self.home), "NOETL_DATABASE_URL": self.database}
+        return Settings.from_env({**known, "NOETL_BROKER_URL": self.broker})
 
     @property
     def rt(self) -> Runtime:
         """The use cases in this process, over the same database and broker."""
         if self._rt is None:
-            known = {"NOETL_HOME": str(self.home), "NOETL_DATABASE_URL": self.database}
-            settings = Settings.from_env({**known, "NOETL_BROKER_URL": self.broker})
-            self._rt = bootstrap.runtime(settings, CeleryDispatcher(self.app))
+            self._rt = bootstrap.runtime(self._settings, CeleryDispatcher(self.app))
         return self._rt
 
     def begin(self, playbook: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
+import redis
 import requests
 
 from noetl.usecases import catalog
 from tests import services
 
-from .playbooks import LOOP, counted, squares
-from .stack import CORE, RedisServer, Stack, eventually
+from .playbooks import ASKING_LOOP, LOOP, counted, squares
+from .stack import CORE, ROOT, RedisServer, Stack, eventually
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -67,9 +74,39 @@ def _collected() -> Iterator[None]:
     gc.collect()
 
 
-def begin_all(stack: Stack, effects: Path) -> list[str]:
-    payload = {"items": ITEMS, "width": WIDTH, "nap": 0.02, "effects": str(effects)}
-    return [stack.begin(LOOP, payload) for _ in range(EXECUTIONS)]
+def begin_all(stack: Stack, effects: Path, playbook: str = LOOP, **more: object) -> list[str]:
+    payload = {"items": ITEMS, "width": WIDTH, "nap": 0.02, "effects": str(effects), **more}
+    return [stack.begin(playbook, payload) for _ in range(EXECUTIONS)]
+
+
+@pytest.fixture
+def squaring(effects: Path) -> Iterator[str]:
+    """The address of a server that squares `/<execution>/<n>`, and writes down that it did."""
+
+    class Squaring(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, execution, number = self.path.split("/")
+            begin = time.time()
+            time.sleep(0.03)
+            with effects.open("a") as lines:
+                lines.write(f"{execution} {number} {begin} {time.time()} 0\n")
+            body = json.dumps({"squared": int(number) ** 2}).encode()
+            with contextlib.suppress(OSError):  # whoever asked may be dead
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Squaring) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def under_way(stack: Stack, executions: list[str], count: int = 15) -> None:
@@ -110,6 +147,107 @@ def test_executions_survive_the_sudden_death_of(faulty: Stack, effects: Path, pa
     faulty.restart(part)
     check(faulty, executions, effects)
     faulty.check_logs()
+
+
+def test_http_steps_survive_the_sudden_death_of_the_worker_that_asks(
+    faulty: Stack, effects: Path, squaring: str
+) -> None:
+    """Requests under way are asked again by whoever comes next; what was answered and recorded is not."""
+    executions = begin_all(faulty, effects, ASKING_LOOP, url=squaring)
+    under_way(faulty, executions)
+    faulty.kill("io")
+    recorded = recorded_iterations(faulty, executions)
+    assert 0 < len(recorded) < EXECUTIONS * ITEMS, "the worker was to die in the midst of it"
+    asked = counted(effects)
+    faulty.start("io")
+    check(faulty, executions, effects)
+    done = counted(effects)
+    assert {one for one in recorded if done[one] > asked[one]} == set(), "asked again though it was recorded"
+    faulty.check_logs()
+
+
+def recorded_iterations(stack: Stack, executions: list[str]) -> set[tuple[str, int]]:
+    """The iterations whose end is in the log: (execution, index)."""
+    statement = "SELECT execution_id, iteration FROM event WHERE execution_id = ANY(:ids) AND type = :type"
+    rows = stack.sql(statement, ids=[int(one) for one in executions], type="loop.iteration.done")
+    return {(str(row[0]), int(row[1])) for row in rows}
+
+
+def test_executions_survive_the_sudden_death_of_a_prefork_parent_alone(faulty: Stack, effects: Path) -> None:
+    """Its children must notice: nobody would ever stop them."""
+    executions = begin_all(faulty, effects)
+    under_way(faulty, executions)
+    orphans = faulty.kill_parent("code")
+    assert orphans, "the pool has no processes"
+    faulty.start("code")
+    check(faulty, executions, effects)
+    eventually(lambda: not any(map(alive, orphans)), "the orphans to end", 20)
+    faulty.check_logs()
+
+
+def alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@pytest.mark.parametrize("how", ["api", "cli"])
+def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, how: str) -> None:
+    """Nothing is under way in a paused execution: the wake of the resume alone must set it going."""
+    faulty.kill("sweeper")
+    try:
+        payload = {"items": 100, "width": 2, "nap": 0.05, "effects": str(effects)}
+        execution = faulty.begin(LOOP, payload)
+        under_way(faulty, [execution], 4)
+        tell(faulty, how, execution, "pause")
+        eventually(lambda: faulty.row(execution).status == "paused", "the pause", 10)
+        done = len(counted(effects))
+        assert 4 <= done < 100
+        time.sleep(0.3)
+        assert len(counted(effects)) == done, "a paused loop went on"
+        tell(faulty, how, execution, "resume")
+        assert faulty.wait([execution], 20)[execution].status == "completed"
+    finally:
+        faulty.start("sweeper")
+    assert faulty.report(execution).result == squares(100)
+    faulty.check_log_of(execution)
+    assert set(counted(effects).values()) == {1}
+    faulty.check_logs()
+
+
+def test_garbage_that_was_taken_for_a_wake_is_as_good_as_one(faulty: Stack, effects: Path) -> None:
+    """No wake is sent while something is in the scheduler's queue: whoever clears it away looks who owes a turn."""
+    faulty.rt.dispatcher.wake()  # connects: a first wake asks nobody
+    faulty.kill("sweeper")
+    faulty.kill("scheduler")
+    with redis.Redis.from_url(faulty.broker) as client:
+        client.delete("scheduler")
+        client.lpush("scheduler", b"garbage")
+        execution = faulty.begin(LOOP, {"items": 4, "effects": str(effects)})
+        assert client.llen("scheduler") == 1, "a wake was sent"
+    try:
+        faulty.start("scheduler")
+        assert faulty.wait([execution], 15)[execution].status == "completed"
+    finally:
+        faulty.start("sweeper")
+    faulty.check_logs()
+
+
+def tell(stack: Stack, how: str, execution: str, verb: str) -> None:
+    if how == "api":
+        answer = requests.post(f"{stack.api}/api/executions/{execution}/{verb}", json={}, timeout=10)
+        assert answer.ok, answer.text
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl.cli", "execution", verb, execution],
+        cwd=ROOT,
+        env=stack.environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_worker_child_that_dies_loses_nothing(faulty: Stack, effects: Path) -> None:

@@ -1,14 +1,11 @@
-"""Workers as people start them, and what they must survive: bad messages, dead children, cancellation."""
+"""Workers as people start them, and what they must survive: dead children, cancellation."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import pickle
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +62,7 @@ def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_ha
     def tasks() -> dict[str, Any] | None:
         found: dict[str, Any] = asked(by_hand, "/api/tasks?limit=1000")
         names = {task["name"] for task in found.values()}
-        wanted = {"acceptance/loop:start", "acceptance/loop:work", "acceptance/loop:end", "noetl.turn"}
+        wanted = {"acceptance/loop:start", "acceptance/loop:work", "acceptance/loop:end"}
         return found if names >= wanted else None
 
     shown = eventually(tasks, "Flower to show the steps by name", 15)
@@ -76,103 +73,49 @@ def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_ha
     by_hand.check_nothing_was_sent_twice()
 
 
+#: Each iteration needs a second attempt, which it waits for without a worker.
+AGAIN = (
+    head("again")
+    + """
+workflow:
+  - step: start
+    loop: {in: [7, 8], iterator: n, spec: {mode: parallel}}
+    tool:
+      kind: python
+      input: {attempt: "{{ _attempt }}", n: "{{ iter.n }}"}
+      code: |
+        if attempt < 2:
+            raise ValueError("not yet")
+        result = n
+      spec:
+        policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 1.2}}]}
+    next: end
+  - step: end
+"""
+)
+
+
+def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> None:
+    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    by_hand.start("sweeper")
+    assert by_hand.run(AGAIN).steps["start"]["result"]["results"] == [7, 8]
+
+    def names() -> set[str] | None:
+        found = {task["name"] for task in asked(by_hand, "/api/tasks?limit=1000").values()}
+        wanted = {"acceptance/again:start", "acceptance/again:start[0]", "acceptance/again:start[1]"}
+        return found if found >= wanted else None
+
+    eventually(names, "Flower to show the iterations by name", 15)
+    by_hand.kill("sweeper")
+    by_hand.check_logs()
+
+
 def asked(stack: Stack, path: str) -> Any:
     try:
         answer = requests.get(stack.flower + path, timeout=10)
     except requests.ConnectionError:
         return None
     return answer.json() if answer.ok else None
-
-
-# --- what may stand on a broker -----------------------------------------------------------------------------
-
-
-def envelope(task: str, body: bytes, content_type: str = "application/json") -> bytes:
-    """A message as kombu writes it to Redis."""
-    number = str(uuid.uuid4())
-    return json.dumps(
-        {
-            "body": base64.b64encode(body).decode(),
-            "content-encoding": "utf-8" if content_type == "application/json" else "binary",
-            "content-type": content_type,
-            "headers": {
-                "lang": "py",
-                "task": task,
-                "id": number,
-                "root_id": number,
-                "argsrepr": "",
-                "retries": 0,
-            },
-            "properties": {
-                "correlation_id": number,
-                "delivery_mode": 2,
-                "delivery_info": {"exchange": "", "routing_key": "python"},
-                "priority": 0,
-                "body_encoding": "base64",
-                "delivery_tag": number,
-            },
-        }
-    ).encode()
-
-
-def args(*values: object) -> bytes:
-    return json.dumps([list(values), {}, {}]).encode()
-
-
-class Surprise:
-    """Unpickling it would leave a file behind."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (os.mkdir, (str(self.path),))
-
-
-def test_bad_messages_are_rejected_and_the_workers_live_on(stack: Stack, tmp_path: Path) -> None:
-    trap = tmp_path / "unpickled"
-    bad = {
-        "an unknown task": envelope("os.system", args("true")),
-        "pickle": envelope(
-            "noetl.step", pickle.dumps(((Surprise(trap),), {}, {})), "application/x-python-serialize"
-        ),
-        "a body that is no JSON": envelope("noetl.step", b"{'"),
-        "no command id": envelope("noetl.step", args()),
-        "too much": envelope("noetl.lane", args(1, 2, 3)),
-        "a command nobody issued": envelope("noetl.step", args("1/start#1/-/1")),
-        "an id that is none": envelope("noetl.lane", args({"a": [1]})),
-        "an id that no text can hold": envelope("noetl.step", args("1/a\0b#1/-/1")),
-        "an execution that is none": envelope("noetl.turn", args("../../etc/passwd")),
-        "an execution that does not exist": envelope("noetl.turn", args("99")),
-        "a json message without a task": json.dumps({"hello": "world"}).encode(),
-        "garbage": b"\xff\xfe garbage",
-    }
-    # Of these, five get as far as a task of ours.
-    before = {name: stack.running[name].pid for name in ("scheduler", "code", "io")}
-    head_of_log = stack.sql("SELECT count(*) FROM event")[0][0]
-    with redis.Redis.from_url(stack.broker) as client:
-        for queue in ("scheduler", "python", "default"):
-            for message in bad.values():
-                client.lpush(queue, message)
-        eventually(
-            lambda: not any(client.llen(queue) for queue in ("scheduler", "python", "default")),
-            "empty queues",
-        )
-    time.sleep(0.5)
-    stack.expected += ["celery/", "kombu/"]
-    assert stack.sql("SELECT count(*) FROM event")[0][0] == head_of_log, "a bad message changed a log"
-    assert not trap.exists(), "a pickle was opened"
-    assert stack.run(LOOP, {"items": 4, "width": 2}).result == squares(4)
-    for name, pid in before.items():
-        assert stack.running[name].pid == pid
-        assert stack.running[name].process.poll() is None
-    said = stack.running["code"].said()
-    assert "os.system" in said
-    assert "Refusing to deserialize" in said or "ContentDisallowed" in said
-    reasons = {row[0] for row in stack.sql("SELECT reason FROM dead_letter")}
-    assert any("os.system" in reason for reason in reasons), reasons
-    assert said.count("A message was dropped") == 5
-    assert said.count("no message was dropped") == 2
 
 
 # --- children -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from noetl.cli.main import COMMANDS
 from noetl.cli.tables import aligned
-from noetl.store import engine
+from noetl.store import engine, open_store
 
 Cli = Callable[..., Any]
 
@@ -363,6 +364,32 @@ def test_doctor_finds_a_broker_that_does_not_answer(cli: Cli, monkeypatch: pytes
     assert (ended.code, found["name"]) == (1, "broker")
     assert found["detail"].startswith("127.0.0.1:9/0: The broker does not answer")
     assert "s3cret" not in ended.out + ended.err
+
+
+def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, home: Path) -> None:
+    def told() -> str:
+        (found,) = [one for one in json.loads(cli("doctor", "--json").out) if one["name"] == "messages"]
+        assert found["ok"]
+        return str(found["detail"])
+
+    assert told() == "none was refused"
+    cli("db", "upgrade")
+    assert told() == "none was refused"
+    assert cli("doctor", "--letters").out == ""
+    store = open_store(f"sqlite:///{home}/noetl.db")
+    with store.begin() as tx:
+        for number in range(2):
+            tx.add_dead_letter(
+                "broker:http", "no JSON", f"garbage {number}", datetime(2026, 1, 2, tzinfo=UTC)
+            )
+    store.close()
+    assert told().startswith("2 refused, the last at 2026-01-02T00:00:00+00:00 from broker:http")
+    assert cli("doctor").code == 0
+    listed = cli("doctor", "--letters").out.splitlines()
+    assert listed[:2] == ["2026-01-02T00:00:00+00:00 broker:http: no JSON", "    garbage 1"]
+    assert len(listed) == 4
+    letters = json.loads(cli("doctor", "--letters", "--json").out)
+    assert [letter["body"] for letter in letters] == ["garbage 1", "garbage 0"]
 
 
 # --- tables ---------------------------------------------------------------------------------------------

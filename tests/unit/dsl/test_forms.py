@@ -311,7 +311,7 @@ def test_the_executor_names_the_final_step_and_what_failure_means(net_of: NetOf)
     [
         ("tool: {kind: shell, command: ls}", "shell"),
         ("tool: [{kind: noop}, {kind: http, url: u}]", "http"),
-        ("tool: [{kind: noop}]", "python"),
+        ("tool: [{kind: noop}]", "noop"),
         ("next: end", "default"),
         ("spec: {queue: mine}, tool: {kind: noop}", "mine"),
         ("tool: {kind: shell, command: ls, spec: {queue: his}}", "his"),

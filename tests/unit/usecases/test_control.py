@@ -160,7 +160,6 @@ def test_a_late_report_of_a_lane_leaves_a_trace_too() -> None:
 
 def resumed(sim: Simulation, run: str) -> None:
     control.resume(sim.rt, run)
-    sim.pass_time(1)
     sim.settle()
 
 

@@ -1,0 +1,106 @@
+"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a database."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from noetl.errors import NoetlError
+
+log = logging.getLogger(__name__)
+
+#: Letters that wait for the database, at most.
+ROOM: Final = 500
+
+#: Letters that one process keeps in an hour: a flood must not fill the database. The log has them all.
+HOURLY: Final = 1000
+
+#: Seconds that a fork waits for letters that are being written.
+FORK_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Something that was on a broker and is no message: where, why not, and (the beginning of) what it is."""
+
+    source: str
+    reason: str
+    body: str
+    recorded_at: datetime
+
+
+class Letters:
+    """Keeps letters behind the back of whoever found them. `write` may raise NoetlError."""
+
+    def __init__(self, write: Callable[[Sequence[Letter]], None]) -> None:
+        self._write = write
+        self._hour, self._kept = 0, 0
+        self._begin()
+        # A prefork pool's parent forks again when a child dies: not while a connection is being made.
+        os.register_at_fork(
+            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._begin
+        )
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._held = False
+        self._waiting: deque[Letter] = deque()
+        self._writer: threading.Thread | None = None
+
+    def keep(self, letter: Letter) -> None:
+        """Never waits for the database and never raises."""
+        with self._lock:
+            if not self._admits():
+                log.warning("A dead letter from %s was not kept: there are too many", letter.source)
+                return
+            self._waiting.append(letter)
+            if self._writer is None or not self._writer.is_alive():
+                self._writer = threading.Thread(target=self._work, name="dead letters", daemon=True)
+                self._writer.start()
+
+    def _admits(self) -> bool:
+        hour = int(time.monotonic() // 3600)
+        if hour != self._hour:
+            self._hour, self._kept = hour, 0
+        self._kept += 1
+        return self._kept <= HOURLY and len(self._waiting) < ROOM
+
+    def flush(self, seconds: float) -> None:
+        """Waits for what is being written, for so long at most."""
+        writer = self._writer
+        if writer is not None and writer is not threading.current_thread():
+            writer.join(seconds)
+
+    def _work(self) -> None:
+        while letters := self._next():
+            try:
+                with self._writing:
+                    self._write(letters)
+            except NoetlError as error:
+                # What they are stands in the log since they were refused.
+                log.error("%d dead letters could not be kept: %s", len(letters), error)  # noqa: TRY400
+
+    def _next(self) -> list[Letter]:
+        """What waits. Nothing ends the thread."""
+        with self._lock:
+            letters = list(self._waiting)
+            self._waiting.clear()
+            if not letters:
+                self._writer = None
+            return letters
+
+    def _before_fork(self) -> None:
+        self._held = self._writing.acquire(timeout=FORK_S)
+
+    def _after_fork(self) -> None:
+        if self._held:
+            self._held = False
+            self._writing.release()

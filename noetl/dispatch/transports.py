@@ -1,0 +1,215 @@
+"""kombu's transports for queues into which others may write: what is no message is refused, and read past.
+
+kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker that took it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+import uuid
+from functools import partial
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from kombu.exceptions import ChannelError
+from kombu.transport import TRANSPORT_ALIASES, filesystem, memory, redis, virtual
+from kombu.utils.json import dumps, loads
+from redis.exceptions import ResponseError
+
+from noetl.dispatch.envelope import LARGEST, flaw_of_bytes, flaw_of_envelope
+from noetl.dispatch.refused import refuse
+
+
+class Careful:
+    """A transport that delivers envelopes only."""
+
+    def _deliver(self, message: Any, queue: str | None) -> None:
+        flaw = flaw_of_envelope(message)
+        if flaw is None:
+            super()._deliver(message, queue)  # type: ignore[misc]
+        else:
+            refuse(queue, flaw, message)
+
+
+class MemoryTransport(Careful, memory.Transport):
+    """Queues inside of one process."""
+
+
+# --- Redis ------------------------------------------------------------------------------------------
+
+
+class RedisChannel(redis.Channel):
+    """Reads past what is no JSON."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        # The one place in which the entry and the name of its list are both to be had.
+        self.client.set_response_callback("BRPOP", partial(_entry, self.sep))
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE") or not self._clear():
+                raise
+            raise Empty from error
+
+    def _clear(self) -> int:
+        """Renames what is no list where the lists of queues should be; how many there were."""
+        to_key = self._q_for_pri  # type: ignore[attr-defined]
+        keys = {to_key(queue, step): queue for queue in self.active_queues for step in self.priority_steps}
+        cleared = 0
+        with self.conn_or_acquire() as client:
+            for key, queue in keys.items():
+                kind = client.type(key).decode()
+                if kind not in ("list", "none"):
+                    aside = f"{key}.{uuid.uuid4()}.refused"
+                    client.rename(key, aside)
+                    refuse(queue, f"no queue: its key was of the type {kind}, and is called {aside} now", key)
+                    cleared += 1
+        return cleared
+
+    def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 - kombu names it
+        """A list that is not there is an empty queue: asking for both would be a round trip more."""
+        return True
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are not."""
+        if delivery_tag in (self.qos._delivered or ()):
+            super().basic_ack(delivery_tag, multiple)
+
+
+def _entry(separator: str, answer: Any, **_: Any) -> Any:
+    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were nothing."""
+    if not answer:
+        return None
+    key, raw = answer
+    flaw = flaw_of_bytes(raw)
+    if flaw is None:
+        return key, raw
+    name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
+    refuse(name.rsplit(separator, 1)[0], flaw, raw)
+    return None
+
+
+class RedisTransport(Careful, redis.Transport):
+    """Lists of a Redis."""
+
+    Channel = RedisChannel
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+class FilesystemChannel(filesystem.Channel):
+    """Messages are files `<when>_<id>.<queue>.msg`, whole from the first moment on.
+
+    Reading one removes it. What cannot be read stays there under a name that ends in `.refused`.
+    """
+
+    data_folder_in: str
+    data_folder_out: str
+    control_folder: Path
+
+    def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
+        """Raises ChannelError."""
+        name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
+        folder = Path(self.data_folder_out)
+        try:
+            # No queue's messages begin with a dot: nobody reads half a message.
+            (folder / f".{name}").write_bytes(dumps(payload).encode())
+            (folder / f".{name}").rename(folder / name)
+        except OSError as error:
+            raise ChannelError(f"Cannot add file {name!r} to {folder}: {error}") from error
+
+    def _get(self, queue: str) -> Any:  # type: ignore[override]
+        """Raises Empty."""
+        folder = Path(self.data_folder_in)
+        for name in sorted(os.listdir(folder)):
+            if name.partition(".")[2] != f"{queue}.msg":
+                continue
+            raw = _taken(folder / name, queue)
+            if raw is not None:
+                return loads(raw)
+        raise Empty
+
+    def get_table(self, exchange: str) -> Any:
+        """What is bound to an exchange. A table that cannot be read is written again."""
+        try:
+            return super().get_table(exchange)
+        except (ValueError, TypeError):
+            self._mend(exchange)
+            return super().get_table(exchange)
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str | None, queue: str) -> None:
+        try:
+            super()._queue_bind(exchange, routing_key, pattern, queue)
+        except (ValueError, TypeError):
+            self._mend(exchange)
+            super()._queue_bind(exchange, routing_key, pattern, queue)
+
+    def _mend(self, exchange: str) -> None:
+        # kombu makes the file before it writes into it: that is no harm.
+        time.sleep(0.1)
+        with contextlib.suppress(ValueError, TypeError):
+            super().get_table(exchange)
+            return
+        file = Path(self.control_folder) / f"{exchange}.exchange"
+        with contextlib.suppress(OSError):
+            refuse(file.name, "not a table of what is bound to an exchange", file.read_bytes()[:LARGEST])
+            file.unlink()
+        for binding in virtual.Channel.get_table(self, exchange):
+            super()._queue_bind(exchange, *binding)
+
+
+def _taken(file: Path, queue: str) -> bytes | None:
+    """The content of a message's file, which is removed; None where somebody else has it or it is no message."""
+    mine = file.with_name(f"{file.name}.{uuid.uuid4()}.taken")
+    try:
+        file.rename(mine)
+    except OSError:
+        return None
+    try:
+        raw = _content(mine)
+        mine.unlink()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            mine.rename(mine.with_suffix(".refused"))
+        refuse(queue, f"the file cannot be read: {error.strerror or error}", file.name)
+        return None
+    flaw = flaw_of_bytes(raw)
+    if flaw is not None:
+        refuse(queue, flaw, raw)
+        return None
+    return raw
+
+
+def _content(file: Path) -> bytes:
+    """Raises OSError: also for what is no file, and might never end or never begin."""
+    # A link may lead anywhere, and opening a pipe waits for a writer.
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is no regular file")
+        return opened.read(LARGEST + 1)
+
+
+class FilesystemTransport(Careful, filesystem.Transport):
+    """Files in a folder of this machine."""
+
+    Channel = FilesystemChannel
+
+
+_TRANSPORTS = {
+    "redis": RedisTransport,
+    "rediss": RedisTransport,
+    "filesystem": FilesystemTransport,
+    "memory": MemoryTransport,
+}
+
+
+def install() -> None:
+    """Makes `redis://` and its relatives mean these transports. Before the first connection."""
+    for alias, transport in _TRANSPORTS.items():
+        TRANSPORT_ALIASES[alias] = f"{__name__}:{transport.__name__}"

@@ -1,0 +1,465 @@
+"""What is no message, on real transports and in a real consumer: it is read past, told of, and never raised."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from amqp.basic_message import Message as AmqpMessage
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kombu import Connection, Consumer, Queue
+from kombu.transport import pyamqp
+
+from noetl.dispatch import consumer, transports
+from noetl.dispatch.celery import make_app
+from noetl.dispatch.envelope import flaw_of_bytes, flaw_of_envelope, flaw_of_message
+from noetl.dispatch.letters import ROOM, Letter, Letters
+from noetl.dispatch.refused import refuse, refused
+from noetl.errors import Unavailable
+from noetl.tasks.commands import register
+from tests.garbage import args, envelope, forged_messages, no_messages
+
+QUEUE = "python"
+TASKS = ("noetl.step", "noetl.lane", "noetl.iteration", "noetl.turn", "celery.map")
+GOOD = envelope("noetl.step", args("1/start#1/-/1"), QUEUE)
+
+
+@pytest.fixture
+def told() -> Iterator[list[tuple[str, str, str]]]:
+    """What was refused: (queue, reason, body)."""
+    with telling() as found:
+        yield found
+
+
+@contextmanager
+def telling() -> Iterator[list[tuple[str, str, str]]]:
+    found: list[tuple[str, str, str]] = []
+
+    def listen(queue: str, reason: str, body: str, **_: object) -> None:
+        found.append((queue, reason, body))
+
+    refused.connect(listen)
+    yield found
+    refused.disconnect(listen)
+
+
+# --- transports ---------------------------------------------------------------------------------------------
+
+
+class Broker:
+    """One queue of a broker into which anything can be put."""
+
+    def __init__(self, url: str, put: Callable[[bytes], None], **options: Any) -> None:
+        transports.install()
+        self.put = put
+        self.connection = Connection(url, transport_options=options)
+        self.received: list[Any] = []
+        self.channel = self.connection.channel()
+        self.consumer = Consumer(self.channel, [Queue(QUEUE)], on_message=self._receive, accept=["json"])
+        self.consumer.consume()
+
+    def _receive(self, message: Any) -> None:
+        message.ack()
+        self.received.append(message.delivery_tag)
+
+    def read(self) -> None:
+        """Reads until a good message, put behind everything else, has come."""
+        good = envelope("noetl.step", args("1/start#1/-/1"), QUEUE)
+        tag = json.loads(good)["properties"]["delivery_tag"]
+        self.put(good)
+        deadline = time.monotonic() + 5
+        while tag not in self.received and time.monotonic() < deadline:
+            try:
+                self.connection.drain_events(timeout=0.2)
+            except TimeoutError:
+                continue
+        assert self.received[-1] == tag
+
+
+@contextmanager
+def on_redis(url: str, _: Path) -> Iterator[Broker]:
+    with redis.Redis.from_url(url) as client:
+        broker = Broker(url, lambda raw: client.lpush(QUEUE, raw) and None)
+        with broker.connection:
+            yield broker
+
+
+@contextmanager
+def on_files(_: str, folder: Path) -> Iterator[Broker]:
+    (folder / "control").mkdir()
+    (folder / "messages").mkdir()
+    numbers = iter(range(100_000, 1_000_000))
+
+    def put(raw: bytes) -> None:
+        (folder / "messages" / f"{next(numbers)}.{QUEUE}.msg").write_bytes(raw)
+
+    folders = {"data_folder_in": str(folder / "messages"), "data_folder_out": str(folder / "messages")}
+    broker = Broker(
+        "filesystem://", put, control_folder=str(folder / "control"), polling_interval=0.01, **folders
+    )
+    with broker.connection:
+        yield broker
+
+
+PLACES = {"redis": on_redis, "files": on_files}
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "files"])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    url = request.getfixturevalue("redis_url") if request.param == "redis" else ""
+    with PLACES[request.param](url, tmp_path) as opened:
+        yield opened
+
+
+def test_what_is_no_message_is_read_past_and_told_of_with_its_queue_and_its_reason(
+    broker: Broker, told: list[tuple[str, str, str]]
+) -> None:
+    bad = no_messages(QUEUE)
+    for raw, _ in bad.values():
+        broker.put(raw)
+    broker.read()
+    assert [queue for queue, *_ in told] == [QUEUE] * len(bad)
+    for (_, part), (_, reason, body) in zip(bad.values(), told, strict=True):
+        assert part in reason
+        assert len(body) <= 2000
+        assert body.isprintable()
+
+
+@pytest.mark.redis
+def test_a_key_that_is_no_list_makes_room_for_the_queue_and_is_lost_to_nobody(
+    redis_url: str, tmp_path: Path, told: list[tuple[str, str, str]]
+) -> None:
+    with on_redis(redis_url, tmp_path) as broker, redis.Redis.from_url(redis_url) as client:
+        client.set(QUEUE, "somebody's text")
+        with pytest.raises(TimeoutError):
+            broker.connection.drain_events(timeout=0.5)
+        broker.read()
+        (aside,) = client.keys("*.refused")
+        assert client.get(aside) == b"somebody's text"
+    ((queue, reason, _),) = told
+    assert (queue, aside.decode() in reason, "of the type string" in reason) == (QUEUE, True, True)
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.text(max_size=5),
+    st.builds(list),
+    st.builds(dict),
+    st.builds(lambda: {"a": [1]}),
+)
+
+
+@st.composite
+def odd_envelopes(draw: st.DrawFn) -> bytes:
+    """A message of which one to three parts are anything at all, or missing."""
+    parts = json.loads(GOOD)
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.sampled_from([parts, parts["properties"], parts["headers"]]))
+        if not isinstance(place, dict) or not place:
+            continue
+        name = draw(st.sampled_from(sorted(place)))
+        place[name] = draw(ODD)
+        if not all(isinstance(parts.get(one), dict) for one in ("properties", "headers")):
+            break
+    return json.dumps(parts).encode()
+
+
+@given(pile=st.lists(st.one_of(st.binary(max_size=20), odd_envelopes()), min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_that_is_put_on_a_queue_is_raised_at_who_reads_it(broker: Broker, pile: list[bytes]) -> None:
+    with telling() as told:
+        before = len(broker.received)
+        for raw in pile:
+            broker.put(raw)
+        broker.read()
+    # Everything was either delivered or told of.
+    assert len(broker.received) - before - 1 + len(told) == len(pile)
+
+
+@given(raw=odd_envelopes())
+@settings(max_examples=200, deadline=None)
+def test_what_passes_as_an_envelope_can_be_made_a_message_of(raw: bytes) -> None:
+    if flaw_of_bytes(raw) is None and flaw_of_envelope(json.loads(raw)) is None:
+        with Connection("memory://") as connection:
+            message = connection.channel().message_to_python(json.loads(raw))
+            message.accept = {"application/json"}
+            assert flaw_of_message(message, TASKS) is None or message.body is not None
+
+
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["folder", "pipe", "link"]
+)
+def test_what_is_no_file_is_put_aside(
+    tmp_path: Path, told: list[tuple[str, str, str]], make: Callable[[Path], None]
+) -> None:
+    with on_files("", tmp_path) as broker:
+        for _ in range(2):
+            make(tmp_path / "messages" / f"1.{QUEUE}.msg")
+            broker.read()
+    assert [reason.partition(":")[0] for _, reason, _ in told] == ["the file cannot be read"] * 2
+    remains = [path.name for path in (tmp_path / "messages").iterdir()]
+    assert [name.startswith(f"1.{QUEUE}.msg.") and name.endswith(".refused") for name in remains] == [
+        True
+    ] * 2
+
+
+def test_half_a_message_is_never_seen_in_a_folder(tmp_path: Path) -> None:
+    """Whoever reads while somebody writes finds the whole of it, or nothing."""
+    with on_files("", tmp_path) as broker:
+        big = {"body": "x" * 900_000, "headers": {}, "properties": {}}
+        stop = threading.Event()
+        seen: list[int] = []
+
+        def look() -> None:
+            while not stop.is_set():
+                names = os.listdir(tmp_path / "messages")
+                mine = [name for name in names if name.partition(".")[2] == f"other.{QUEUE}.msg"]
+                seen.extend((tmp_path / "messages" / name).stat().st_size for name in mine)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        for _ in range(20):
+            broker.channel._put("other." + QUEUE, big)
+        stop.set()
+        looking.join()
+        assert seen
+        assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"\xff", b"5", b'[["a"]]', b'{"a": 1}'])
+def test_a_table_of_bindings_that_cannot_be_read_is_written_again(tmp_path: Path, garbage: bytes) -> None:
+    with on_files("", tmp_path) as broker:
+        file = tmp_path / "control" / "python.exchange"
+        queue = Queue(QUEUE, exchange="python", routing_key=QUEUE)(broker.channel)
+        broker.channel.exchange_declare("python")
+        queue.queue_declare()
+        queue.queue_bind()
+        file.write_bytes(garbage)
+        with telling() as told:
+            broker.connection.Producer(broker.channel).publish({}, exchange="python", routing_key=QUEUE)
+        assert json.loads(file.read_bytes()) == [[QUEUE, "", QUEUE]]
+        assert [queue for queue, *_ in told] == ["python.exchange"]
+        assert len(list((tmp_path / "messages").iterdir())) == 1
+
+
+# --- the consumer -------------------------------------------------------------------------------------------
+
+
+def test_a_worker_on_any_broker_refuses_what_is_no_order_to_a_task_of_ours(
+    told: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    """The broker in memory brings no protection of its own: what is seen here holds for AMQP as well."""
+    bad = forged_messages(QUEUE, tmp_path / "trap")
+    app = make_app("memory://", None)
+
+    def nobody() -> Any:
+        raise AssertionError("a bad message reached a use case")
+
+    register(app, nobody)
+    app.conf.update(task_queues=[Queue(QUEUE)], task_default_queue=QUEUE)
+    with start_worker(app, pool="solo", perform_ping_check=False, loglevel="CRITICAL") as worker:
+        with app.connection_for_write() as connection:
+            channel = connection.default_channel
+            for raw, _ in bad.values():
+                channel._put(QUEUE, json.loads(raw))
+        deadline = time.monotonic() + 10
+        while len(told) < len(bad) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert worker.consumer.blueprint.state == 1, "the worker ended"
+    assert len(told) == len(bad)
+    for (name, (_, part)), (queue, reason, _) in zip(bad.items(), told, strict=True):
+        assert (name, queue) == (name, QUEUE)
+        assert part in reason, name
+    assert not (tmp_path / "trap").exists()
+
+
+def amqp(raw: bytes) -> pyamqp.Message:
+    """The same message as RabbitMQ would hand it over."""
+    parts = json.loads(raw)
+    found = AmqpMessage(
+        base64.b64decode(parts["body"]),
+        content_type=parts["content-type"],
+        content_encoding=parts["content-encoding"],
+        application_headers=parts["headers"],
+    )
+    found.delivery_info = {"routing_key": QUEUE, "consumer_tag": "tag", "delivery_tag": "7"}
+    message = pyamqp.Message(found, channel=None)
+    message.accept = {"application/json"}
+    return message
+
+
+def test_messages_of_amqp_are_looked_at_in_the_same_way(tmp_path: Path) -> None:
+    assert flaw_of_message(amqp(GOOD), TASKS) is None
+    for name, (raw, part) in forged_messages(QUEUE, tmp_path / "trap").items():
+        message = amqp(raw)
+        if message.errors or "not the arguments" in part:  # found by kombu, and by the task
+            continue
+        assert part in str(flaw_of_message(message, TASKS)), name
+
+
+class Channel:
+    """Notes what is rejected, as a channel of AMQP."""
+
+    def __init__(self, *no_ack: str) -> None:
+        self.no_ack_consumers = set(no_ack)
+        self.rejected: list[object] = []
+
+    def basic_reject(self, tag: object, requeue: bool) -> None:
+        assert not requeue
+        self.rejected.append(tag)
+
+
+@pytest.mark.parametrize(("no_ack", "rejected"), [((), ["7"]), (("tag",), [])])
+def test_what_a_queue_has_forgotten_is_not_rejected_for_amqp_would_close_the_channel(
+    told: list[tuple[str, str, str]], no_ack: tuple[str, ...], rejected: list[str]
+) -> None:
+    message = amqp(GOOD)
+    message.channel = Channel(*no_ack)
+    ours = consumer.Consumer.__new__(consumer.Consumer)
+    ours.connection_errors = ()
+    ours._refuse(message, "for a test")
+    assert message.channel.rejected == rejected
+    assert [(queue, reason) for queue, reason, _ in told] == [(QUEUE, "for a test")]
+
+
+def test_a_broken_pool_is_not_blamed_on_the_message(told: list[tuple[str, str, str]]) -> None:
+    """A worker that cannot work must end, and not refuse everything from then on."""
+    app = Celery("broken", broker="memory://", set_as_current=False)
+    app.config_from_object("celeryconfig")
+    ours = consumer.Consumer.__new__(consumer.Consumer)
+    ours.strategies, ours.app, ours.connection_errors = {"noetl.step": _broken}, app, ()
+    ours.on_task_message, ours._maximum_prefetch_restored = (), True
+    with pytest.raises(RuntimeError, match="shutdown"):
+        ours.create_task_handler()(amqp(GOOD))
+    ours.strategies = {"noetl.step": _stumbling}
+    message = amqp(GOOD)
+    message.channel = Channel()
+    ours.create_task_handler()(message)
+    assert [reason for _, reason, _ in told] == ["Celery cannot work with it: KeyError: 'id'"]
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("cannot schedule new futures after shutdown")
+
+
+def _stumbling(*_: object) -> None:
+    raise KeyError("id")
+
+
+# --- dead letters -------------------------------------------------------------------------------------------
+
+
+def letter(text: str) -> Letter:
+    return Letter("broker:test", "for a test", text, datetime.now(UTC))
+
+
+def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_let_go() -> None:
+    back = threading.Event()
+    written: list[str] = []
+
+    def write(letters: Any) -> None:
+        back.wait(10)
+        written.extend(one.body for one in letters)
+
+    letters = Letters(write)
+    begun = time.monotonic()
+    letters.keep(letter("first"))
+    while letters._waiting:
+        time.sleep(0.001)
+    for number in range(ROOM + 10):
+        letters.keep(letter(str(number)))
+    assert time.monotonic() - begun < 1
+    back.set()
+    letters.flush(10)
+    assert written == ["first", *map(str, range(ROOM))]
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), ValueError("a defect")])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> None:
+    errors = [error]
+    written: list[str] = []
+
+    def write(letters: Any) -> None:
+        if errors:
+            raise errors.pop()
+        written.extend(one.body for one in letters)
+
+    letters = Letters(write)
+    for text in ("lost", "kept"):
+        letters.keep(letter(text))
+        letters.flush(5)
+    assert written == ["kept"]
+
+
+FORK = """
+import os, sys, threading, time, warnings
+from datetime import UTC, datetime
+from noetl.dispatch.letters import Letter, Letters
+warnings.simplefilter("ignore", DeprecationWarning)
+lock = threading.Lock()
+begun = threading.Event()
+def write(letters):
+    with lock:                      # as libpq and OpenSSL have, for the whole of the process
+        begun.set()
+        time.sleep(0.3)
+        os.write(1, b"".join(one.body.encode() for one in letters))
+letters = Letters(write)
+def letter(text):
+    return Letter("test", "test", text, datetime.now(UTC))
+letters.keep(letter("parent "))
+begun.wait()
+letters.keep(letter("waiting "))
+letters._lock.acquire()             # as another thread may hold it at that moment
+child = os.fork()
+if not child:
+    letters.keep(letter("child "))
+    letters.flush(5)
+    os._exit(0)
+letters._lock.release()
+os.waitpid(child, 0)
+letters.keep(letter("again "))
+letters.flush(5)
+"""
+
+
+def test_a_process_that_is_forked_while_letters_are_written_keeps_its_own() -> None:
+    """A prefork pool's parent forks whenever a child has died."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (sorted(done.stdout.split()), done.stderr) == (["again", "child", "parent", "waiting"], "")
+
+
+def test_what_is_told_is_bounded_and_obeyed_by_no_terminal(told: list[tuple[str, str, str]]) -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    for body in (b"\x1b[2J\x00" + b"\xff" * 5000, "\ud800\u202e", nested, {"a": 1}):
+        refuse("q" * 5000, "r\n" * 5000, body)
+    bodies = [body for *_, body in told]
+    assert bodies[0].startswith(r"\x1b[2J\x00\xff\xff")
+    assert bodies[1:] == [r"\ud800\u202e", "<list, nested too deeply to be shown>", "{'a': 1}"]
+    for queue, reason, body in told:
+        assert (len(queue), len(reason)) == (300, 300)
+        assert len(body) <= 2000
+        assert (queue + reason + body).isprintable()
+    while nested:  # let go of piece by piece: Python 3.11 frees it by recursion
+        nested = nested.pop()
