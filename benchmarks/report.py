@@ -166,14 +166,14 @@ def _weather(found: dict[str, Any]) -> str:
         "Others use this machine too. `load` is the load average of the last minute before each sample, `others` the "
         "share of all cores in use just before it, while the benchmark itself stood still.",
         "",
-        "| | load | others | samples that never ended |",
-        "|---|---|---|---|",
+        "| | load | others | samples that never ended | commands sent again |",
+        "|---|---|---|---|---|",
     ]
     for name, one in found["workloads"].items():
         loads = " ".join(f"{sample['load1']:.1f}" for sample in one["weather"])
         others = " ".join(f"{sample['others'] * 100:.0f} %" for sample in one["weather"])
         lost = ", ".join(one.get("lost", [])) or "none"
-        lines.append(f"| {name} | {loads} | {others} | {lost} |")
+        lines.append(f"| {name} | {loads} | {others} | {lost} | {one.get('resent', 0)} |")
     return "\n".join(lines)
 
 

@@ -118,12 +118,13 @@ def _sampled(workload: Workload, noetl: Stack, reps: int, dbos: Dbos | None) -> 
     samples: dict[str, list[float]] = {name: [] for name in engines}
     weather = []
     lost: list[str] = []
+    resent = noetl.resent()
     for _ in range(reps):
         weather.append({"load1": machine.load(), "others": machine.others()})
         for name, run in engines.items():
             samples[name] += [round(seconds, 5) for seconds in _ended(run, name, lost)]
     print(f"{workload.name}: measured, load {machine.load()}", flush=True)
-    return {"samples": samples, "weather": weather, "lost": lost}
+    return {"samples": samples, "weather": weather, "lost": lost, "resent": noetl.resent() - resent}
 
 
 def _ended(run: Callable[[], list[float]], name: str, lost: list[str]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Stack:
     rt: Runtime
     watcher: psycopg2.extensions.connection
     pids: dict[str, int]
+    home: Path
 
     def start(self, path: str) -> str:
         return start(self.rt, StartRequest(path))
@@ -61,6 +63,11 @@ class Stack:
             raise RuntimeError(f"Execution {execution_id} is {report.row.status}: {report.error}")
         return report.result
 
+    def resent(self) -> int:
+        """How many commands the sweeper has sent again so far: without a fault there should be none."""
+        said = (self.home / "sweeper.log").read_text()
+        return sum(int(number) for number in re.findall(r"(\d+) commands were never claimed", said))
+
     def workers(self) -> list[int]:
         """The processes that run the steps: children of the prefork worker."""
         return [
@@ -73,9 +80,7 @@ class Stack:
 @contextlib.contextmanager
 def stack(servers: Servers, home: Path) -> Iterator[Stack]:
     """Scheduler, workers and sweeper on these servers, with every playbook of the benchmark registered."""
-    settings = Settings(
-        home=home, database_url=servers.database_url, broker_url=f"{servers.redis_url}/0", resend_s=600
-    )
+    settings = Settings(home=home, database_url=servers.database_url, broker_url=f"{servers.redis_url}/0")
     upgrade(settings.database)
     environment = {**os.environ, **settings.as_environ()}
     commands = {
@@ -92,7 +97,7 @@ def stack(servers: Servers, home: Path) -> Iterator[Stack]:
         running.callback(bootstrap.close, rt)
         for file in sorted(PLAYBOOKS.glob("*.yaml")):
             catalog.register(rt, file.read_text(), file.name)
-        yield Stack(rt, running.enter_context(contextlib.closing(_watcher(servers.database_url))), pids)
+        yield Stack(rt, running.enter_context(contextlib.closing(_watcher(servers.database_url))), pids, home)
 
 
 def _watcher(url: str) -> psycopg2.extensions.connection:
