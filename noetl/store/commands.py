@@ -187,7 +187,7 @@ class Commands(Concern):
             "until": lease_until,
             "max_attempts": max_attempts,
         }
-        found = self._session.write(_claim, values).first()
+        found = self._session.alone(_claim, values).first()
         return row(found) if found else None
 
     def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:

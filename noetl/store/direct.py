@@ -26,9 +26,10 @@ from noetl.store.engine import translate_cause
 from noetl.store.rules import unusable
 from noetl.store.session import Check, Found, Session, Values
 
+_RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
 BEGIN: Final = {
     "durable": b"BEGIN ISOLATION LEVEL READ COMMITTED",
-    "relaxed": b"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit TO off",
+    "relaxed": b"BEGIN ISOLATION LEVEL READ COMMITTED; " + _RELAXED,
     "read": b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 }
 
@@ -97,6 +98,16 @@ class DirectSession(Session):
             return
         self._waiting.append(self._text(form.sure(), values))
         self._checks.append(check)
+
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+        """Statements that travel together without BEGIN are one transaction of their own."""
+        begin = BEGIN["relaxed"]
+        if self._begun or self._waiting != [begin]:
+            return super().alone(statement, values)
+        self._waiting = [_RELAXED]
+        found = self.write(statement, values)
+        self._waiting, self._begun = [begin], False
+        return found
 
     def commit(self) -> None:
         if self._begun or len(self._waiting) > 1:

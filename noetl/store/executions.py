@@ -67,14 +67,21 @@ def _first(owes: ColumnElement[bool], order: Column[Any]) -> Select[int]:
     return select(few.limit(bindparam("limit")).subquery().c.execution_id)
 
 
-_owing = union(_first(_ahead, _c.execution_id), _first(_woken, _c.next_wake_at))
+_due = union(_first(_ahead, _c.execution_id), _first(_woken, _c.next_wake_at)).cte("due")
+_owing = select(_due.c.execution_id).order_by(_due.c.execution_id)
 #: Asked once more, of the locked row: another scheduler may just have taken its turn.
-_lock_owing = (
+_locked = (
     select(*COLUMNS)
-    .where(_c.execution_id.in_(bindparam("ids", expanding=True)), or_(_ahead, _woken))
+    .where(_c.execution_id.in_(select(_due.c.execution_id)), or_(_ahead, _woken))
     .order_by(_c.execution_id)
-    .limit(bindparam("limit"))
+    .limit(bindparam("rows"))
     .with_for_update(skip_locked=True, key_share=True)
+    .cte("locked")
+)
+_lock_owing = (
+    select(_due.c.execution_id, *_locked.c)
+    .join_from(_due, _locked, _locked.c.execution_id == _due.c.execution_id, isouter=True)
+    .order_by(_due.c.execution_id)
 )
 _insert = insert(execution)
 _halt = update(execution).where(_c.execution_id == bindparam("id")).values(halt=bindparam("new_halt"))
@@ -149,17 +156,14 @@ class Executions(Concern):
         return row(found) if found else None
 
     def lock_owing(self, now: datetime, limit: int) -> Owing:
-        self._session.check_writable()
-        ids = self.owing(now, limit + SPARE)
-        if not ids:
-            return Owing([], [])
-        values = {"ids": [codec.number(one) for one in ids], "now": now, "limit": limit}
-        rows = [row(found) for found in self._session.write(_lock_owing, values)]
-        return Owing(rows, sorted(set(ids) - {one.execution_id for one in rows}))
+        values = {"now": now, "limit": limit + SPARE, "rows": limit, "shard": self._shard}
+        found = list(self._session.write(_lock_owing, values))
+        rows = [row(columns) for _, *columns in found if columns[0] is not None]
+        return Owing(rows, [str(number) for number, *columns in found if columns[0] is None])
 
     def owing(self, now: datetime, limit: int) -> list[str]:
         values = {"now": now, "limit": limit, "shard": self._shard}
-        numbers = sorted(self._session.read(_owing, values).scalars())
+        numbers = list(self._session.read(_owing, values).scalars())
         return [str(number) for number in numbers[:limit]]
 
     def save_turn(

@@ -60,13 +60,13 @@ class Session:
 
     def write(self, statement: Executable, values: Values = None) -> Found:
         """Runs a change (or takes a lock); many rows travel as one statement."""
-        self.check_writable()
-        return self._run(statement, values)
-
-    def check_writable(self) -> None:
-        """Raises NoetlError in a transaction for reads."""
         if not self.writable:
             raise refused_write()
+        return self._run(statement, values)
+
+    def alone(self, statement: Executable, values: Mapping[str, Any]) -> Found:
+        """Runs a change that may be committed at once, by itself, where nothing was run before it."""
+        return self.write(statement, values)
 
     def later(self, statement: Executable, values: Values) -> None:
         """Runs a change that nobody waits for: its failure may show at the next statement or the commit."""

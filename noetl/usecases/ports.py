@@ -243,6 +243,7 @@ class Transaction(Protocol):
 
         None where the command is unknown, closed, not due, held by an unexpired lease, used up, or
         its execution has ended or halts. Durable or not: a lost claim only means a second delivery.
+        Where it is the first thing that a transaction does it may be committed at once.
         """
 
     def release(self, command_id: str, attempt: int, sent_at: datetime) -> None:
