@@ -20,13 +20,16 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import State, initial_state
 from noetl.errors import ToolError, Unavailable
+from noetl.facts.children import ChildCall
 from noetl.facts.events import Draft, Event, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
-from noetl.pipeline.model import Call, ToolPort
+from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results.memory import MemoryResults
 from noetl.store.memory import MemoryStore
+from noetl.tools.base import Services
+from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
@@ -35,6 +38,7 @@ from noetl.usecases.ports import CommandRow, Store
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
+from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
 #: When simulations begin.
@@ -94,21 +98,25 @@ def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
 # --- whole executions ------------------------------------------------------------------------------------
 
 
-class ScriptedTools(ToolPort):
-    """Tools from functions: `{"python": lambda call: {"n": 1}}`. What a function raises fails the call."""
+#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises fails the call.
+Scripted = Callable[[Call], Any]
 
-    def __init__(self, functions: Mapping[str, Callable[[Call], Json]]) -> None:
+
+class ScriptedTools(ToolPort):
+    """Tools from functions: `{"python": lambda call: {"n": 1}}`."""
+
+    def __init__(self, functions: Mapping[str, Scripted]) -> None:
         self._functions = functions
         self.calls: list[Call] = []
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: Call) -> Outcome | Suspension:
         self.calls.append(call)
         try:
             result = self._functions[call.kind](call)
         except ToolError as error:
             info = ErrorInfo(error.kind, error.message, type=error.type, retryable=error.retryable)
             return failed(info)
-        return result if isinstance(result, Outcome) else succeeded(result)
+        return result if isinstance(result, Outcome | Later | ChildCall) else succeeded(result)
 
     def interrupt(self, call: Call) -> None:
         """Scripted calls end at once; there is nothing to interrupt."""
@@ -151,10 +159,13 @@ class Mailbox:
 KINDS = {
     kind: KindInfo(kind, queue=kind, effects="none")
     for kind in ("http", "noop", "shell", "postgres", "duckdb")
-} | {"python": KindInfo("python", queue="python", effects="none", verbatim=("code",), python_keys=("code",))}
+} | {
+    "python": KindInfo("python", queue="python", effects="none", verbatim=("code",), python_keys=("code",)),
+    "playbook": CallPlaybook.info(),
+}
 
 
-def default_tools() -> dict[str, Callable[[Call], Json]]:
+def default_tools() -> dict[str, Scripted]:
     """`noop` yields its input, `python` evaluates `code` with the inputs as names."""
 
     def python(call: Call) -> Json:
@@ -165,7 +176,10 @@ def default_tools() -> dict[str, Callable[[Call], Json]]:
             raise ToolError("python", str(error), type=type(error).__name__) from error
         return scope.get("result")
 
-    return {"python": python, "noop": lambda call: dict(call.args)}
+    def playbook(call: Call) -> ChildCall:
+        return CallPlaybook(Services()).run(call, PlaybookConfig.model_validate(call.config))
+
+    return {"python": python, "noop": lambda call: dict(call.args), "playbook": playbook}
 
 
 class StillLeases(Leases):
@@ -181,7 +195,7 @@ class Simulation:
     def __init__(
         self,
         playbook: str,
-        tools: Mapping[str, Callable[[Call], Json]] | None = None,
+        tools: Mapping[str, Scripted] | None = None,
         *,
         store: Store | None = None,
         limits: Limits | None = None,
@@ -228,6 +242,8 @@ class Simulation:
             case "lane" | "iteration":
                 if run_lane(self.worker, row.command_id) is LaneEnd.AGAIN:
                     self.mailbox.messages.append(message)
+            case "answer" | "cancel":
+                tell(self.rt, row.command_id)
 
     def pass_time(self, seconds: float) -> None:
         """Moves the clock and sweeps once, as the sweeper would."""

@@ -19,6 +19,7 @@ from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
+from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
 log = logging.getLogger(__name__)
@@ -123,3 +124,5 @@ class LocalDispatcher:
             case "lane" | "iteration":
                 if run_lane(worker, command_id) is LaneEnd.AGAIN:
                     self._order(priority, command_id, purpose)
+            case "answer" | "cancel":
+                tell(worker.rt, command_id)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import uuid
 
+from noetl.usecases.children import SCHEDULER
+
 STEP = "noetl.step"
 LANE = "noetl.lane"
 ITERATION = "noetl.iteration"
 TURN = "noetl.turn"
+TELL = "noetl.tell"
 
 #: The queue of the scheduler. Exactly one consumer is enough, and best.
-SCHEDULER_QUEUE = "scheduler"
+SCHEDULER_QUEUE = SCHEDULER
 
 #: Celery task by the purpose of a command.
-TASK_OF = {"pipeline": STEP, "lane": LANE, "iteration": ITERATION}
+TASK_OF = {"pipeline": STEP, "lane": LANE, "iteration": ITERATION, "answer": TELL, "cancel": TELL}
 
 
 def celery_task_id(command_id: str) -> str:

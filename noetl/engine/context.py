@@ -10,10 +10,11 @@ from noetl.facts.json import Json, JsonMap
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, args, workload, ctx, steps, everything?}`, narrowed to what the step's tasks read.
+    """`{digest, args, workload, ctx, steps, caller?, everything?}`, narrowed to what the step's tasks read.
 
     `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
     `everything` is the version at which the worker may read the rest.
+    `caller` is the scope of the iteration that called this playbook.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
@@ -23,6 +24,8 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
         "steps": _steps(state, needs),
     }
+    if state.parent is not None and state.parent.iter is not None:
+        context["caller"] = state.parent.iter
     if needs.everything:
         context["everything"] = state.version
     return context

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from noetl.engine.children import request_children
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
@@ -236,6 +237,10 @@ def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     ]
 
 
+def _call_children(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    return [] if _halted(state) else request_children(state, inputs)
+
+
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or _halted(state):
         return []
@@ -369,6 +374,7 @@ _RULES: tuple[Rule, ...] = (
     _stop,
     _pause,
     _resume_runs,
+    _call_children,
     _fire_enabled,
     _end,
 )

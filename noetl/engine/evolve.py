@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
+from noetl.engine.children import fold_child, waits_for_child, without_children
 from noetl.engine.slots import Slots
 from noetl.engine.state import LastTask, LoopState, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
@@ -63,6 +64,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.TaskDone()
             | e.TaskFailed()
             | e.AttemptFailed()
+            | e.TaskCheckpointed()
             | e.PolicyEvaluated()
             | e.VariablesSet()
         ):
@@ -77,6 +79,8 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.IterationFailed()
         ):
             return _loop(state, draft.fact, draft)
+        case e.ChildRequested() | e.ChildEnded():
+            return fold_child(state, draft.fact, draft)
         case _:
             assert_never(draft.fact)
 
@@ -97,6 +101,7 @@ def _life(
                 digest=fact.digest,
                 payload=fact.payload,
                 overrides=fact.overrides,
+                parent=fact.parent,
             )
         case e.Evaluated():
             return replace(state, accepted=fact.accepted, workload=fact.workload, error=fact.error)
@@ -106,10 +111,15 @@ def _life(
             return replace(state, finished=True, result_step=fact.result_step, error=fact.error)
         case e.Processed():
             return replace(
-                state, phase="ended", status=fact.status, result_step=fact.result_step, error=fact.error
+                state,
+                phase="ended",
+                status=fact.status,
+                result_step=fact.result_step,
+                error=fact.error,
+                children={},
             )
         case e.Cancelled():
-            return replace(state, phase="ended", status="cancelled", tokens={}, runs={})
+            return replace(state, phase="ended", status="cancelled", tokens={}, runs={}, children={})
         case _:
             assert_never(fact)
 
@@ -287,6 +297,8 @@ def _step(
     match fact:
         case e.StepStarted() | e.StepResumed():
             return _with_run(state, replace(run, status="running"))
+        case e.StepSuspended(child=e.ChildCall() as call):
+            return waits_for_child(state, run, None, fact.task, call)
         case e.StepSuspended():
             return _with_run(state, replace(run, status="waiting", resume_at=fact.due_at or ""))
         case e.StepDone():
@@ -322,7 +334,7 @@ def loop_stats(loop: LoopState) -> dict[str, int]:
 
 
 def _end(state: State, run: Run) -> State:
-    state = _remember(_with_run(state, run), run.step, run.status)
+    state = _remember(without_children(_with_run(state, run), run.id), run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = replace(record, result=run.result, results=run.results)
@@ -341,7 +353,13 @@ def _remember(state: State, step: str, status: RunStatus) -> State:
 
 def _task(
     state: State,
-    fact: e.TaskStarted | e.TaskDone | e.TaskFailed | e.AttemptFailed | e.PolicyEvaluated | e.VariablesSet,
+    fact: e.TaskStarted
+    | e.TaskDone
+    | e.TaskFailed
+    | e.AttemptFailed
+    | e.TaskCheckpointed
+    | e.PolicyEvaluated
+    | e.VariablesSet,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -356,7 +374,7 @@ def _task(
             if not fact.step:
                 return state
             return _with_run(state, replace(run, variables=patched(run.variables, fact.step)))
-        case e.TaskStarted() | e.AttemptFailed() | e.PolicyEvaluated():
+        case e.TaskStarted() | e.AttemptFailed() | e.TaskCheckpointed() | e.PolicyEvaluated():
             return state
         case _:
             assert_never(fact)
@@ -401,6 +419,8 @@ def _loop(
     index = draft.iteration if draft.iteration is not None else -1
     if index >= 0 and loop.ended >> index & 1:
         return state
+    if isinstance(fact, e.IterationSuspended) and fact.child is not None:
+        return waits_for_child(state, run, index, fact.task, fact.child)
     return _with_run(state, replace(run, loop=_loop_moved(loop, index, fact)))
 
 

@@ -7,7 +7,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """A version of a playbook in the catalog, and the digest of its net."""
+
+    path: str
+    version: int
+    digest: str
+
+
+def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
+    return ErrorInfo("client_error", f"There is no catalog to find playbook {path!r} in.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +29,8 @@ class Inputs:
     """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
     is too large for the log into one (both by content, hence the same at every call). `env` is the
-    allow-listed environment.
+    allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
+    what it finds is recorded. `max_depth` bounds how deep calls nest.
     """
 
     now: datetime
@@ -26,3 +41,5 @@ class Inputs:
     max_in_flight: int = 16
     max_items: int = 100_000
     max_generations: int = 5
+    playbook: Callable[[str, int | None], Playbook | ErrorInfo] = _no_catalog
+    max_depth: int = 10

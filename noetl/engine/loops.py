@@ -178,23 +178,25 @@ def resume_command(
 
 
 def missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
-    """Indices that neither ended, nor are suspended, nor have a command of their own among `commands`."""
+    """Indices that neither ended, nor wait, nor have a command of their own among `commands`."""
+    away = {*loop.suspended, *loop.calling}
     own = {part for part, command in run.commands.items() if part.startswith("i") and command in commands}
     return tuple(
         index
         for index in range(loop.count)
-        if not loop.ended >> index & 1 and index not in loop.suspended and f"i{index}" not in own
+        if not loop.ended >> index & 1 and index not in away and f"i{index}" not in own
     )
 
 
 def _again(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
-    """Every lane is gone and iterations are missing: a new generation, or their failure."""
-    lost = missing(run, loop, inputs.commands)
-    if not lost:
+    """Every lane is gone and iterations are missing: a new generation, or their failure. An iteration that
+    waits for a playbook keeps its slot."""
+    lost, free = missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
+    if not lost or free < 1:
         return []
     if loop.generation >= inputs.max_generations:
         return [_lost(run, index) for index in lost]
-    return _lanes(state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1)
+    return _lanes(state, step, run, min(free, len(lost)), loop.generation + 1)
 
 
 def _lost(run: Run, index: int) -> Draft:

@@ -73,6 +73,8 @@ def step_names(
         "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
         "env": inputs.env,
     }
+    if state.parent is not None and state.parent.iter is not None:
+        builtins["iter"] = {"parent": state.parent.iter}
     if extra:
         builtins.update(extra)
     # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called so wins.

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from noetl.engine.slots import Slots
-from noetl.facts.events import Token
+from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 2
+STATE_SCHEMA = 3
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -31,7 +31,7 @@ class LoopState:
     """How far a loop has come. `ended`, `failed` and `begun` are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
-    `suspended` the due instants of those that left their worker.
+    `suspended` the due instants of those that left their worker; `calling` those that wait for a playbook.
     """
 
     count: int
@@ -45,6 +45,7 @@ class LoopState:
     errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
     partial: Mapping[int, JsonMap] = field(default_factory=dict)
     suspended: Mapping[int, str | None] = field(default_factory=dict)
+    calling: tuple[int, ...] = ()
     generation: int = 1
     closed: bool = False
 
@@ -102,6 +103,20 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Child:
+    """A task that waits for a playbook: `id` is that of the execution, once it was made. `number` tells the
+    calls of one pipeline apart."""
+
+    run_id: str
+    step: str
+    iteration: int | None
+    task: str
+    call: ChildCall
+    number: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """The last round in which a `first` or `count` join fired.
 
@@ -143,6 +158,7 @@ class State:
     digest: str = ""
     payload: JsonMap = field(default_factory=dict)
     overrides: JsonMap = field(default_factory=dict)
+    parent: Parent | None = None
     workload: JsonMap = field(default_factory=dict)
     ctx: JsonMap = field(default_factory=dict)
     ctx_version: int = 0
@@ -152,6 +168,8 @@ class State:
     runs: Mapping[str, Run] = field(default_factory=dict)
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     rounds: Mapping[str, Round] = field(default_factory=dict)
+    #: By the run and the iteration that wait.
+    children: Mapping[str, Child] = field(default_factory=dict)
     failures: tuple[ErrorInfo, ...] = ()
     stopping: bool = False
     pause_requested: bool = False
@@ -172,6 +190,13 @@ class State:
     @property
     def ended(self) -> bool:
         return self.phase == "ended"
+
+
+def result_of(state: State) -> Json:
+    """The execution's result, as it is in the log: that of `final_step`, else of `end`, else of the step that
+    ended well last."""
+    record = state.steps.get(state.result_step or "")
+    return record.result if record else None
 
 
 def initial_state(execution_id: str) -> State:

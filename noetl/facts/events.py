@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, TypeAlias
 
+from noetl.facts.children import ChildCall as ChildCall
+from noetl.facts.children import ChildEnded as ChildEnded
+from noetl.facts.children import ChildRequested as ChildRequested
+from noetl.facts.children import Parent as Parent
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.loops import IterationDone as IterationDone
+from noetl.facts.loops import IterationFailed as IterationFailed
+from noetl.facts.loops import IterationResumed as IterationResumed
+from noetl.facts.loops import IterationStarted as IterationStarted
+from noetl.facts.loops import IterationSuspended as IterationSuspended
+from noetl.facts.loops import LoopDone as LoopDone
+from noetl.facts.loops import LoopStarted as LoopStarted
 from noetl.facts.outcome import ErrorInfo
 
 Source = Literal["server", "worker", "client"]
@@ -54,6 +65,8 @@ class Requested:
     digest: str
     payload: JsonMap = field(default_factory=dict)
     overrides: JsonMap = field(default_factory=dict)
+    #: Who called it; None where somebody from outside asked for it.
+    parent: Parent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +211,14 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepSuspended:
-    """The pipeline left its worker until `due_at`. All it needs to go on is in its earlier events."""
+    """The pipeline left its worker, until `due_at` or the end of its `child`. All it needs to go on is in its
+    earlier events."""
 
     type: ClassVar[str] = "step.suspended"
     task: str
     reason: str
     due_at: str | None = None
+    child: ChildCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +302,15 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCheckpointed:
+    """What the task's tool wants to be called again with, after a wait or a crash."""
+
+    type: ClassVar[str] = "task.checkpointed"
+    task: str
+    checkpoint: Json
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyEvaluated:
     """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay` seconds.
 
@@ -317,67 +341,6 @@ class VariablesSet:
     iter: JsonMap = field(default_factory=dict)
     step: JsonMap = field(default_factory=dict)
     writes: tuple[tuple[str, Json], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LoopStarted:
-    """The collection was evaluated. `items` is the list, or the reference that stands for it."""
-
-    type: ClassVar[str] = "loop.started"
-    count: int
-    items: Json
-    mode: Literal["sequential", "parallel"]
-    max_in_flight: int
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LoopDone:
-    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers folded."""
-
-    type: ClassVar[str] = "loop.done"
-    total: int
-    completed: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class IterationStarted:
-    """Recorded when an iteration was open at a report; one that ends in its first report has its end alone."""
-
-    type: ClassVar[str] = "loop.iteration.started"
-    started_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class IterationSuspended:
-    type: ClassVar[str] = "loop.iteration.suspended"
-    task: str
-    reason: str
-    due_at: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IterationResumed:
-    type: ClassVar[str] = "loop.iteration.resumed"
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
-class IterationDone:
-    """The iteration's result is that of `task` (its last task.done); null where `task` is null.
-
-    `writes` are the ctx assignments that wait for the loop's reducers, in order: (name, value)."""
-
-    type: ClassVar[str] = "loop.iteration.done"
-    task: str | None = None
-    writes: tuple[tuple[str, Json], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IterationFailed:
-    type: ClassVar[str] = "loop.iteration.failed"
-    error: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,6 +412,7 @@ Fact: TypeAlias = (
     | TaskDone
     | TaskFailed
     | AttemptFailed
+    | TaskCheckpointed
     | PolicyEvaluated
     | VariablesSet
     | LoopStarted
@@ -458,6 +422,8 @@ Fact: TypeAlias = (
     | IterationResumed
     | IterationDone
     | IterationFailed
+    | ChildRequested
+    | ChildEnded
     | NextEvaluated
     | JoinUnsatisfied
     | CtxPatched

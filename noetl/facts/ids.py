@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import NewType
 
 ExecutionId = NewType("ExecutionId", str)
@@ -16,6 +17,12 @@ EPOCH_MS = 1_767_225_600_000
 def execution_id(now_ms: int, entropy: int) -> ExecutionId:
     """A decimal string below 2^63 that sorts by time: 41 bits of milliseconds, 22 of `entropy`."""
     return ExecutionId(str(((now_ms - EPOCH_MS) & ((1 << 41) - 1)) << 22 | entropy & ((1 << 22) - 1)))
+
+
+def child_id(now: datetime, place: str) -> ExecutionId:
+    """The id of the execution that the task at `place` calls, in the turn of that instant."""
+    entropy = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4])
+    return execution_id(int(now.timestamp() * 1000), entropy)
 
 
 def run_id(step: str, number: int) -> RunId:

@@ -236,7 +236,8 @@ class KindInfo:
     `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which one
     must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
     says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
-    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax).
+    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax). `suspends`:
+    its tasks may leave their worker before they end.
     """
 
     kind: str
@@ -249,3 +250,4 @@ class KindInfo:
     verbatim_with_params: tuple[str, ...] = ()
     python_keys: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
+    suspends: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from noetl.errors import BadRequest, NoetlError
 from noetl.expressions import evaluate
@@ -17,7 +17,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import described, line_in_file, placed
-from noetl.pipeline.model import Call, Hands, Program, Progress
+from noetl.pipeline.model import Call, Hands, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before
 
 
@@ -32,11 +32,16 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's."""
+    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's.
+    Where the task waits there is `suspension`, and the outcome means nothing yet."""
 
     outcome: Outcome
     sight: Sight
     args: JsonMap
+    suspension: Suspension | None = None
+
+
+_PENDING: Final = Outcome("ok")
 
 
 @dataclass(slots=True)
@@ -67,9 +72,15 @@ class Caller:
                 return Attempt(failed(own), sight, args)
             args = {**args, **task.args, **own}
             sight = before(self.around, progress, task, args)
+        if progress.answer is not None:
+            return Attempt(progress.answer, sight, args)
         call = self._call(prepared, progress, args, sight, warnings)
-        outcome = failed(call) if isinstance(call, ErrorInfo) else self._ran(task, call)
-        return Attempt(outcome, sight, args)
+        if isinstance(call, ErrorInfo):
+            return Attempt(failed(call), sight, args)
+        came = self._ran(task, call)
+        if isinstance(came, Outcome):
+            return Attempt(came, sight, args)
+        return Attempt(_PENDING, sight, args, came)
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
@@ -126,6 +137,7 @@ class Caller:
             ),
             deadline_s=deadline,
             context=self._context(sight) if task.wants_context else None,
+            checkpoint=progress.checkpoint,
         )
 
     def _deadline(self, task: Task, sight: Sight) -> float | None:
@@ -146,9 +158,9 @@ class Caller:
 
         return context
 
-    def _ran(self, task: Task, call: Call) -> Outcome:
+    def _ran(self, task: Task, call: Call) -> Outcome | Suspension:
         outcome = self.hands.tool.run(call)
-        if outcome.error is None:
+        if not isinstance(outcome, Outcome) or outcome.error is None:
             return outcome
         return replace(outcome, error=replace(outcome.error, line=line_in_file(task, outcome.error.line)))
 

@@ -12,14 +12,17 @@ from functools import reduce
 
 from noetl.facts.events import (
     AttemptFailed,
+    ChildEnded,
+    ChildRequested,
     CtxPatched,
     Draft,
     PolicyEvaluated,
+    TaskCheckpointed,
     TaskDone,
     TaskFailed,
     VariablesSet,
 )
-from noetl.facts.outcome import Outcome
+from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.pipeline.model import Completed, Ending, Failed, Program, Progress
 from noetl.pipeline.patches import extend
 
@@ -45,11 +48,15 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             ended = _ended(program, progress, fact.task, outcome)
             return replace(ended, ending=Failed(fact.error)) if fact.fatal else ended
         case AttemptFailed():
-            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0)
+            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0, answer=None)
         case PolicyEvaluated() as fact:
             return _judged(program, progress, fact, draft.attempt)
         case VariablesSet() as fact:
             return _assigned(progress, fact)
+        case TaskCheckpointed() as fact:
+            return replace(progress, checkpoint=fact.checkpoint, checkpoints=progress.checkpoints + 1)
+        case ChildRequested(detached=True) | ChildEnded() as fact:
+            return replace(progress, answer=answer(fact))
         case CtxPatched(cause="task") as fact:
             return replace(progress, ctx=extend(progress.ctx, fact.patch))
         case _:
@@ -65,6 +72,9 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         attempt=1,
         repeats=0,
         wait_s=0.0,
+        checkpoint=None,
+        checkpoints=0,
+        answer=None,
         visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
         results={**progress.results, task: outcome.result},
         last=outcome,
@@ -82,6 +92,7 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
                 attempt=progress.attempt + repeated,
                 repeats=progress.repeats + repeated,
                 wait_s=fact.delay,
+                answer=None,
             )
         case "jump":
             target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
@@ -102,6 +113,19 @@ def _assigned(progress: Progress, fact: VariablesSet) -> Progress:
         step=extend(progress.step, fact.step),
         writes=(*progress.writes, *fact.writes),
     )
+
+
+def answer(fact: ChildRequested | ChildEnded) -> Outcome:
+    """What a task that called a playbook has come to. Of a detached child it knows where it is."""
+    match fact:
+        case ChildRequested():
+            found = {"execution_id": fact.child_id, "path": fact.path, "version": fact.playbook_version}
+            return succeeded(found)
+        case ChildEnded(status="completed"):
+            return succeeded(fact.result, {"execution_id": fact.child_id})
+        case ChildEnded():
+            error = fact.error or ErrorInfo("child", f"The called execution was {fact.status}.")
+            return failed(error, {"execution_id": fact.child_id} if fact.child_id else {})
 
 
 def _well(task: str, outcome: Outcome) -> Ending:

@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from noetl.errors import NoetlError
-from noetl.facts.events import AttemptFailed, Draft, Fact, PolicyEvaluated, TaskDone, TaskFailed
+from noetl.facts.children import ChildCall
+from noetl.facts.events import (
+    AttemptFailed,
+    Draft,
+    Fact,
+    PolicyEvaluated,
+    TaskCheckpointed,
+    TaskDone,
+    TaskFailed,
+)
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.net.model import Task
 from noetl.pipeline.assignments import Changes, apply
@@ -22,6 +31,7 @@ from noetl.pipeline.model import (
     Completed,
     Finished,
     Hands,
+    Later,
     Move,
     Names,
     Program,
@@ -52,16 +62,29 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
     drafts: tuple[Draft, ...] = ()
     while progress.ending is None:
         task = program.tasks[progress.pc].name
-        drafts = machine.boundary(progress)
+        attempt = machine.caller.attempt(progress)
+        reason: Literal["retry", "later"] = "retry"
+        match attempt.suspension:
+            case ChildCall() as child:
+                yield Suspend((), progress, task, "child", child=child)
+                return
+            case Later() as later:
+                reason, drafts = "later", machine.checkpoint(later, progress)
+            case None:
+                drafts = machine.boundary(attempt, progress)
+            case _:
+                assert_never(attempt.suspension)
         progress = machine.folded(progress, drafts)
         if progress.ending is not None:
             break
-        if progress.wait_s > LONGEST_SLEEP_S:
-            yield Suspend(drafts, progress, task, "retry", progress.wait_s)
+        wait = attempt.suspension.seconds if attempt.suspension else progress.wait_s
+        if wait > LONGEST_SLEEP_S:
+            yield Suspend(drafts, progress, task, reason, wait)
             return
-        yield Recorded(drafts, progress)
-        if progress.wait_s > 0.0:
-            yield Sleep(progress.wait_s)
+        if drafts:
+            yield Recorded(drafts, progress)
+        if wait > 0.0:
+            yield Sleep(wait)
     yield Finished(drafts, progress, progress.ending)
 
 
@@ -73,9 +96,16 @@ class _Machine:
     caller: Caller
     hands: Hands
 
-    def boundary(self, progress: Progress) -> tuple[Draft, ...]:
+    def checkpoint(self, later: Later, progress: Progress) -> tuple[Draft, ...]:
+        """Nothing where the tool only wants to be asked again."""
+        if later.checkpoint == progress.checkpoint:
+            return ()
         task = self.program.tasks[progress.pc]
-        attempt = self.caller.attempt(progress)
+        fact = TaskCheckpointed(task.name, later.checkpoint)
+        return self._drafts([fact], task, None, progress, f"/{progress.checkpoints}")
+
+    def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:
+        task = self.program.tasks[progress.pc]
         verdict = self._judged(task, attempt, progress)
         verdict, changes = self._assigned(task, attempt, verdict, progress)
         if verdict.error is not None:
@@ -148,13 +178,13 @@ class _Machine:
         return before(self.caller.around, seen, task, attempt.args)
 
     def _drafts(
-        self, facts: list[Fact], task: Task, outcome: Outcome, progress: Progress
+        self, facts: Sequence[Fact], task: Task, outcome: Outcome | None, progress: Progress, part: str = ""
     ) -> tuple[Draft, ...]:
         where = self.program.where
         iteration = "-" if where.iteration is None else where.iteration
         visit = progress.visits.get(task.name, 0) + 1
         place = f"{where.run_id}/{iteration}/{task.name}/{visit}/{progress.attempt}/"
-        took = outcome.meta.get("duration_ms")
+        took = outcome.meta.get("duration_ms") if outcome else None
         return tuple(
             Draft(
                 fact,
@@ -164,7 +194,7 @@ class _Machine:
                 iteration=where.iteration,
                 attempt=progress.attempt,
                 duration_ms=took if number == 0 else None,
-                dedup_key=place + fact.type,
+                dedup_key=place + fact.type + part,
             )
             for number, fact in enumerate(facts)
         )

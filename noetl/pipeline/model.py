@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
+from noetl.facts.children import ChildCall
 from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
@@ -52,6 +53,20 @@ class Call:
     idempotency_key: str
     deadline_s: float | None = None
     context: Callable[[], Mapping[str, Json]] | None = None
+    #: What the tool handed over when it last said `Later`; None at its first call.
+    checkpoint: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The tool wants to be called again in `seconds`, with `checkpoint`: a job that runs elsewhere, a poll."""
+
+    seconds: float
+    checkpoint: Json = None
+
+
+#: What a tool may yield in the place of an outcome: its task waits, and nothing waits with it.
+Suspension: TypeAlias = Later | ChildCall
 
 
 class ToolPort(Protocol):
@@ -60,7 +75,7 @@ class ToolPort(Protocol):
     In errors, `line` is a line of the call's code (from 1); the interpreter maps it to the file.
     """
 
-    def run(self, call: Call) -> Outcome: ...
+    def run(self, call: Call) -> Outcome | Suspension: ...
 
     def interrupt(self, call: Call) -> None:
         """Ends `call` (the very object) if it runs here: it returns soon, failed as `cancelled`."""
@@ -104,7 +119,8 @@ class Progress:
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
-    `wait_s` is owed before the next attempt.
+    `wait_s` is owed before the next attempt. `checkpoint` is the newest of the task that is due, and
+    `checkpoints` their number; `answer` how the playbook that it called has ended.
     """
 
     pc: int = 0
@@ -119,6 +135,9 @@ class Progress:
     writes: tuple[tuple[str, Json], ...] = ()
     wait_s: float = 0.0
     repeats: int = 0
+    checkpoint: Json = None
+    checkpoints: int = 0
+    answer: Outcome | None = None
     ending: Ending | None = None
 
 
@@ -154,13 +173,15 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Leave the worker: `drafts` are committed, and the pipeline goes on from the log in `seconds`."""
+    """Leave the worker: `drafts` are committed, and the pipeline goes on from the log: in `seconds`, or when
+    the playbook of `child` has ended."""
 
     drafts: tuple[Draft, ...]
     progress: Progress
     task: str
-    reason: str
-    seconds: float
+    reason: Literal["retry", "later", "child"]
+    seconds: float | None = None
+    child: ChildCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

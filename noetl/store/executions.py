@@ -46,9 +46,11 @@ COLUMNS: Final[Sequence[Column[Any]]] = (
     _c.halt,
     _c.error,
     _c.shard,
+    _c.parent_id,
 )
 WIDTH: Final = len(COLUMNS)
 _ERROR: Final = 12
+_PARENT: Final = 14
 
 _one = select(*COLUMNS).where(_c.execution_id == bindparam("id"))
 #: NO KEY UPDATE: rows that refer to the execution may be inserted meanwhile.
@@ -117,6 +119,7 @@ def row(columns: Any) -> ExecutionRow:
     values = list(columns)
     values[0] = str(values[0])
     values[_ERROR] = value_or_none(values[_ERROR])
+    values[_PARENT] = None if values[_PARENT] is None else str(values[_PARENT])
     return ExecutionRow(*values)
 
 
@@ -131,6 +134,7 @@ class Executions(Concern):
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
         values = {column.name: getattr(row, column.name) for column in COLUMNS}
         values |= {"execution_id": number, "error": text_or_none(row.error), "shard": self._shard}
+        values["parent_id"] = None if row.parent_id is None else codec.number(row.parent_id)
         self._session.later(_insert, values)
 
     def execution(self, execution_id: str) -> ExecutionRow | None:

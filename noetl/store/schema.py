@@ -92,10 +92,13 @@ execution = Table(
     #: Whose execution it is: a stack's (empty), or that of one process (`noetl run`).
     Column("shard", Text, nullable=False),
     Column("error", Text),
+    #: The execution that called it.
+    Column("parent_id", Id),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),
     partial("ix_execution_owing", "shard", "execution_id", where="head_version > decided_version"),
+    partial("ix_execution_parent_id", "parent_id", "execution_id", where="parent_id IS NOT NULL"),
     partial("ix_execution_next_wake_at", "shard", "next_wake_at", where="next_wake_at IS NOT NULL"),
 )
 

@@ -10,11 +10,12 @@ from celery import Celery, Task, current_task
 from celery.canvas import Signature
 from celery.exceptions import Ignore, Reject
 
-from noetl.dispatch.naming import ITERATION, LANE, STEP, TURN
+from noetl.dispatch.naming import ITERATION, LANE, STEP, TELL, TURN
 from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
+from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,15 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
     def turn(*_: object) -> None:
         """Earlier releases named an execution; a turn serves all of them."""
         advance(worker().rt)
+
+    @app.task(name=TELL, send_events=False)
+    def tell_other(*args: object) -> None:
+        try:
+            command_id = _id(args)
+            _guarded(command_id, lambda: tell(worker().rt, command_id))
+        finally:
+            # While this was in the queue, whoever wanted a turn took it for a wake.
+            advance(worker().rt)
 
 
 def _id(args: tuple[object, ...]) -> str:

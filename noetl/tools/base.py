@@ -19,7 +19,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.net.model import KindInfo
-from noetl.pipeline.model import Call
+from noetl.pipeline.model import Call, Suspension
 
 Effects = Literal["none", "internal", "external"]
 
@@ -78,13 +78,15 @@ class Tool(ABC):
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
+    #: Whether `run` may yield a Suspension.
+    suspends: ClassVar[bool] = False
 
     def __init__(self, services: Services) -> None:
         self.services = services
 
     # `config` is an instance of `config_model`; `Any` lets each tool name its own class.
     @abstractmethod
-    def run(self, call: Call, config: Any) -> Outcome:
+    def run(self, call: Call, config: Any) -> Outcome | Suspension:
         """Runs one attempt. Raises ToolError where the call failed."""
 
     def deadline(self, call: Call) -> float:
@@ -111,4 +113,5 @@ class Tool(ABC):
             verbatim_with_params=cls.verbatim_with_params,
             python_keys=cls.python_keys,
             defaults=cls.defaults,
+            suspends=cls.suspends,
         )

@@ -17,7 +17,7 @@ from noetl.facts.json import Json
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
-from noetl.pipeline.model import Call
+from noetl.pipeline.model import Call, Suspension
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.results import ResultRefused, checked
 
@@ -79,17 +79,21 @@ class Registry:
         """See `kinds`."""
         return kinds()
 
-    def run(self, call: Call) -> Outcome:
-        """Runs a call. Whatever happens is an outcome; `meta.duration_ms` is how long it took."""
+    def run(self, call: Call) -> Outcome | Suspension:
+        """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a wait."""
         started = time.perf_counter()
         outcome = self._outcome(call)
+        if not isinstance(outcome, Outcome):
+            return outcome
         elapsed = round((time.perf_counter() - started) * 1000, 3)
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
 
-    def _outcome(self, call: Call) -> Outcome:
+    def _outcome(self, call: Call) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
             outcome = tool.run(call, configured(tool, call.config))
+            if not isinstance(outcome, Outcome):
+                return outcome
             return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
         except ToolError as error:
             return _failed(error)

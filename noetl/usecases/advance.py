@@ -17,7 +17,7 @@ from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.errors import Unavailable
 from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
-from noetl.usecases import snapshots
+from noetl.usecases import children, snapshots
 from noetl.usecases.orders import Orders, orders
 from noetl.usecases.ports import CommandRow, ExecutionRow, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
@@ -73,7 +73,7 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     _send(rt, [command for turn in turns for command in turn.orders.commands], now)
-    if len(rows) == limit or not all(turn.caught_up for turn in turns):
+    if len(rows) == limit or not all(turn.caught_up and not turn.orders.children for turn in turns):
         return len(rows), [""]
     return len(rows), owing.passed_over
 
@@ -150,6 +150,8 @@ def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
         max_generations=rt.limits.max_generations,
+        playbook=lambda path, version: children.find(rt, tx, path, version),
+        max_depth=rt.limits.max_depth,
     )
 
 
@@ -168,6 +170,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     row, after = turn.row, turn.after
     if turn.drafts:
         tx.append(row.execution_id, turn.before.version, turn.drafts, now)
+    for fact, child in turn.orders.children:
+        children.create(tx, after, fact, child, now)
     for loop in turn.orders.loops:
         tx.save_loop(loop)
     if turn.orders.commands:

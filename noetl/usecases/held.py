@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl.facts.events import CtxPatched, Draft, TaskDone, VariablesSet
+from noetl.facts.events import (
+    ChildCall,
+    CtxPatched,
+    Draft,
+    IterationSuspended,
+    StepSuspended,
+    TaskDone,
+    VariablesSet,
+)
 from noetl.facts.json import JsonMap
 from noetl.usecases.runtime import Runtime
 
@@ -21,6 +29,10 @@ def hold_draft(rt: Runtime, draft: Draft) -> Draft:
             local, iteration, step = (_each(rt, part) for part in (fact.local, fact.iter, fact.step))
             writes = tuple((name, rt.hold(value)) for name, value in fact.writes)
             return replace(draft, fact=replace(fact, local=local, iter=iteration, step=step, writes=writes))
+        case StepSuspended(child=ChildCall() as call) | IterationSuspended(child=ChildCall() as call) as fact:
+            scope = None if call.iter is None else _each(rt, call.iter)
+            held = replace(call, payload=_each(rt, call.payload), iter=scope)
+            return replace(draft, fact=replace(fact, child=held))
         case _:
             return draft
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from noetl.engine.decide import status_of
 from noetl.engine.evolve import replay
-from noetl.engine.state import State, initial_state
+from noetl.engine.state import State, initial_state, result_of
 from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact
@@ -212,12 +212,6 @@ def result(rt: Runtime, execution_id: str) -> Json:
     if row.status not in ENDED:
         return None
     return _seen(rt, result_of(state_at(rt, execution_id, row.head_version)))
-
-
-def result_of(state: State) -> Json:
-    """That of `final_step`, else of `end`, else of the step that finished last."""
-    record = state.steps.get(state.result_step or "")
-    return record.result if record else None
 
 
 def _opened(rt: Runtime, value: Json) -> Json:

@@ -9,9 +9,8 @@ command that resumes it goes on as a lane.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import Enum
 from typing import assert_never
 
@@ -28,7 +27,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import is_reference
-from noetl.net.model import Loop, Task
+from noetl.net.model import Loop
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
@@ -47,7 +46,17 @@ from noetl.usecases import shares
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
-from noetl.usecases.work import Watched, Worker, claim, give_up, hands, names, program, wake_after_report
+from noetl.usecases.work import (
+    Watched,
+    Worker,
+    claim,
+    due_at,
+    give_up,
+    hands,
+    names,
+    program,
+    wake_after_report,
+)
 
 #: Before anything began.
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -84,11 +93,6 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
             if watched.cancelled:
                 give_up(rt, command)
             return LaneEnd.REFUSED
-
-
-def _may_suspend(tasks: Iterable[Task]) -> bool:
-    """Whether an iteration of these tasks may leave its worker half-way."""
-    return any(rule.then.do == "retry" for task in tasks for rule in task.rules or ())
 
 
 @dataclass(slots=True)
@@ -161,10 +165,19 @@ class _Lane:
         tasks = self.plan.step(self.command.step).tasks
         return any(kinds[task.kind].effects == "external" for task in tasks if task.kind in kinds)
 
+    def _may_suspend(self) -> bool:
+        """Whether an iteration may leave its worker half-way."""
+        kinds, tasks = self.worker.rt.kinds, self.plan.step(self.command.step).tasks
+        return any(
+            (task.kind in kinds and kinds[task.kind].suspends)
+            or any(rule.then.do == "retry" for rule in task.rules or ())
+            for task in tasks
+        )
+
     def _share(self) -> int:
         """How many iterations to take: what one commit interval holds, and never more than a fair part."""
         limits = self.worker.rt.limits
-        if self._each() or _may_suspend(self.plan.step(self.command.step).tasks):
+        if self._each() or self._may_suspend():
             # A lane whose iteration suspends ends: it may hold no others.
             return 1
         fair = max(1, self.row.count // (4 * (self.command.chord_size or 1)))
@@ -222,7 +235,7 @@ class _Lane:
             items = self.row.items
             self.items = self.worker.rt.results.load(items) if is_reference(items) else items
         item = self.items[index] if self.items else None
-        return {self.loop.iterator: item, "index": index, "parent": None}
+        return {self.loop.iterator: item, "index": index, "parent": self.command.context.get("caller")}
 
     def _extend(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
@@ -254,8 +267,8 @@ class _Lane:
             self._add(IterationResumed(self.worker.name), index, key)
 
     def _suspend(self, index: int, move: Suspend) -> None:
-        due = self.worker.rt.clock() + timedelta(seconds=move.seconds)
-        fact = IterationSuspended(move.task, move.reason, due.isoformat())
+        child = None if move.child is None else replace(move.child, iter=self._scope(index))
+        fact = IterationSuspended(move.task, move.reason, due_at(self.worker.rt, move), child)
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.woken = True
 

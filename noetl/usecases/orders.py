@@ -7,12 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from noetl.engine.children import called_by
 from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.loops import missing
 from noetl.engine.plan import Plan
-from noetl.engine.state import State
-from noetl.facts.events import CommandIssued, Draft, LoopStarted
+from noetl.engine.state import Child, State
+from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted
+from noetl.usecases.children import tidings
 from noetl.usecases.ports import CommandRow, LoopRow
 
 #: Lanes give way to everything else on the same queue.
@@ -22,10 +24,12 @@ DEFAULT_PRIORITY = 0
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Loops are saved before the commands that take from them leave."""
+    """Loops are saved before the commands that take from them leave. `children` are to be made: the event
+    that says so, and the call."""
 
     commands: tuple[CommandRow, ...] = ()
     loops: tuple[LoopRow, ...] = ()
+    children: tuple[tuple[ChildRequested, Child], ...] = ()
 
 
 def orders(
@@ -34,8 +38,11 @@ def orders(
     """`held` are the ids of the commands that were open before the turn. Pure."""
     rows: list[CommandRow] = []
     loops: list[LoopRow] = []
+    children: list[tuple[ChildRequested, Child]] = []
     state = before
     for draft in drafts:
+        if isinstance(draft.fact, ChildRequested):
+            children.append((draft.fact, called_by(state, draft)))
         state = evolve(state, draft)
         if draft.run_id not in after.runs:
             continue
@@ -50,7 +57,8 @@ def orders(
     again = (_reopened(before, run, lanes[0].generation, held) for run, lanes in chords.items())
     loops += [row for row in again if row is not None]
     commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
-    return Orders(tuple(commands), tuple(loops))
+    told = tidings(before, after, now)
+    return Orders((*commands, *told), tuple(loops), tuple(children))
 
 
 def _opened(state: State, draft: Draft) -> LoopRow:

@@ -47,11 +47,14 @@ class ExecutionRow:
     error: JsonMap | None = None
     #: Whose it is: empty for the stack that shares the database, else one process (`noetl run`).
     shard: str = ""
+    #: The execution that called it; None where somebody from outside asked for it.
+    parent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """An order on its way: outbox entry, pending index and lease in one row.
+    """An order on its way: outbox entry, pending index and lease in one row. What executions tell one another
+    (`answer`, `cancel`: to the execution `part`) travels in the same way, and is claimed by nobody.
 
     `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts the
     deliveries that were claimed and is the fencing token of the lease: a report must name it.
@@ -62,7 +65,7 @@ class CommandRow:
     execution_id: str
     run_id: str
     step: str
-    purpose: Literal["pipeline", "lane", "iteration"]
+    purpose: Literal["pipeline", "lane", "iteration", "answer", "cancel"]
     part: str
     queue: str
     issue: int

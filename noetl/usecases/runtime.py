@@ -76,6 +76,8 @@ class Limits:
     max_in_flight: int = 16
     max_items: int = 100_000
     max_generations: int = 5
+    #: How deep executions that call one another nest.
+    max_depth: int = 10
     #: Nesting of values that are kept at all.
     max_payload_bytes: int = 1024 * 1024
     #: Whether a worker that reports also wakes the scheduler. Without, loops are woken by their chord's body

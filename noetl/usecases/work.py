@@ -43,6 +43,7 @@ from noetl.pipeline.model import (
     Recorded,
     Sleep,
     Suspend,
+    Suspension,
     ToolPort,
     Where,
 )
@@ -112,7 +113,7 @@ class Watched(ToolPort):
         self._over = False
         self.cancelled = False
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: Call) -> Outcome | Suspension:
         with self._lock:
             self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
@@ -123,10 +124,10 @@ class Watched(ToolPort):
                 self._call = None
             self.check()
 
-    def _kept(self, outcome: Outcome) -> Outcome:
+    def _kept(self, outcome: Outcome | Suspension) -> Outcome | Suspension:
         """Large results are stored before they are reported. A store that takes nothing fails the task, with
         its reason; for the worker it would be a command that no delivery can end."""
-        if not outcome.ok:
+        if not isinstance(outcome, Outcome) or not outcome.ok:
             return outcome
         try:
             self._rt.hold(outcome.result)
@@ -223,8 +224,13 @@ def names(rt: Runtime, command: CommandRow, iteration: JsonMap | None = None) ->
             "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
             "env": rt.env,
         },
-        iter=iteration,
+        iter=called_from(context) if iteration is None else iteration,
     )
+
+
+def called_from(context: JsonMap) -> JsonMap | None:
+    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`."""
+    return {"parent": context["caller"]} if "caller" in context else None
 
 
 def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
@@ -266,6 +272,11 @@ def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
         state = State(execution_id)
     events = tx.events(execution_id, after=state.version)
     return replay(state, (event for event in events if event.version <= version))
+
+
+def due_at(rt: Runtime, move: Suspend) -> str | None:
+    """When a suspended pipeline goes on; None where it waits for something else than time."""
+    return None if move.seconds is None else (rt.clock() + timedelta(seconds=move.seconds)).isoformat()
 
 
 @dataclass(slots=True)
@@ -340,8 +351,7 @@ class _Job:
         return self._draft(fact, f"started:{run_id}")
 
     def _suspended(self, move: Suspend) -> Draft:
-        due = self.rt.clock() + timedelta(seconds=move.seconds)
-        fact = StepSuspended(move.task, move.reason, due.isoformat())
+        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), move.child)
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _ended(self, ending: Ending) -> Draft:

@@ -1,0 +1,129 @@
+"""Playbooks that are called: who waits for which execution, and when one is asked for.
+
+A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes the child
+(`child.requested`), and goes on with the task when that has come to an end (`child.ended`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from noetl.engine.inputs import Inputs
+from noetl.engine.state import Child, Run, State
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.ids import child_id
+from noetl.facts.outcome import ErrorInfo
+
+# --- folding ----------------------------------------------------------------------------------------
+
+
+def waits_for_child(state: State, run: Run, iteration: int | None, task: str, call: e.ChildCall) -> State:
+    """`run`, or one of its iterations, has left its worker until the playbook of `call` has ended."""
+    loop = run.loop
+    if loop is not None and iteration is not None:
+        run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
+    else:
+        run = replace(run, status="waiting")
+    part = "-" if iteration is None else f"i{iteration}"
+    child = Child(run.id, run.step, iteration, task, call, number=run.issues.get(part, 0))
+    children = {**state.children, _key(run.id, iteration): child}
+    return replace(state, runs={**state.runs, run.id: run}, children=children)
+
+
+def fold_child(state: State, fact: e.ChildRequested | e.ChildEnded, draft: Draft) -> State:
+    key = _key(draft.run_id or "", draft.iteration)
+    child = state.children.get(key)
+    if child is None:
+        return state
+    match fact:
+        case e.ChildRequested(detached=False):
+            return replace(state, children={**state.children, key: replace(child, id=fact.child_id)})
+        case e.ChildRequested() | e.ChildEnded():
+            left = {name: other for name, other in state.children.items() if name != key}
+            return _due(replace(state, children=left), child)
+        case _:
+            assert_never(fact)
+
+
+def _due(state: State, child: Child) -> State:
+    """What waited for `child` goes on at once."""
+    run = state.runs.get(child.run_id)
+    if run is None or run.ended:
+        return state
+    if run.loop is None or child.iteration is None:
+        run = replace(run, resume_at="")
+    else:
+        calling = tuple(index for index in run.loop.calling if index != child.iteration)
+        suspended = {**run.loop.suspended, child.iteration: None}
+        run = replace(run, loop=replace(run.loop, calling=calling, suspended=suspended))
+    return replace(state, runs={**state.runs, run.id: run})
+
+
+def without_children(state: State, run_id: str) -> State:
+    """`run_id` waits for nobody any more."""
+    if not state.children:
+        return state
+    left = {key: child for key, child in state.children.items() if child.run_id != run_id}
+    return replace(state, children=left)
+
+
+def _key(run_id: str, iteration: int | None) -> str:
+    return f"{run_id}/{'-' if iteration is None else iteration}"
+
+
+# --- deciding ---------------------------------------------------------------------------------------
+
+
+def request_children(state: State, inputs: Inputs) -> list[Draft]:
+    """The calls that nobody has answered yet: each is a child, or an error."""
+    wanted = [child for child in state.children.values() if child.id is None]
+    return [_requested(state, inputs, child) for child in wanted if _may_start(state, child)]
+
+
+def _may_start(state: State, child: Child) -> bool:
+    return not state.stopping or state.runs[child.run_id].final
+
+
+def _requested(state: State, inputs: Inputs, child: Child) -> Draft:
+    call = child.call
+    place = f"{child.run_id}/{'-' if child.iteration is None else child.iteration}/{child.number}"
+    if depth_below(state) >= inputs.max_depth:
+        message = (
+            f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by the one "
+            "before, is the limit. Does a playbook call itself?"
+        )
+        return _refused(child, place, ErrorInfo("limit", message, type="CallDepth"))
+    found = inputs.playbook(call.path, call.version)
+    if isinstance(found, ErrorInfo):
+        return _refused(child, place, found)
+    name = child_id(inputs.now, f"{state.execution_id}/{place}/{child.task}")
+    fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
+    return _draft(child, fact, f"child:{place}")
+
+
+def depth_below(state: State) -> int:
+    """How deep below the first caller a child of this execution is; 1 where nobody called it."""
+    return 1 + (state.parent.depth if state.parent else 0)
+
+
+def _refused(child: Child, place: str, error: ErrorInfo) -> Draft:
+    return _draft(child, e.ChildEnded(child.task, None, "failed", error=error), f"child:{place}")
+
+
+def _draft(child: Child, fact: e.ChildRequested | e.ChildEnded, key: str) -> Draft:
+    return Draft(fact, step=child.step, run_id=child.run_id, iteration=child.iteration, dedup_key=key)
+
+
+def called_by(state: State, draft: Draft) -> Child:
+    """The call that a `child.requested` answers, before it is folded."""
+    return state.children[_key(draft.run_id or "", draft.iteration)]
+
+
+def given_up(before: State, after: State) -> Iterator[Child]:
+    """Children that `before` waited for and `after` does not: nobody wants their results."""
+    for key, child in before.children.items():
+        if child.id is not None and key not in after.children:
+            yield child

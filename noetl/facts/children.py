@@ -1,0 +1,66 @@
+"""Events between an execution and those that it calls, and what a call and a caller look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCall:
+    """A task calls a playbook, with `payload` over its workload. `version` None: the newest.
+
+    The task's result is that of the child, or of its step `return_step`; of a `detached` child only where it
+    is to be found. `iter` is the scope of the calling iteration.
+    """
+
+    path: str
+    version: int | None = None
+    payload: JsonMap = field(default_factory=dict)
+    return_step: str | None = None
+    detached: bool = False
+    iter: JsonMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Who called an execution: the task of which iteration of which run, how deep below the first caller
+    (from 1), and what of the child it wants."""
+
+    execution_id: str
+    step: str
+    run_id: str
+    iteration: int | None
+    task: str
+    depth: int
+    return_step: str | None = None
+    detached: bool = False
+    iter: JsonMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRequested:
+    """The child exists from this event on: its own log begins in the same transaction."""
+
+    type: ClassVar[str] = "child.requested"
+    task: str
+    child_id: str
+    path: str
+    playbook_version: int
+    digest: str
+    detached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """The child came to an end, or could not be made (`child_id` None). `status` is its own."""
+
+    type: ClassVar[str] = "child.ended"
+    task: str
+    child_id: str | None
+    status: Literal["completed", "failed", "partial", "cancelled"]
+    result: Json = None
+    error: ErrorInfo | None = None

@@ -1,0 +1,72 @@
+"""Events of loops and of their iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from noetl.facts.children import ChildCall
+from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStarted:
+    """The collection was evaluated. `items` is the list, or the reference that stands for it."""
+
+    type: ClassVar[str] = "loop.started"
+    count: int
+    items: Json
+    mode: Literal["sequential", "parallel"]
+    max_in_flight: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDone:
+    """Every iteration ended, or a failed one stopped the loop. `ctx` is what the reducers folded."""
+
+    type: ClassVar[str] = "loop.done"
+    total: int
+    completed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class IterationStarted:
+    """Recorded when an iteration was open at a report; one that ends in its first report has its end alone."""
+
+    type: ClassVar[str] = "loop.iteration.started"
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSuspended:
+    type: ClassVar[str] = "loop.iteration.suspended"
+    task: str
+    reason: str
+    due_at: str | None = None
+    child: ChildCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationResumed:
+    type: ClassVar[str] = "loop.iteration.resumed"
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class IterationDone:
+    """The iteration's result is that of `task` (its last task.done); null where `task` is null.
+
+    `writes` are the ctx assignments that wait for the loop's reducers, in order: (name, value)."""
+
+    type: ClassVar[str] = "loop.iteration.done"
+    task: str | None = None
+    writes: tuple[tuple[str, Json], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFailed:
+    type: ClassVar[str] = "loop.iteration.failed"
+    error: ErrorInfo

@@ -1,0 +1,136 @@
+"""T8: a turn makes the executions that its own calls, and says what it has to tell others.
+
+What one execution has to tell another is a command like any other, so that it survives whoever was to send it:
+`answer` tells the caller how its child has ended, `cancel` tells a child that nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from noetl.engine.children import depth_below, given_up
+from noetl.engine.inputs import Playbook
+from noetl.engine.state import Child, State, result_of
+from noetl.errors import NotFound
+from noetl.facts.events import ChildRequested, Draft, Parent, Requested
+from noetl.facts.json import JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.usecases import catalog
+from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+#: The queue of the scheduler: what executions tell one another is answered there.
+SCHEDULER = "scheduler"
+
+
+def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
+    """The playbook that a task calls: from the catalog."""
+    try:
+        row = catalog.find(tx, path, version)
+    except NotFound as error:
+        return ErrorInfo("client_error", error.message, type="PlaybookNotFound")
+    return Playbook(row.path, row.version, catalog.net_digest(rt, tx, row))
+
+
+# --- T8: the caller's turn ---------------------------------------------------------------------------
+
+
+def create(tx: Transaction, caller: State, fact: ChildRequested, child: Child, now: datetime) -> None:
+    """The child's row and its first event, in the transaction that records `fact`."""
+    tx.create_execution(
+        ExecutionRow(
+            execution_id=fact.child_id,
+            path=fact.path,
+            playbook_version=fact.playbook_version,
+            digest=fact.digest,
+            status="pending",
+            head_version=0,
+            decided_version=0,
+            created_at=now,
+            updated_at=now,
+            parent_id=caller.execution_id,
+        )
+    )
+    call = child.call
+    parent = Parent(
+        caller.execution_id,
+        child.step,
+        child.run_id,
+        child.iteration,
+        child.task,
+        depth_below(caller),
+        call.return_step,
+        call.detached,
+        call.iter,
+    )
+    request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
+    tx.append(fact.child_id, 0, [Draft(request, source="server", dedup_key="requested")], now)
+
+
+# --- what is to be told --------------------------------------------------------------------------------
+
+
+def tidings(before: State, after: State, now: datetime) -> list[CommandRow]:
+    """What the turn from `before` to `after` has to tell other executions."""
+    rows = [
+        _row(before.execution_id, child.run_id, child.step, "cancel", str(child.id), {}, now)
+        for child in given_up(before, after)
+    ]
+    parent = after.parent
+    if parent is not None and not parent.detached and after.ended and not before.ended:
+        rows.append(_row(after.execution_id, "-", "-", "answer", parent.execution_id, _answer(after), now))
+    return rows
+
+
+def _row(
+    execution_id: str, run_id: str, step: str, purpose: str, to: str, context: JsonMap, now: datetime
+) -> CommandRow:
+    return CommandRow(
+        command_id=f"{execution_id}/{purpose}/{to}",
+        execution_id=execution_id,
+        run_id=run_id,
+        step=step,
+        purpose=purpose,  # type: ignore[arg-type]
+        part=to,
+        queue=SCHEDULER,
+        issue=1,
+        context=context,
+        label=f"{purpose} {to}",
+        sent_at=now,
+    )
+
+
+def _answer(child: State) -> JsonMap:
+    """What the caller records: where, and `child.ended`."""
+    parent = child.parent
+    assert parent is not None, "somebody waits for it"
+    error = None if child.status == "completed" else _error(child)
+    return {
+        "step": parent.step,
+        "run_id": parent.run_id,
+        "iteration": parent.iteration,
+        "task": parent.task,
+        "status": child.status,
+        "result": _result(child, parent) if error is None else None,
+        "error": error.as_json() if error else None,
+    }
+
+
+def _result(child: State, parent: Parent) -> object:
+    if parent.return_step is None:
+        return result_of(child)
+    record = child.steps.get(parent.return_step)
+    return record.result if record else None
+
+
+def _error(child: State) -> ErrorInfo:
+    whom = f"Playbook {child.path!r} (execution {child.execution_id})"
+    if child.error is None:
+        return ErrorInfo("child", f"{whom} was {child.status}.", type="ChildEnded")
+    error = child.error
+    message = (
+        f"{whom} was {child.status}: {error.message}"
+        if child.status != "failed"
+        else f"{whom} failed: {error.message}"
+    )
+    return ErrorInfo("child", message, type=error.type or error.kind, retryable=error.retryable)
