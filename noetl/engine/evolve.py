@@ -5,13 +5,13 @@ What a fact means is decided here and nowhere else; whoever needs to know what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from noetl.engine.children import fold_child, waits_for_child, without_children
-from noetl.engine.slots import Slots
-from noetl.engine.state import LastTask, LoopState, Round, Run, RunStatus, State, StepRecord, Waiting
+from noetl.engine.iterations import loop_result, moved, new_loop
+from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.json import Json, JsonMap, set_path
@@ -320,19 +320,6 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
     return run.results.get(fact.task) if fact.task is not None else fact.result
 
 
-def loop_result(loop: LoopState) -> dict[str, Json]:
-    """What a loop step yields: results in item order, the counts, and errors where there are any."""
-    result: dict[str, Json] = {"results": list(loop.results), "stats": loop_stats(loop)}
-    if loop.errors:
-        failed = (loop.errors.get(index) for index in range(loop.count))
-        result["errors"] = [error.as_json() if error else None for error in failed]
-    return result
-
-
-def loop_stats(loop: LoopState) -> dict[str, int]:
-    return {"total": loop.count, "completed": loop.completed_count, "failed": loop.failed_count}
-
-
 def _end(state: State, run: Run) -> State:
     state = _remember(without_children(_with_run(state, run), run.id), run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
@@ -412,7 +399,7 @@ def _loop(
     if run is None or run.ended:
         return state
     if isinstance(fact, e.LoopStarted):
-        return _with_run(state, replace(run, loop=_new_loop(fact)))
+        return _with_run(state, replace(run, loop=new_loop(fact)))
     loop = run.loop
     if loop is None:
         return state
@@ -421,60 +408,7 @@ def _loop(
         return state
     if isinstance(fact, e.IterationSuspended) and fact.child is not None:
         return waits_for_child(state, run, index, fact.task, fact.child)
-    return _with_run(state, replace(run, loop=_loop_moved(loop, index, fact)))
-
-
-def _new_loop(fact: e.LoopStarted) -> LoopState:
-    empty = Slots.empty(fact.count)
-    return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty)
-
-
-def _loop_moved(
-    loop: LoopState,
-    index: int,
-    fact: e.LoopDone
-    | e.IterationStarted
-    | e.IterationSuspended
-    | e.IterationResumed
-    | e.IterationDone
-    | e.IterationFailed,
-) -> LoopState:
-    match fact:
-        case e.LoopDone():
-            return replace(loop, closed=True)
-        case e.IterationStarted() | e.IterationResumed():
-            return loop
-        case e.IterationSuspended():
-            return replace(loop, suspended={**loop.suspended, index: fact.due_at})
-        case e.IterationDone():
-            return _iteration_done(loop, index, fact)
-        case e.IterationFailed():
-            loop = _closed(loop, index)
-            bit = 1 << index
-            return replace(loop, failed=loop.failed | bit, errors={**loop.errors, index: fact.error})
-        case _:
-            assert_never(fact)
-
-
-def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
-    result = loop.partial.get(index, {}).get(fact.task) if fact.task is not None else None
-    loop = replace(_closed(loop, index), results=loop.results.put(index, result))
-    if not fact.writes:
-        return loop
-    return replace(loop, writes=loop.writes.put(index, [list(write) for write in fact.writes]))
-
-
-def _closed(loop: LoopState, index: int) -> LoopState:
-    loop = replace(loop, ended=loop.ended | 1 << index)
-    if index in loop.partial:
-        loop = replace(loop, partial=_without(loop.partial, index))
-    if index in loop.suspended:
-        loop = replace(loop, suspended=_without(loop.suspended, index))
-    return loop
-
-
-def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
-    return {other: value for other, value in mapping.items() if other != key}
+    return _with_run(state, replace(run, loop=moved(loop, index, fact)))
 
 
 # --- small things --------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noetl.engine.evolve import loop_stats
 from noetl.engine.inputs import Inputs
+from noetl.engine.iterations import loop_stats
 from noetl.engine.plan import Plan
 from noetl.engine.reducers import reduced
 from noetl.engine.state import LoopState, Run, State

@@ -11,7 +11,7 @@ from datetime import datetime
 from noetl.engine.children import depth_below, given_up
 from noetl.engine.inputs import Playbook
 from noetl.engine.state import Child, State, result_of
-from noetl.errors import NotFound
+from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.events import ChildRequested, Draft, Parent, Requested
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
@@ -27,9 +27,10 @@ def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbo
     """The playbook that a task calls: from the catalog."""
     try:
         row = catalog.find(tx, path, version)
-    except NotFound as error:
-        return ErrorInfo("client_error", error.message, type="PlaybookNotFound")
-    return Playbook(row.path, row.version, catalog.net_digest(rt, tx, row))
+        digest = catalog.net_digest(rt, tx, row)
+    except (NotFound, PlaybookInvalid) as error:
+        return ErrorInfo("client_error", error.message, type=type(error).__name__)
+    return Playbook(row.path, row.version, digest)
 
 
 # --- T8: the caller's turn ---------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavailable
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.usecases.held import hold_draft
+from noetl.usecases.inspect import state_at
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work import wake
@@ -82,9 +83,24 @@ def adopt(rt: Runtime, execution_id: str) -> None:
     it held is given back when the leases run out."""
     with rt.store.begin() as tx:
         _running(tx, execution_id)
-        waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
-        tx.mark_sent([one.command_id for one in waiting], None)
+        _send_again(tx, execution_id)
+    for child in _children(rt, execution_id):
+        with rt.store.begin() as tx:
+            _send_again(tx, child)
     wake(rt)
+
+
+def _send_again(tx: Transaction, execution_id: str) -> None:
+    waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
+    tx.mark_sent([one.command_id for one in waiting], None)
+
+
+def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
+    """The executions that it waits for, and those that they wait for."""
+    for child in state_at(rt, execution_id).children.values():
+        if child.id is not None:
+            yield child.id
+            yield from _children(rt, child.id)
 
 
 def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: int | None = None) -> int:

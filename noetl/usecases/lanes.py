@@ -259,7 +259,7 @@ class _Lane:
             duration_ms=duration_ms,
             dedup_key=f"{key}:{self.command.run_id}/{index}",
         )
-        self.pending.append(draft)
+        self.pending.append(hold_draft(self.worker.rt, draft))
 
     def _resume(self, index: int, earlier: list[Draft]) -> None:
         key = f"resumed/{self.command.issue}"
