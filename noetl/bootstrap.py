@@ -20,6 +20,7 @@ from noetl.dispatch.silent import SilentDispatcher
 from noetl.facts.json import Json
 from noetl.results import open_results
 from noetl.store import open_store
+from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools.base import Services
 from noetl.tools.registry import Registry
@@ -142,7 +143,11 @@ def local(
     rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C
     # waits for the next heartbeat.
-    rt = replace(rt, limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5))
+    rt = replace(
+        rt,
+        limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5),
+        library=None if base_dir is None else Files(base_dir),
+    )
     dispatcher.start(rt)
     try:
         yield rt

@@ -1,6 +1,6 @@
-"""Executions that were called by others. Expands only: programs of revision 0001 go on working.
+"""Executions that others called.
 
-Revision 0002.
+Revision 0002, after 0001. Expands only: programs of the revision before go on working.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ branch_labels = None
 depends_on = None
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+INDEX = "ix_execution_parent_id"
+COLUMNS = ["parent_id", "execution_id"]
 CALLED = sa.text("parent_id IS NOT NULL")
 
 
 def upgrade() -> None:
-    op.add_column("execution", sa.Column("parent_id", ID))
-    op.create_index(
-        "ix_execution_parent_id",
-        "execution",
-        ["parent_id", "execution_id"],
-        postgresql_where=CALLED,
-        sqlite_where=CALLED,
-    )
+    if op.get_context().dialect.name == "sqlite":
+        op.add_column("execution", sa.Column("parent_id", ID))
+        op.create_index(INDEX, "execution", COLUMNS, sqlite_where=CALLED)
+        return
+    # What an upgrade that was interrupted left behind: the column, or an index that is not valid.
+    op.add_column("execution", sa.Column("parent_id", ID), if_not_exists=True)
+    with op.get_context().autocommit_block():
+        op.drop_index(INDEX, "execution", if_exists=True, postgresql_concurrently=True)
+        op.create_index(INDEX, "execution", COLUMNS, postgresql_where=CALLED, postgresql_concurrently=True)
 
 
 def downgrade() -> None:
-    op.drop_index("ix_execution_parent_id", "execution")
-    op.drop_column("execution", "parent_id")
+    raise NotImplementedError("The log only moves forward: restore a backup instead.")

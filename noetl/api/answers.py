@@ -37,6 +37,7 @@ class Links(Answer):
     state: str
     result: str
     graph: str
+    children: str
 
 
 class Accepted(Answer):
@@ -55,6 +56,7 @@ class Stands(Answer):
 
 class ExecutionSummary(Answer):
     execution_id: str
+    parent_id: str | None = Field(description="the execution that called it")
     path: str
     version: int = Field(description="of the playbook")
     status: ExecutionStatus
@@ -70,8 +72,18 @@ class ExecutionList(Answer):
     next: str | None = Field(description="`before` of the next page; null on the last one")
 
 
+class Child(Answer):
+    execution_id: str
+    path: str
+    version: int = Field(description="of the playbook")
+    status: ExecutionStatus
+    step: str | None = Field(description="the step that called it")
+    iteration: int | None = Field(description="its iteration, where it is a loop")
+
+
 class ExecutionReport(Answer):
     execution_id: str
+    parent_id: str | None = Field(description="the execution that called it")
     path: str
     version: int = Field(description="of the playbook")
     status: ExecutionStatus
@@ -81,6 +93,7 @@ class ExecutionReport(Answer):
     error: JsonObject | None
     events: int
     duration_ms: float
+    children: list[Child] = Field(description="the newest of those that it called; all: `links.children`")
     created_at: str
     updated_at: str
     ended_at: str | None

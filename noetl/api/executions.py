@@ -71,7 +71,12 @@ def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, d
 def executions(query: ExecutionsQuery) -> dict[str, Json]:
     """List executions, newest first"""
     rows = inspect.executions(
-        services().rt, status=query.status, path=query.path, before=query.before, limit=query.limit + 1
+        services().rt,
+        status=query.status,
+        path=query.path,
+        parent=query.parent,
+        before=query.before,
+        limit=query.limit + 1,
     )
     page = rows[: query.limit]
     return {

@@ -87,6 +87,7 @@ class VersionQuery(Parameters):
 class ExecutionsQuery(Parameters):
     status: ExecutionStatus | None = Field(None, description="only those in this status")
     path: str | None = Field(None, max_length=512, description="only those of this playbook")
+    parent: str | None = Field(None, max_length=19, description="only those that this execution called")
     limit: int = Field(50, ge=1, le=1000, description="how many at most")
     before: str | None = Field(None, max_length=19, description="go on behind this execution id")
 

@@ -15,12 +15,14 @@ def instant(value: datetime | None) -> str | None:
 
 def links(execution_id: str) -> dict[str, Json]:
     here = f"/api/executions/{execution_id}"
-    return {"self": here, **{name: f"{here}/{name}" for name in ("events", "state", "result", "graph")}}
+    parts = {name: f"{here}/{name}" for name in ("events", "state", "result", "graph")}
+    return {"self": here, **parts, "children": f"/api/executions?parent={execution_id}"}
 
 
 def execution(row: ExecutionRow) -> dict[str, Json]:
     return {
         "execution_id": row.execution_id,
+        "parent_id": row.parent_id,
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,

@@ -14,7 +14,7 @@ from noetl.cli.opened import opened
 from noetl.cli.run import as_text, explain, serve
 from noetl.cli.tables import table
 from noetl.facts.events import Event
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.usecases import control, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -40,19 +40,21 @@ def execution() -> None:
     "--status", metavar="STATUS", type=click.Choice(STATUSES), help=f"Only these: {', '.join(STATUSES)}."
 )
 @click.option("--path", metavar="PATH", help="Only of this playbook.")
+@click.option("--parent", metavar="ID", help="Only those that this execution called.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
 )
 @as_json_option
-def list_(status: str | None, path: str | None, limit: int, as_json: bool) -> None:
+def list_(status: str | None, path: str | None, parent: str | None, limit: int, as_json: bool) -> None:
     """Newest first."""
     with opened() as rt:
-        rows = inspect.executions(rt, status=status, path=path, limit=limit)
+        rows = inspect.executions(rt, status=status, path=path, parent=parent, limit=limit)
     if as_json:
         json_out(
             [
                 {
                     "execution_id": row.execution_id,
+                    "parent_id": row.parent_id,
                     "path": row.path,
                     "version": row.playbook_version,
                     "status": row.status,
@@ -83,7 +85,7 @@ def list_(status: str | None, path: str | None, limit: int, as_json: bool) -> No
 @click.argument("execution_id")
 @as_json_option
 def show(execution_id: str, as_json: bool) -> None:
-    """Status, steps, result and error."""
+    """Status, steps, called executions, result and error."""
     with opened() as rt:
         report = inspect.report(rt, execution_id)
         file = inspect.net_of(rt, execution_id).file
@@ -92,14 +94,25 @@ def show(execution_id: str, as_json: bool) -> None:
         return
     row = report.row
     click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    if row.parent_id:
+        click.echo(f"called by {row.parent_id}")
     table(
         ("step", "status", "runs", "result"),
         [(name, step["status"], step["runs"], _short(step["result"])) for name, step in report.steps.items()],
     )
+    if report.children:
+        table(("child", "status", "playbook", "called by"), [_called(child) for child in report.children])
+    if len(report.children) == inspect.SHOWN_CHILDREN:
+        click.echo(f"All of them: noetl execution list --parent {row.execution_id}", err=True)
     if report.error:
         click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
+
+
+def _called(child: JsonMap) -> tuple[str, str, str, str]:
+    place = str(child["step"]) + ("" if child["iteration"] is None else f"[{child['iteration']}]")
+    return child["execution_id"], child["status"], f"{child['path']}@{child['version']}", place
 
 
 def _short(value: Json, width: int = 60) -> str:

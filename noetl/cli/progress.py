@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, assert_never
 
 from noetl.facts import events as e
 from noetl.facts.events import Event
@@ -36,6 +36,7 @@ class Line:
     ended: int = 0
     since: float = field(default_factory=time.monotonic)
     took: float | None = None
+    called: set[str] = field(default_factory=set)
 
 
 class Story:
@@ -55,17 +56,48 @@ class Story:
                 line.status, line.note, line.took = "running", "", None
                 line.runs += 1
                 line.total, line.ended, line.since = None, 0, time.monotonic()
+                line.called.clear()
             case e.LoopStarted(count=count):
                 line.total = count
             case e.IterationDone() | e.IterationFailed():
                 line.ended += 1
             case e.AttemptFailed(error=error):
                 line.note = f"attempt {event.draft.attempt} failed: {_one_line(error.message)}"
-            case e.StepSuspended(due_at=due):
-                line.status, line.note = "waiting", f"until {due}" if due else "waiting"
+            case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
+                return _moved(line, event.fact)
             case _:
                 return _ended(line, event.fact)
         return line
+
+
+def _moved(line: Line, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> Line | None:
+    """Out of its worker, and back again."""
+    match fact:
+        case e.StepSuspended(child=e.ChildCall(path=path)):
+            line.status, line.note = "waiting", f"waits for playbook {path}"
+            return None  # told when the child is there
+        case e.StepSuspended(due_at=due):
+            line.status, line.note = "waiting", f"until {due}" if due else "waiting"
+        case e.StepResumed():
+            line.status, line.note = "running", ""
+            return None
+        case e.ChildRequested():
+            return _called(line, fact)
+        case _:
+            assert_never(fact)
+    return line
+
+
+def _called(line: Line, fact: e.ChildRequested) -> Line | None:
+    """A loop may call thousands: it tells each path once."""
+    if line.total is None:
+        verb = "calls" if fact.detached else "waits for"
+        line.note = f"{verb} playbook {fact.path} (execution {fact.child_id})"
+        return line
+    line.note = f"calls playbook {fact.path}"
+    known = fact.path in line.called
+    line.called.add(fact.path)
+    return None if known else line
 
 
 def _ended(line: Line, fact: e.Fact) -> Line | None:
@@ -120,6 +152,8 @@ class Plain:
                 if line.ended * 10 // total == (line.ended - 1) * 10 // total and line.ended != total:
                     return
                 text = f"{line.ended} of {total}"
+            case e.ChildRequested():
+                text = line.note
             case e.LoopStarted(count=count):
                 text = f"loop over {count} items"
             case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import requests
 
@@ -39,6 +40,13 @@ class Client:
     def register(self, content: str) -> JsonMap:
         row: JsonMap = self._call("POST", "/api/catalog", {"content": content})
         return row
+
+    def playbook(self, path: str) -> str | None:
+        """The text of the newest version; None where the catalog does not know the path."""
+        try:
+            return str(self._call("GET", f"/api/catalog/{quote(path)}")["content"])
+        except NotFound:
+            return None
 
     def start(self, path: str, version: int | None, payload: JsonMap, overrides: JsonMap) -> str:
         body = {"path": path, "version": version, "payload": payload, "overrides": overrides}

@@ -14,6 +14,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, word
+from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text, unused
 from noetl.cli.progress import Progress, Silent, progress_for
@@ -86,8 +87,29 @@ def _run_here(
         with progress:
             if not isinstance(progress, Silent):
                 _warn(rt, execution_id, overrides)
-            follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
+            _follow(rt, execution_id, progress, wait=wait)
+        if not isinstance(progress, Silent):
+            _warn_of_differing_files(rt, execution_id)
         return inspect.report(rt, execution_id).as_json()
+
+
+def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
+    follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
+    attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
+
+
+def _warn_of_differing_files(rt: Runtime, execution_id: str) -> None:
+    """The catalog is asked before the files: whoever edits a file is told that it was not what ran."""
+    called = {(child["path"], child["version"]) for child in inspect.children(rt, execution_id)}
+    for path, version in sorted(called):
+        found = rt.library.find(path) if rt.library else None
+        row = catalog.playbook(rt, path, version)
+        if found is not None and catalog.sha256_of(found.content) != row.content_sha256:
+            click.echo(
+                f"{word('warning', 'yellow')}: playbook {path!r} was version {version} of the catalog, and "
+                f"{found.file} differs from it; `noetl catalog register {found.file}` makes it the newest.",
+                err=True,
+            )
 
 
 def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:
@@ -111,7 +133,7 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
     with _ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
-            follow(_Here(rt, execution_id), progress, wait=False, pause_s=POLL_S)
+            _follow(rt, execution_id, progress, wait=False)
         return inspect.report(rt, execution_id).as_json()
 
 

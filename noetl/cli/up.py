@@ -29,10 +29,12 @@ from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import load_playbook
-from noetl.errors import ConfigError, Conflict, Unavailable
+from noetl.errors import ConfigError, Conflict, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
+from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.usecases.catalog import calls
 
 #: What the services import, by name: they are other programs, and this one only starts them.
 SHARED = (
@@ -245,11 +247,33 @@ class Stack:
             click.echo(click.style(str(file), bold=True), err=True)
         with Client(self.url) as client:
             row = client.register(text)
+            _register_called(client, file, text)
             execution_id = client.start(row["path"], row["version"], payload, overrides)
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
             return client.report(execution_id)
+
+
+def _register_called(client: Client, file: Path, text: str) -> None:
+    """What `text` calls, and what that calls: where the catalog does not know it, from the files below the
+    directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
+    files, kinds = Files(file.absolute().parent), installed_kinds()
+    todo, seen = calls(load_playbook(text, file=str(file), kinds=kinds)), set[str]()
+    while todo:
+        path = todo.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        known = client.playbook(path)
+        found = None if known is not None else files.find(path)
+        if found is not None:
+            todo += calls(load_playbook(found.content, file=found.file, kinds=kinds))
+            client.register(found.content)
+        elif known is not None:
+            # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
+            with contextlib.suppress(PlaybookInvalid):
+                todo += calls(load_playbook(known, file=path, kinds=kinds))
 
 
 @contextlib.contextmanager

@@ -103,6 +103,7 @@ _turn = (
 _filters: Final = {
     "status": _c.status == bindparam("status"),
     "path": _c.path == bindparam("path"),
+    "parent": _c.parent_id == bindparam("parent"),
     "before": _c.execution_id < bindparam("before"),
 }
 
@@ -146,11 +147,12 @@ class Executions(Concern):
         *,
         status: str | None = None,
         path: str | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        last = None if before is None else codec.number(before)
-        given = {"status": status, "path": path, "before": last}
+        caller, last = (None if one is None else codec.number(one) for one in (parent, before))
+        given = {"status": status, "path": path, "parent": caller, "before": last}
         asked = {name: value for name, value in given.items() if value is not None}
         page = self._session.read(_page(tuple(asked)), {**asked, "limit": limit})
         return [row(found) for found in page]

@@ -46,6 +46,7 @@ class Executions(Concern):
         *,
         status: str | None = None,
         path: str | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
@@ -56,6 +57,7 @@ class Executions(Concern):
             for row in sorted(every, key=_number, reverse=True)
             if status in (None, row.status)
             and path in (None, row.path)
+            and parent in (None, row.parent_id)
             and (last is None or _number(row) < last)
         )
         return list(islice(found, limit))

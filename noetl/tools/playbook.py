@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from noetl.facts.children import ChildCall
+from noetl.facts.json import deep_merge
 from noetl.pipeline.model import Call
 from noetl.tools.base import Tool, ToolConfig
 
@@ -40,6 +41,5 @@ class CallPlaybook(Tool):
     suspends = True
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
-        return ChildCall(
-            config.path, config.version, {**call.args, **config.payload}, config.return_step, config.detached
-        )
+        payload = deep_merge(dict(call.args), config.payload)
+        return ChildCall(config.path, config.version, payload, config.return_step, config.detached)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 
 from noetl.dsl import load_playbook
-from noetl.errors import NotFound
+from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.nearest import did_you_mean
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
-from noetl.usecases.ports import PlaybookRow, Transaction
+from noetl.pipeline.calls import has_template
+from noetl.usecases.ports import PlaybookFile, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+#: Problems of a file that the error of a task tells.
+SHOWN = 5
 
 
 def register(rt: Runtime, content: str, file: str = "playbook.yaml") -> PlaybookRow:
@@ -19,24 +23,33 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml") -> Playbook
     Raises PlaybookInvalid with every problem of the document.
     """
     net = load_playbook(content, file=file, kinds=rt.kinds)
-    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    sha256 = sha256_of(content)
     with rt.store.begin() as tx:
         newest = tx.playbook(net.path)
         if newest is not None and newest.content_sha256 == sha256:
             _keep_net(rt, tx, sha256, net)
             return newest
-        row = PlaybookRow(
-            path=net.path,
-            version=newest.version + 1 if newest else 1,
-            content=content,
-            content_sha256=sha256,
-            digest=_keep_net(rt, tx, sha256, net),
-            created_at=rt.clock(),
-            name=net.name,
-            description=net.description,
-        )
-        tx.add_playbook(row)
-        return row
+        return _add(rt, tx, net, content, newest.version + 1 if newest else 1)
+
+
+def _add(rt: Runtime, tx: Transaction, net: Net, content: str, version: int) -> PlaybookRow:
+    sha256 = sha256_of(content)
+    row = PlaybookRow(
+        path=net.path,
+        version=version,
+        content=content,
+        content_sha256=sha256,
+        digest=_keep_net(rt, tx, sha256, net),
+        created_at=rt.clock(),
+        name=net.name,
+        description=net.description,
+    )
+    tx.add_playbook(row)
+    return row
+
+
+def sha256_of(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def playbook(rt: Runtime, path: str, version: int | None = None) -> PlaybookRow:
@@ -68,6 +81,46 @@ def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
         raise NotFound(f"Playbook {path!r} has no version {version}; there are {known[0]} to {known[-1]}.")
     hint = did_you_mean(path, (one.path for one in tx.playbooks()))
     raise NotFound(f"There is no playbook {path!r} in the catalog.{hint}")
+
+
+def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -> PlaybookRow:
+    """As `find`; a path that the catalog does not know is looked for in the library of this process, and what
+    is found there is registered in `tx`. Raises NotFound, and PlaybookInvalid for a file that cannot be run."""
+    row = tx.playbook(path, version)
+    if row is not None:
+        return row
+    if rt.library is None or tx.playbook(path) is not None:
+        return find(tx, path, version)
+    found = rt.library.find(path)
+    net = _compiled(rt, found) if found else None
+    if found is None or net is None or net.path != path:
+        known = [*(one.path for one in tx.playbooks()), *rt.library.paths()]
+        raise NotFound(
+            f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's directory."
+            f"{did_you_mean(path, known)}"
+        )
+    _add(rt, tx, net, found.content, 1)
+    return find(tx, path, version)
+
+
+def _compiled(rt: Runtime, found: PlaybookFile) -> Net:
+    """Raises PlaybookInvalid whose message has the problems themselves: it becomes the error of a task."""
+    try:
+        return load_playbook(found.content, file=found.file, kinds=rt.kinds)
+    except PlaybookInvalid as error:
+        errors = [str(problem) for problem in error.problems if problem.severity == "error"]
+        more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+        raise PlaybookInvalid(
+            f"The playbook cannot be run: {'; '.join(errors[:SHOWN])}{more}", error.problems
+        ) from None
+
+
+def calls(net: Net) -> list[str]:
+    """The paths of playbooks that tasks of `net` name as they are; templates among them are not known yet."""
+    named = (
+        task.config.get("path") for step in net.transitions for task in step.tasks if task.kind == "playbook"
+    )
+    return sorted({path for path in named if isinstance(path, str) and path and not has_template(path)})
 
 
 def _versions(tx: Transaction, path: str) -> list[PlaybookRow]:

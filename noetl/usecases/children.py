@@ -24,9 +24,9 @@ SCHEDULER = "scheduler"
 
 
 def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbook | ErrorInfo:
-    """The playbook that a task calls: from the catalog."""
+    """The playbook that a task calls: from the catalog, else from the library."""
     try:
-        row = catalog.find(tx, path, version)
+        row = catalog.find_to_call(rt, tx, path, version)
         digest = catalog.net_digest(rt, tx, row)
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)

@@ -11,7 +11,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state, result_of
 from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
-from noetl.facts.events import Event, Fact
+from noetl.facts.events import Event, Fact, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import holds_reference, is_reference
@@ -19,6 +19,9 @@ from noetl.net.model import Net
 from noetl.usecases.advance import stored_state
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+#: Children that are shown with the execution that called them.
+SHOWN_CHILDREN = 50
 
 #: Bytes of large results that one report shows in the place of their references.
 SHOWN_BYTES = 64 * 1024 * 1024
@@ -46,14 +49,16 @@ def executions(
     *,
     status: str | None = None,
     path: str | None = None,
+    parent: str | None = None,
     before: str | None = None,
     limit: int = 50,
 ) -> list[ExecutionRow]:
-    """Newest first; `before` is the id to page on from."""
-    if before is not None and not is_id(before):
-        raise BadRequest(f"{before!r} is not an execution id.")
+    """Newest first; `parent` is the execution that called them, `before` the id to page on from."""
+    for given in (parent, before):
+        if given is not None and not is_id(given):
+            raise BadRequest(f"{given!r} is not an execution id.")
     with rt.store.read() as tx:
-        return tx.executions(status=status, path=path, before=before, limit=limit)
+        return tx.executions(status=status, path=path, parent=parent, before=before, limit=limit)
 
 
 def events(
@@ -96,9 +101,31 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
         return rt.plan(tx, _row(tx, execution_id).digest).net
 
 
+def children(rt: Runtime, execution_id: str) -> list[JsonMap]:
+    """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id, path, version,
+    status, step, iteration}`, with the step and the iteration that called."""
+    with rt.store.read() as tx:
+        rows = tx.executions(parent=execution_id, limit=SHOWN_CHILDREN)
+        return [_child(tx, row) for row in rows]
+
+
+def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
+    requested = [event.fact for event in tx.events(row.execution_id, limit=1)]
+    caller = next((fact.parent for fact in requested if isinstance(fact, Requested)), None)
+    return {
+        "execution_id": row.execution_id,
+        "path": row.path,
+        "version": row.playbook_version,
+        "status": row.status,
+        "step": caller.step if caller else None,
+        "iteration": caller.iteration if caller else None,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}."""
+    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}, `children` are
+    as in `children`."""
 
     row: ExecutionRow
     result: Json
@@ -106,6 +133,7 @@ class Report:
     steps: JsonMap
     error: JsonMap | None
     events: int
+    children: list[JsonMap]
 
     @property
     def duration_ms(self) -> float:
@@ -116,6 +144,7 @@ class Report:
         """The shape of `noetl run --json`."""
         return {
             "execution_id": self.row.execution_id,
+            "parent_id": self.row.parent_id,
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,
@@ -125,6 +154,7 @@ class Report:
             "error": self.error,
             "events": self.events,
             "duration_ms": self.duration_ms,
+            "children": self.children,
         }
 
 
@@ -137,7 +167,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    return Report(row, result, ctx, steps, row.error, row.head_version)
+    return Report(row, result, ctx, steps, row.error, row.head_version, children(rt, execution_id))
 
 
 def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:

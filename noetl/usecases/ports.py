@@ -175,10 +175,11 @@ class Transaction(Protocol):
         *,
         status: str | None = None,
         path: str | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> list[ExecutionRow]:
-        """Newest first; `before` is an execution id to page on from (exclusive)."""
+        """Newest first; `parent` is the execution that called them, `before` an id to page on from (exclusive)."""
 
     def lock(self, execution_id: str) -> ExecutionRow | None:
         """Locks the row until the end of the transaction; waits for it."""
@@ -360,6 +361,24 @@ class Dispatcher(Protocol):
 
     def waiting(self, queue: str) -> int:
         """About how many messages wait in `queue`. Raises Unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookFile:
+    """The text of a playbook, and the name of its file."""
+
+    file: str
+    content: str
+
+
+class Library(Protocol):
+    """Playbooks that are files: those that a call may name although no catalog knows them."""
+
+    def find(self, path: str) -> PlaybookFile | None:
+        """The file whose `metadata.path` it is."""
+
+    def paths(self) -> Sequence[str]:
+        """What could have been found."""
 
 
 class Results(Protocol):

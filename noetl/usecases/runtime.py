@@ -17,7 +17,7 @@ from noetl.facts.reference import is_reference
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
-from noetl.usecases.ports import Clock, Dispatcher, Results, Store, Transaction
+from noetl.usecases.ports import Clock, Dispatcher, Library, Results, Store, Transaction
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -103,6 +103,8 @@ class Runtime:
     random: Callable[[], float]
     limits: Limits = Limits()
     env: JsonMap = field(default_factory=dict)
+    #: Where calls look for playbooks that the catalog does not know; None: nowhere.
+    library: Library | None = None
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))
     states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.

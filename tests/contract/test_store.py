@@ -98,6 +98,18 @@ def test_executions_are_filtered_by_status_and_path(store: Store) -> None:
         assert [tx.executions(path=path) for path in ("müller", "日本", "it's\\%s", "")] == [[]] * 4
 
 
+def test_executions_are_filtered_by_who_called_them(store: Store) -> None:
+    called = [execution(str(number), parent_id="9", status="failed") for number in (10, 100, 11)]
+    create(store, execution("9"), *called, execution("12", parent_id="10"), execution("13"))
+    with store.read() as tx:
+        assert [row.execution_id for row in tx.executions(parent="9")] == ["100", "11", "10"]
+        assert [row.execution_id for row in tx.executions(parent="9", before="100", limit=1)] == ["11"]
+        assert [row.execution_id for row in tx.executions(parent="10", path="a/b")] == ["12"]
+        assert tx.executions(parent="9", status="running") == []
+        assert [tx.executions(parent=parent) for parent in ("13", "", "x", "-1", "9" * 40)] == [[]] * 5
+        assert [row.parent_id for row in tx.executions(limit=2)] == ["9", None]
+
+
 def test_locking_an_unknown_execution_yields_nothing(store: Store) -> None:
     with store.begin() as tx:
         assert tx.lock("5") is None

@@ -24,6 +24,7 @@ def test_asking_for_other_values_prepares_no_other_statement(postgres_url: str) 
         with store.read() as tx:
             tx.executions(path=f"a/{turn}")
             tx.executions(status="running", path=f"a/{turn}", before=str(turn))
+            tx.executions(parent=str(turn))
             tx.events("100", after=turn, limit=turn + 1)
             tx.playbook(f"a/{turn}", turn)
         counts.append(kept(store))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
@@ -36,9 +37,59 @@ def _execute(url: str, statement: str) -> None:
 
 def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
     assert migrate.current(empty_url) is None
-    assert migrate.check(empty_url) == ["Revision 0001 (The tables.) is pending."]
+    assert migrate.check(empty_url) == [
+        "Revision 0001 (The tables.) is pending.",
+        "Revision 0002 (Executions that others called.) is pending.",
+    ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD
+    assert migrate.check(empty_url) == []
+
+
+#: How the program of revision 0001 writes an execution.
+INSERT_0001 = (
+    "INSERT INTO execution (execution_id, path, playbook_version, digest, status, head_version, decided_version, "
+    "created_at, updated_at, halt, shard) VALUES ({}, 'a/b', 1, 'd', 'completed', 0, 0, "
+    "'2026-01-01T00:00:00.000000+00:00', '2026-01-01T00:00:00.000000+00:00', '', '')"
+)
+
+
+def _at_0001(url: str) -> None:
+    with migrate._connections(url) as connections, connections.open("durable") as connection:
+        command.upgrade(migrate._config(connection), "0001")
+
+
+def test_executions_of_revision_0001_are_read_as_called_by_nobody(empty_url: str) -> None:
+    _at_0001(empty_url)
+    _execute(empty_url, INSERT_0001.format(7))
+
+    assert migrate.upgrade(empty_url)
+
+    assert migrate.check(empty_url) == []
+    store = open_store(empty_url)
+    with store.read() as tx:
+        (row,) = tx.executions()
+    store.close()
+    assert (row.execution_id, row.parent_id, row.status) == ("7", None, "completed")
+
+
+def test_a_program_of_revision_0001_goes_on_writing_behind_the_upgrade(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    _execute(empty_url, INSERT_0001.format(7))
+    store = open_store(empty_url)
+    with store.read() as tx:
+        assert [row.parent_id for row in tx.executions()] == [None]
+        assert tx.executions(parent="7") == []
+    store.close()
+
+
+def test_an_upgrade_to_0002_that_was_interrupted_is_taken_up_again(empty_url: str) -> None:
+    if empty_url.startswith("sqlite"):
+        pytest.skip("one transaction there: nothing is left half-way")
+    _at_0001(empty_url)
+    _execute(empty_url, "ALTER TABLE execution ADD COLUMN parent_id BIGINT")
+    _execute(empty_url, "CREATE INDEX ix_execution_parent_id ON execution (parent_id)")
+    assert migrate.upgrade(empty_url)
     assert migrate.check(empty_url) == []
 
 

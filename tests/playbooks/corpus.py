@@ -5,6 +5,7 @@ A file is a list of cases:
     - case: what it promises
       playbook: |                 # the root keys; the head is put before them
         workflow: [...]
+      others: {path: |...}        # optional: playbooks that may be called; a list holds the versions of one
       payload: {...}              # optional, as are `overrides`
       status: completed           # how it ends (completed unless told otherwise; null: it is refused)
       path: [start, end]          # the steps in the order in which they fired
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 
 #: What a case may say of a report.
 EXPECTED = ("status", "path", "result", "ctx", "steps", "error", "problems")
-_KEYS = {"case", "playbook", "payload", "overrides", *EXPECTED}
+_KEYS = {"case", "playbook", "others", "payload", "overrides", *EXPECTED}
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Case:
     body: str
     payload: dict[str, Any]
     overrides: dict[str, Any]
+    #: Path and body of the playbooks that are registered besides, in this order.
+    others: list[tuple[str, str]]
     expected: dict[str, Any] = field(default_factory=dict)
 
 
@@ -51,7 +54,12 @@ def _case(file: Path, raw: Mapping[str, Any]) -> Case:
     assert not unknown, f"{file.name}: {raw.get('case')}: {unknown}"
     expected = {"status": "completed"} | {key: raw[key] for key in EXPECTED if key in raw}
     name = f"{file.stem}: {raw['case']}"
-    return Case(name, raw["playbook"], raw.get("payload") or {}, raw.get("overrides") or {}, expected)
+    others = [
+        (path, body)
+        for path, bodies in (raw.get("others") or {}).items()
+        for body in ([bodies] if isinstance(bodies, str) else bodies)
+    ]
+    return Case(name, raw["playbook"], raw.get("payload") or {}, raw.get("overrides") or {}, others, expected)
 
 
 def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:

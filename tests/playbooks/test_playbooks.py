@@ -41,8 +41,7 @@ def web() -> Iterator[str]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
 def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None:
-    path = f"corpus/{next(_numbers)}"
-    head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
+    head = _head(f"corpus/{next(_numbers)}")
     compiled = compile_playbook(head + case.body, file="test.yaml", kinds=rt.kinds)
     expected = dict(case.expected)
     if (codes := expected.pop("problems", None)) is not None:
@@ -51,6 +50,8 @@ def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None
         assert compiled.net is None
         return
     assert compiled.net is not None, compiled.problems
+    for path, body in case.others:
+        catalog.register(rt, _head(path) + body, f"{path}.yaml")
     found = _ran(
         rt,
         head + case.body,
@@ -58,6 +59,10 @@ def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None
         case,
     )
     assert not list(differences(expected, found)), found["error"]
+
+
+def _head(path: str) -> str:
+    return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
 
 
 def _ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> dict[str, Any]:

@@ -38,6 +38,77 @@ def test_a_finished_execution_reports_result_ctx_and_steps(
     assert report["ended_at"] is not None
 
 
+CALLER = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: caller, path: examples/caller}
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: n}
+    tool: {kind: playbook, path: examples/doubling, input: {n: "{{ iter.n }}"}}
+"""
+
+
+def test_callers_and_those_that_they_called_lead_to_one_another(client: FlaskClient, sim: Simulation) -> None:
+    links = client.post("/api/executions", json={"playbook": CALLER}).json["links"]
+    sim.settle()
+
+    report = client.get(links["self"]).json
+    called = client.get(links["children"]).json["executions"]
+
+    assert report["parent_id"] is None
+    assert [one["parent_id"] for one in called] == [report["execution_id"]] * 2
+    assert [(one["iteration"], one["step"], one["path"], one["status"]) for one in report["children"]] == [
+        (1, "start", "examples/doubling", "completed"),
+        (0, "start", "examples/doubling", "completed"),
+    ]
+    assert [one["execution_id"] for one in report["children"]] == [one["execution_id"] for one in called]
+    child = client.get(f"/api/executions/{called[0]['execution_id']}").json
+    assert (child["parent_id"], child["children"]) == (report["execution_id"], [])
+    status = client.get(f"/api/workflows/status/{called[0]['execution_id']}").json
+    assert status["parent_id"] == report["execution_id"]
+
+
+def test_those_that_an_execution_called_are_paged_and_filtered(client: FlaskClient, sim: Simulation) -> None:
+    execution_id = client.post("/api/executions", json={"playbook": CALLER}).json["execution_id"]
+    sim.settle()
+    ids = [one["execution_id"] for one in client.get("/api/executions").json["executions"]]
+    assert len(ids) == 3
+
+    page = client.get(f"/api/executions?parent={execution_id}&limit=1").json
+    rest = client.get(f"/api/executions?parent={execution_id}&before={page['next']}").json
+
+    assert [one["execution_id"] for one in page["executions"] + rest["executions"]] == [
+        one for one in ids if one != execution_id
+    ]
+    assert client.get(f"/api/executions?parent={execution_id}&status=failed").json["executions"] == []
+    assert client.get("/api/executions?parent=x").status_code == 400
+    assert client.get("/api/executions?parent=7").json["executions"] == []
+
+
+def test_a_report_shows_the_newest_children_only(
+    client: FlaskClient, sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.usecases.inspect.SHOWN_CHILDREN", 1)
+    links = client.post("/api/executions", json={"playbook": CALLER}).json["links"]
+    sim.settle()
+    assert [one["iteration"] for one in client.get(links["self"]).json["children"]] == [1]
+
+
+def test_cancelling_a_caller_cancels_those_that_it_waits_for(client: FlaskClient, sim: Simulation) -> None:
+    text = CALLER.replace('n: "{{ iter.n }}"', 'n: "{{ iter.n }}", wait_for_go: true')
+    links = client.post("/api/executions", json={"playbook": text}).json["links"]
+    sim.settle()
+    (child,) = client.get(links["children"]).json["executions"]
+    assert child["status"] == "waiting"
+
+    assert client.post(links["self"] + "/cancel", json={"reason": "wrong day"}).status_code == 202
+    sim.settle()
+
+    (child,) = client.get(links["children"]).json["executions"]
+    assert (client.get(links["self"]).json["status"], child["status"]) == ("cancelled", "cancelled")
+
+
 def test_overrides_win_over_the_payload(client: FlaskClient, sim: Simulation) -> None:
     body = {"path": "examples/doubling", "payload": {"n": 3}, "overrides": {"n": 5}}
     execution_id = client.post("/api/executions", json=body).json["execution_id"]

@@ -1,0 +1,294 @@
+"""Playbooks that call others, seen from the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from noetl.cli.progress import Plain, Story
+from noetl.cli.up import _register_called
+from noetl.errors import PlaybookInvalid
+from noetl.testing import Simulation
+from noetl.usecases import catalog
+
+from .conftest import Cli
+
+Program: TypeAlias = Callable[..., "subprocess.Popen[str]"]
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: tests/{0}}}\n"
+
+
+def write(name: str, body: str, folder: str = ".") -> Path:
+    file = Path(folder) / f"{name}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(HEAD.format(name) + body)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def caller() -> Path:
+    """A playbook that calls `tests/child`, which nobody has written yet."""
+    return write(
+        "caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/child, input: {n: 4}}}]\n"
+    )
+
+
+def child(body: str = "result = n * 2", folder: str = "parts", name: str = "child") -> Path:
+    text = f"workload: {{n: 1}}\nworkflow: [{{step: work, tool: {{kind: python, input: {{n: '{{{{ n }}}}'}}, code: {body!r}}}}}]\n"
+    return write(name, text, folder)
+
+
+def listed(cli: Cli, *options: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(cli("execution", "list", "--json", *options).out)
+    return rows
+
+
+def test_a_child_is_found_among_the_files_below_the_playbooks_directory(cli: Cli) -> None:
+    child()
+    ended = cli("run", "caller.yaml")
+    assert (ended.code, ended.out) == (0, "8\n")
+    assert "start: waits for playbook tests/child (execution " in ended.err
+    assert "tests/child\t1" in cli("catalog", "list").out
+
+
+def test_children_of_children_are_found_as_well(cli: Cli) -> None:
+    write(
+        "child", "workflow: [{step: start, tool: {kind: playbook, path: tests/leaf, input: {n: 7}}}]\n", "a"
+    )
+    child(folder="a/b", name="leaf")
+    assert cli("run", "caller.yaml").out == "14\n"
+
+
+def test_the_catalog_is_asked_before_the_files_and_whoever_edited_one_is_told(cli: Cli) -> None:
+    file = child()
+    cli("catalog", "register", str(file))
+    child("result = n * 3")
+    ended = cli("run", "caller.yaml")
+    assert ended.out == "8\n"
+    assert "warning: playbook 'tests/child' was version 1 of the catalog, and" in ended.err
+    cli("catalog", "register", str(file))
+    again = cli("run", "caller.yaml")
+    assert (again.out, "warning" in again.err) == ("12\n", False)
+
+
+def test_a_playbook_that_calls_nobody_looks_at_no_files(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.store.library._candidates", lambda _: pytest.fail("it looked"))
+    assert cli("run", "sum.yaml").code == 0
+
+
+def test_a_path_that_is_nowhere_fails_with_the_nearest_one_of_the_files(cli: Cli) -> None:
+    child(name="childe")
+    ended = cli("run", "caller.yaml")
+    assert ended.code == 1
+    assert (
+        "There is no playbook 'tests/child' in the catalog, nor among the files below the playbook's directory."
+        " Did you mean 'tests/childe'?"
+    ) in ended.err
+
+
+def test_files_outside_of_the_directory_are_not_found(cli: Cli, tmp_path: Path) -> None:
+    outside = child(folder=str(tmp_path / "outside"))
+    Path("link.yaml").symlink_to(outside)
+    Path("folder").symlink_to(outside.parent)
+    assert cli("run", "caller.yaml").code == 1
+
+
+def test_a_file_that_fits_and_cannot_be_run_fails_the_task_with_its_problems(cli: Cli) -> None:
+    write("child", "workflow: [{step: a, tool: {kind: pyhton}, next: x}]\n", "parts")
+    ended = cli("run", "caller.yaml")
+    assert ended.code == 1
+    assert re.search(r"parts/child.yaml:4:\d+: error\[NOETL302\]: no tool of kind 'pyhton' is", ended.err)
+    assert "error[NOETL301]: there is no step 'x'" in ended.err
+    assert "tests/child" not in cli("catalog", "list").out
+
+
+def test_why_a_child_failed_is_told_by_its_caller(cli: Cli) -> None:
+    child("raise ValueError('too bad')")
+    ended = cli("run", "caller.yaml")
+    assert ended.code == 1
+    assert "error: ValueError: Playbook 'tests/child' (execution " in ended.err
+    assert "failed: too bad (step start, task task_0, attempt 1)" in ended.err
+
+
+def test_callers_and_children_lead_to_one_another(cli: Cli) -> None:
+    child()
+    cli("run", "caller.yaml")
+    (called,) = listed(cli, "--path", "tests/child")
+    (calling,) = listed(cli, "--path", "tests/caller")
+    assert (called["parent_id"], calling["parent_id"]) == (calling["execution_id"], None)
+    assert listed(cli, "--parent", calling["execution_id"]) == [called]
+    assert listed(cli, "--parent", called["execution_id"]) == []
+
+    above = cli("execution", "show", calling["execution_id"]).out
+    assert f"{called['execution_id']}\tcompleted\ttests/child@1\tstart" in above
+    assert f"called by {calling['execution_id']}" in cli("execution", "show", called["execution_id"]).out
+    report = json.loads(cli("execution", "show", calling["execution_id"], "--json").out)
+    assert report["children"] == [
+        {
+            "execution_id": called["execution_id"],
+            "path": "tests/child",
+            "version": 1,
+            "status": "completed",
+            "step": "start",
+            "iteration": None,
+        }
+    ]
+
+
+def test_no_id_lists_nobody(cli: Cli) -> None:
+    ended = cli("execution", "list", "--parent", "caller")
+    assert (ended.code, ended.err) == (2, "error: 'caller' is not an execution id.\n")
+
+
+def test_a_run_stays_until_its_detached_children_have_ended(cli: Cli) -> None:
+    child("import time; time.sleep(0.3)")
+    write(
+        "caller",
+        "workflow: [{step: start, tool: {kind: playbook, path: tests/child, detached: true}}]\n",
+    )
+    ended = cli("run", "caller.yaml")
+    assert ended.code == 0
+    assert "start: calls playbook tests/child (execution " in ended.err
+    assert [row["status"] for row in listed(cli)] == ["completed", "completed"]
+
+
+def test_a_loop_tells_each_playbook_that_it_calls_once(cli: Cli) -> None:
+    child()
+    body = "{kind: playbook, path: tests/child, input: {n: '{{ iter.i }}'}}"
+    write("caller", f"workflow: [{{step: each, loop: {{in: [1, 2, 3], iterator: i}}, tool: {body}}}]\n")
+    ended = cli("run", "caller.yaml")
+    assert json.loads(ended.out)["results"] == [2, 4, 6]
+    assert ended.err.count("each: calls playbook tests/child") == 1
+    show = cli("execution", "show", listed(cli, "--path", "tests/caller")[0]["execution_id"]).out
+    assert [f"each[{index}]" in show for index in range(3)] == [True] * 3
+
+
+def test_json_is_json_and_nothing_else(cli: Cli) -> None:
+    child()
+    ended = cli("run", "caller.yaml", "--json")
+    assert (json.loads(ended.out)["result"], ended.err) == (8, "")
+
+
+def waiting_for(cli: Cli, path: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        running = listed(cli, "--path", path, "--status", "running")
+        if running:
+            return running[0]
+        time.sleep(0.05)
+    pytest.fail(f"{path} does not run")
+
+
+def test_ctrl_c_ends_the_children_too(cli: Cli, program: Program) -> None:
+    child("import time; time.sleep(60)")
+    process = program("run", "caller.yaml")
+    waiting_for(cli, "tests/child")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 1
+    process.communicate()
+    assert [row["status"] for row in listed(cli)] == ["cancelled", "cancelled"]
+
+
+def test_cancelling_a_caller_whose_process_has_gone_ends_its_children(
+    cli: Cli, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_CANCEL_GRACE_S", "0.3")
+    child("import time; time.sleep(60)")
+    process = program("run", "caller.yaml")
+    called = waiting_for(cli, "tests/child")
+    process.kill()
+    process.communicate()
+    ended = cli("execution", "cancel", called["parent_id"], "--reason", "gone")
+    assert ended.out == f"{called['parent_id']}: cancel requested (now cancelled).\n"
+    assert [row["status"] for row in listed(cli)] == ["cancelled", "cancelled"]
+
+
+def test_progress_says_whom_a_step_waits_for_until_it_goes_on() -> None:
+    sim = Simulation(Path("caller.yaml").read_text())
+    catalog.register(sim.rt, child().read_text())
+    told, story = io.StringIO(), Story()
+    plain = Plain(told)
+    seen = []
+    for event in sim.events(sim.run().row.execution_id):
+        plain.on(event)
+        story.on(event)
+        if line := story.lines.get("start"):
+            seen.append((line.status, line.note.partition(" (")[0]))
+    waits = ("waiting", "waits for playbook tests/child")
+    assert list(dict.fromkeys(seen)) == [("running", ""), waits, ("done", "")]
+    assert seen[seen.index(waits) + seen.count(waits)] == ("running", "")
+    assert told.getvalue().count("start: waits for playbook tests/child (execution ") == 1
+
+
+class Catalog:
+    """What `up --run` asks of a server, answered by the use cases behind it."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+
+    def playbook(self, path: str) -> str | None:
+        with self.sim.rt.store.read() as tx:
+            row = tx.playbook(path)
+        return row.content if row else None
+
+    def register(self, content: str) -> None:
+        catalog.register(self.sim.rt, content)
+
+
+def registered(file: str) -> dict[str, str]:
+    sim = Simulation(HEAD.format("known") + "workflow: [{step: start}]\n")
+    catalog.register(sim.rt, HEAD.format("there") + calling("tests/leaf", "tests/caller"))
+    _register_called(Catalog(sim), Path(file), Path(file).read_text())  # type: ignore[arg-type]
+    return {row.path: row.content for row in catalog.playbooks(sim.rt)}
+
+
+def calling(*paths: str) -> str:
+    steps = (
+        f"{{step: s{n}, next: s{n + 1}, tool: {{kind: playbook, path: '{path}'}}}}"
+        for n, path in enumerate(paths)
+    )
+    return f"workflow: [{', '.join(steps)}, {{step: s{len(paths)}}}]\n"
+
+
+def test_up_registers_what_a_playbook_calls_and_what_that_calls() -> None:
+    write("caller", calling("tests/child", "{{ any }}", "tests/nowhere", "tests/there"))
+    write("child", calling("tests/deep", "tests/child"), "a")
+    deep, leaf = child(folder="a/b", name="deep"), child(folder="c", name="leaf")
+    child(folder="c", name="unused")
+    write("there", calling("tests/unused"), "c")
+    known = registered("caller.yaml")
+    assert set(known) == {
+        "tests/known",
+        "tests/there",
+        "tests/caller",
+        "tests/child",
+        "tests/deep",
+        "tests/leaf",
+    }
+    assert (known["tests/deep"], known["tests/leaf"]) == (deep.read_text(), leaf.read_text())
+
+
+def test_up_refuses_a_called_file_that_cannot_be_run() -> None:
+    write("child", "workflow: [{step: a, tool: {kind: pyhton}}]\n", "a")
+    with pytest.raises(PlaybookInvalid) as refused:
+        registered("caller.yaml")
+    assert [Path(problem.file).name for problem in refused.value.problems] == ["child.yaml"]
+
+
+def test_validate_asks_for_a_path_and_for_nothing_that_must_be_there(cli: Cli) -> None:
+    write("pathless", "workflow: [{step: start, tool: {kind: playbook, input: {n: 1}}}]\n")
+    ended = cli("validate", "pathless.yaml")
+    assert ended.code == 2
+    assert ended.out.startswith("pathless.yaml:4:26: error[NOETL202]: ")
+    assert "path" in ended.out
+    assert cli("validate", "caller.yaml", "--strict").code == 0
+    assert "start" in cli("graph", "caller.yaml").out
