@@ -13,14 +13,16 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
+from noetl.usecases import catalog
 from noetl.usecases.control import patch_ctx
+from noetl.usecases.inspect import children
 
 Tools = Mapping[str, Callable[[Call], Json]]
 
 
 def whole(path: str, tools: Tools | None = None) -> Simulation:
     """The playbook with that `metadata.path`."""
-    return Simulation(next(block.text for block in playbooks() if f"path: {path}" in block.text), tools)
+    return Simulation(next(block.text for block in playbooks() if f"path: {path}}}" in block.text), tools)
 
 
 def part(step: str, tools: Tools | None = None, workload: str = "{}") -> Simulation:
@@ -34,6 +36,36 @@ def response(url: str, body: Json, elapsed: float = 0.1) -> Json:
 
 
 SQUARE: Tools = {"python": lambda call: call.args["n"] ** 2}
+
+
+def test_the_journey_of_a_call_is_the_one_that_both_executions_make() -> None:
+    told = rows(sections("docs/architecture.md")["The journey of a call"])
+    simulation = whole("docs/caller")
+    register(simulation, "docs/called")
+    caller = simulation.run().row.execution_id
+    child = children(simulation.rt, caller)[0]["execution_id"]
+    for column, execution_id in ((2, caller), (3, child)):
+        types = [name for cells in told for name in re.findall(r"`([a-z.]+)`", cells[column])]
+        assert types == simulation.types(execution_id)
+    assert simulation.report(caller).result == {"twice": 12}
+
+
+def test_a_loop_of_calls_sees_its_iterations() -> None:
+    simulation = whole("docs/days")
+    register(simulation, "docs/day")
+    days = [{"value": 10, "at": 0}, {"value": 20, "at": 1}, {"value": 30, "at": 2}]
+    assert simulation.run().result == {"days": days}
+
+
+def test_a_step_of_a_child_is_returned() -> None:
+    simulation = part("nightly", workload="{day: 3}")
+    steps = "{step: start, next: totals}, {step: totals, tool: {kind: noop, input: {d: '{{ day }}'}}, next: x}, {step: x, tool: {kind: noop}}"
+    catalog.register(simulation.rt, f"metadata: {{path: sales/load_day}}\nworkflow: [{steps}]\n")
+    assert simulation.run().result == {"totals": {"d": 3}}
+
+
+def register(simulation: Simulation, path: str) -> None:
+    catalog.register(simulation.rt, next(one.text for one in playbooks() if f"path: {path}}}" in one.text))
 
 
 def test_the_journey_is_the_one_that_an_execution_makes() -> None:

@@ -252,11 +252,8 @@ def registered(file: str) -> dict[str, str]:
 
 
 def calling(*paths: str) -> str:
-    steps = (
-        f"{{step: s{n}, next: s{n + 1}, tool: {{kind: playbook, path: '{path}'}}}}"
-        for n, path in enumerate(paths)
-    )
-    return f"workflow: [{', '.join(steps)}, {{step: s{len(paths)}}}]\n"
+    tasks = ", ".join(f"{{name: t{n}, kind: playbook, path: '{path}'}}" for n, path in enumerate(paths))
+    return f"workflow: [{{step: start, tool: [{tasks}]}}]\n"
 
 
 def test_up_registers_what_a_playbook_calls_and_what_that_calls() -> None:
