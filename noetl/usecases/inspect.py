@@ -35,13 +35,42 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
         return _row(tx, execution_id)
 
 
-def is_idle(row: ExecutionRow) -> bool:
-    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input.
+def is_idle(rt: Runtime, row: ExecutionRow) -> bool:
+    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, or for
+    executions that are idle themselves.
 
     What owes a turn is not waiting any more, whatever its last turn wrote.
     """
-    owes = row.decided_version < row.head_version
-    return row.status in ENDED or (row.status in ("waiting", "paused") and not owes)
+    if row.status in ENDED:
+        return True
+    if row.decided_version < row.head_version:
+        return False
+    return row.status in ("waiting", "paused") or (row.status == "running" and _waits_for_idle(rt, row))
+
+
+def _waits_for_idle(rt: Runtime, row: ExecutionRow) -> bool:
+    """Whether all that is left of it are calls, none of which ends by itself."""
+    with rt.store.read() as tx:
+        if row.next_wake_at is not None or tx.open_commands(row.execution_id):
+            return False
+        if not tx.executions(parent=row.execution_id, limit=1):
+            return False
+    state = state_at(rt, row.execution_id)
+    called = [child.id for child in state.children.values()]
+    if state.version != row.head_version or not called:
+        return False
+    return all(child is not None and _is_stuck(rt, execution(rt, child)) for child in called)
+
+
+def has_to_tell(rt: Runtime, execution_id: str) -> bool:
+    """Whether others are still to hear from it: its caller how it ended, children that nobody waits for them."""
+    with rt.store.read() as tx:
+        return any(one.purpose in ("answer", "cancel") for one in tx.open_commands(execution_id))
+
+
+def _is_stuck(rt: Runtime, row: ExecutionRow) -> bool:
+    """Of a child that has ended its caller is about to hear."""
+    return row.status not in ENDED and is_idle(rt, row)
 
 
 def executions(

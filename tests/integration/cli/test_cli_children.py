@@ -212,6 +212,32 @@ def test_cancelling_a_caller_whose_process_has_gone_ends_its_children(
     assert [row["status"] for row in listed(cli)] == ["cancelled", "cancelled"]
 
 
+def test_who_does_not_wait_leaves_a_caller_whose_child_waits_for_input(cli: Cli) -> None:
+    write("middle", "workflow: [{step: start, tool: {kind: playbook, path: tests/gated}}]\n", "a")
+    body = "{kind: playbook, path: 'tests/{{ iter.x }}'}"
+    write(
+        "caller",
+        f"workflow: [{{step: s, loop: {{in: [middle, gated], iterator: x, mode: parallel}}, tool: {body}}}]\n",
+    )
+    left = cli("run", "caller.yaml", "--no-wait")
+    assert left.code == 3
+    statuses = {(row["path"], row["status"]) for row in listed(cli)}
+    assert statuses == {("tests/caller", "running"), ("tests/middle", "running"), ("tests/gated", "waiting")}
+
+    (caller,) = listed(cli, "--path", "tests/caller")
+    assert "(now cancelled)" in cli("execution", "cancel", caller["execution_id"]).out
+    assert {row["status"] for row in listed(cli)} == {"cancelled"}
+
+
+def test_a_caller_goes_on_where_its_child_got_what_it_waited_for(cli: Cli) -> None:
+    write("caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/gated}}]\n")
+    assert cli("run", "caller.yaml", "--no-wait").code == 3
+    (child_row,) = listed(cli, "--status", "waiting")
+    cli("execution", "patch", child_row["execution_id"], "--set", "go=true")
+    ended = cli("execution", "resume", child_row["parent_id"], "-q")
+    assert (ended.code, json.loads(ended.out)) == (0, {"went": True})
+
+
 def test_progress_says_whom_a_step_waits_for_until_it_goes_on() -> None:
     sim = Simulation(Path("caller.yaml").read_text())
     catalog.register(sim.rt, child().read_text())

@@ -30,7 +30,7 @@ def _strategy(hint: Any) -> st.SearchStrategy[Any]:
     known: dict[Any, st.SearchStrategy[Any]] = {Json: json_values, JsonMap: json_maps, str: texts}
     if hint in known:
         return known[hint]
-    if hint in (Token, ArcDecision, ErrorInfo):
+    if hint in (Token, ArcDecision, ErrorInfo, events.ChildCall, events.Parent):
         return _records(hint)
     arms = get_args(hint)
     if str(hint).startswith("tuple[tuple["):

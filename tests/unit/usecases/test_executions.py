@@ -49,6 +49,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
     report = Simulation(HELLO).run().as_json()
     assert list(report) == [
         "execution_id",
+        "parent_id",
         "path",
         "version",
         "status",
@@ -58,6 +59,7 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "error",
         "events",
         "duration_ms",
+        "children",
     ]
     assert report["steps"]["middle"] == {"status": "done", "runs": 1, "result": 2}
     assert report["execution_id"].isdigit()
