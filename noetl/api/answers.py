@@ -133,7 +133,7 @@ class EventPage(Answer):
     status: str = Field(description="where the execution was when the page was read")
     version: int = Field(description="the newest version there was")
     idle: bool = Field(
-        description="nothing happens by itself: it has ended, or waits for something from outside"
+        description="nothing happens by itself: it has ended, or waits for something from outside, or for executions that do"
     )
 
 

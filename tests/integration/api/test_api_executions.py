@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
+from noetl.usecases import inspect
 
 Started = Callable[..., str]
 
@@ -107,6 +108,33 @@ def test_cancelling_a_caller_cancels_those_that_it_waits_for(client: FlaskClient
 
     (child,) = client.get(links["children"]).json["executions"]
     assert (client.get(links["self"]).json["status"], child["status"]) == ("cancelled", "cancelled")
+
+
+def test_a_caller_is_idle_while_its_child_is_and_not_before_it_has_heard_of_its_end(
+    client: FlaskClient, sim: Simulation
+) -> None:
+    text = (
+        CALLER.replace("in: [1, 2]", "in: [1]")
+        .replace("{{ iter.n }}", "1")
+        .replace('"1"}', "1, wait_for_go: true}")
+    )
+    links = client.post("/api/executions", json={"playbook": text}).json["links"]
+    idle = []
+    while sim.mailbox.messages:
+        sim.deliver()
+        idle.append(client.get(links["events"]).json["idle"])
+    assert idle == [False] * (len(idle) - 1) + [True]
+
+    (child,) = client.get(links["children"]).json["executions"]
+    client.patch(f"/api/executions/{child['execution_id']}/ctx", json={"go": True})
+    while client.get(f"/api/executions/{child['execution_id']}").json["status"] != "completed":
+        sim.deliver()
+    assert client.get(links["self"]).json["status"] == "running"
+    assert client.get(links["events"]).json["idle"] is False
+    assert inspect.has_to_tell(sim.rt, child["execution_id"])
+    sim.settle()
+    assert client.get(links["events"]).json["idle"] is True
+    assert not inspect.has_to_tell(sim.rt, child["execution_id"])
 
 
 def test_overrides_win_over_the_payload(client: FlaskClient, sim: Simulation) -> None:

@@ -111,6 +111,23 @@ def test_a_file_that_fits_and_cannot_be_run_fails_the_task_with_its_problems(cli
     assert "tests/child" not in cli("catalog", "list").out
 
 
+def test_a_file_whose_path_turns_out_to_be_another_is_not_what_was_called(cli: Cli) -> None:
+    text = HEAD.format("x").replace(
+        "metadata: {name: x, path: tests/x}", "metadata: {name: tests/child, path: *p}"
+    )
+    Path("alias.yaml").write_text(f"x-path: &p tests/other\n{text}workflow: [{{step: start}}]\n")
+    ended = cli("run", "caller.yaml")
+    assert (ended.code, "There is no playbook 'tests/child'" in ended.err) == (1, True)
+    assert "tests/other" not in cli("catalog", "list").out
+
+
+def test_files_are_no_versions_of_what_the_catalog_knows(cli: Cli) -> None:
+    cli("catalog", "register", str(child()))
+    write("caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/child, version: 7}}]\n")
+    ended = cli("run", "caller.yaml")
+    assert (ended.code, "has no version 7; there are 1 to 1." in ended.err) == (1, True)
+
+
 def test_why_a_child_failed_is_told_by_its_caller(cli: Cli) -> None:
     child("raise ValueError('too bad')")
     ended = cli("run", "caller.yaml")
