@@ -83,14 +83,13 @@ def test_a_program_of_revision_0001_goes_on_writing_behind_the_upgrade(empty_url
     store.close()
 
 
-def test_an_upgrade_to_0002_that_was_interrupted_is_taken_up_again(empty_url: str) -> None:
-    if empty_url.startswith("sqlite"):
-        pytest.skip("one transaction there: nothing is left half-way")
-    _at_0001(empty_url)
-    _execute(empty_url, "ALTER TABLE execution ADD COLUMN parent_id BIGINT")
-    _execute(empty_url, "CREATE INDEX ix_execution_parent_id ON execution (parent_id)")
-    assert migrate.upgrade(empty_url)
-    assert migrate.check(empty_url) == []
+@pytest.mark.postgres
+def test_an_upgrade_to_0002_that_was_interrupted_is_taken_up_again(empty_postgres_url: str) -> None:
+    _at_0001(empty_postgres_url)
+    _execute(empty_postgres_url, "ALTER TABLE execution ADD COLUMN parent_id BIGINT")
+    _execute(empty_postgres_url, "CREATE INDEX ix_execution_parent_id ON execution (parent_id)")
+    assert migrate.upgrade(empty_postgres_url)
+    assert migrate.check(empty_postgres_url) == []
 
 
 def test_an_upgrade_of_an_upgraded_database_does_nothing(empty_url: str) -> None:
