@@ -20,7 +20,8 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools import addresses
 from noetl.tools.base import Services
-from noetl.tools.http import Http, retry_after
+from noetl.tools.http import Http
+from noetl.tools.http_answer import retry_after
 from noetl.tools.http_request import HttpConfig
 
 Route = Callable[["Handler"], None]
