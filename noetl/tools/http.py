@@ -16,7 +16,7 @@ from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.http_answer import content, refusal
 from noetl.tools.http_auth import Grant, OAuthClient, grant_of
 from noetl.tools.http_request import HttpConfig, granted, limits_of, order_of
-from noetl.tools.http_secrets import Blackout, blackout_of
+from noetl.tools.http_secrets import Blackout
 
 if TYPE_CHECKING:
     from noetl.tools.http_tokens import Tokens
@@ -42,7 +42,7 @@ class Http(Tool):
         limits = _running(limits_of(config, call, self.services))
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
-        black = blackout_of(order)
+        black = Blackout()
         black.add(grant.secrets, (name for name, _ in grant.params))
         try:
             answer = black.answer(self._exchanged(order, grant, limits, black))

@@ -14,13 +14,11 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 
 if TYPE_CHECKING:
-    from noetl.tools.transport import Answer, Order
+    from noetl.tools.transport import Answer
 
 MASK: Final = "***"
 #: Shorter secrets are left where they stand in a body: taking them out would tear up innocent words.
 _SHORTEST: Final = 6
-#: Headers of a request that are secrets, whoever set them.
-_SECRET_HEADERS: Final = ("authorization", "proxy-authorization", "x-api-key", "cookie")
 
 
 class Blackout:
@@ -38,12 +36,6 @@ class Blackout:
         for secret in secrets:
             self._texts |= {text for text in _spellings(secret) if len(text) >= _SHORTEST}
         self._params |= set(params)
-
-    def add_headers(self, headers: Mapping[str, str]) -> None:
-        """What the request says about its sender; the scheme before it is no secret."""
-        for name in _SECRET_HEADERS:
-            value = headers.get(name, "")
-            self.add((value, value.partition(" ")[2]))
 
     def text(self, text: str) -> str:
         for secret in self._ordered():
@@ -105,10 +97,3 @@ def _spellings(secret: str) -> set[str]:
         encoded,
         encoded.rstrip("="),
     }
-
-
-def blackout_of(order: Order) -> Blackout:
-    """Knows what `order` says by itself; add what is added to it."""
-    black = Blackout()
-    black.add_headers(order.headers)
-    return black
