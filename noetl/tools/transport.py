@@ -8,6 +8,7 @@ followed here, because a Session reads the whole body of each hop.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from noetl.tools.guarded import GuardedAdapter, gripped
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+# It writes whole addresses, and with them what stands in their queries.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
 
 _CHUNK = 64 * 1024
 #: Headers that are no secret and go along to another origin.
