@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from noetl.tools.transport import Answer
 
 MASK: Final = "***"
-#: Shorter secrets are left where they stand in a body: taking them out would tear up innocent words.
+#: Shorter secrets, and short ones that are plain words, are left where they stand in a body: taking out
+#: `password` wherever it occurs would tear up innocent data.
 _SHORTEST: Final = 6
+_WORD: Final = re.compile(r"[a-z]{0,9}")
 
 
 class Blackout:
@@ -34,7 +36,8 @@ class Blackout:
     def add(self, secrets: Iterable[str], params: Iterable[str] = ()) -> None:
         """`params` are names whose values are taken out of addresses, however short they are."""
         for secret in secrets:
-            self._texts |= {text for text in _spellings(secret) if len(text) >= _SHORTEST}
+            spelled = _spellings(secret)
+            self._texts |= {one for one in spelled if len(one) >= _SHORTEST and not _WORD.fullmatch(one)}
         self._params |= set(params)
 
     def text(self, text: str) -> str:

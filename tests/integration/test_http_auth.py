@@ -16,7 +16,7 @@ import pytest
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.errors import ToolError
+from noetl.errors import BadRequest, ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
@@ -295,6 +295,26 @@ def test_a_slow_token_counts_against_the_time_of_the_call(issuer: Issuer, tool: 
     assert len(errors) == 3
 
 
+def test_who_waits_for_the_token_of_another_call_waits_no_longer_than_its_own_time(
+    issuer: Issuer, tool: Http
+) -> None:
+    issuer.slow = 1.0
+    patient = threading.Thread(
+        target=lambda: call(tool, issuer.server.url + "/api", auth=issuer.credential())
+    )
+    patient.start()
+    while not issuer.asked:
+        time.sleep(0.005)
+    began = time.monotonic()
+
+    error = refused(tool, issuer.server.url + "/api", auth=issuer.credential(), timeout={"total": 0.2})
+
+    assert time.monotonic() - began < 0.6
+    assert (error.kind, error.retryable) == ("timeout", True)
+    patient.join()
+    assert (len(issuer.asked), len(issuer.served)) == (1, 1)
+
+
 def test_a_token_does_not_follow_to_another_origin_whose_401_is_no_reason_for_a_new_one(
     issuer: Issuer, tool: Http
 ) -> None:
@@ -466,6 +486,34 @@ def test_the_value_of_a_secret_parameter_is_masked_however_short(server: Server,
     assert result["url"] == server.url + "/?a=1&the+key=***"
     assert result["headers"]["location"] == "/b?a=1&the+key=***#x"
     assert result["data"] == {"innocent": "k3y"}
+
+
+def test_a_secret_in_the_path_of_a_redirect_is_not_quoted(server: Server, tool: Http) -> None:
+    server.routes["/"] = lambda h: h.answer(status=302, location=f"gopher://x/{CANARY}")
+
+    error = refused(tool, server.url + "/", auth={"type": "bearer", "token": CANARY})
+
+    assert "'gopher://x/***' cannot be called" in str(error)
+
+
+def test_a_password_that_is_a_word_does_not_tear_up_the_answer(server: Server, tool: Http) -> None:
+    server.routes["/"] = lambda h: h.json({"password": 1, "token": h.headers["authorization"][6:]})
+    auth = {"type": "basic", "username": "ann", "password": "password"}
+
+    assert call(tool, server.url + "/", auth=auth).result["data"] == {"password": 1, "token": "***"}
+
+
+@pytest.mark.parametrize(
+    ("type", "data"), [("oauth2", {"client_id": "i", "client_secret": CANARY}), ("bearer", {"tokn": CANARY})]
+)
+def test_data_that_no_tool_could_use_is_not_kept(
+    rt: Runtime, settings: Settings, type: str, data: dict[str, Any]
+) -> None:
+    with pytest.raises(BadRequest, match="Credential 'odd' cannot be kept: type ") as caught:
+        credentials.save(rt, bootstrap.vault(settings).encrypt, "odd", type, data)
+
+    assert CANARY not in str(caught.value)
+    assert "odd" not in [row.name for row in credentials.credentials(rt)]
 
 
 def test_a_stored_type_is_what_a_tool_goes_by(
