@@ -309,7 +309,7 @@ def test_who_waits_for_the_token_of_another_call_waits_no_longer_than_its_own_ti
 
     error = refused(tool, issuer.server.url + "/api", auth=issuer.credential(), timeout={"total": 0.2})
 
-    assert time.monotonic() - began < 0.6
+    assert time.monotonic() - began < 0.9
     assert (error.kind, error.retryable) == ("timeout", True)
     patient.join()
     assert (len(issuer.asked), len(issuer.served)) == (1, 1)
