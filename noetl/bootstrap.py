@@ -107,6 +107,7 @@ def runtime(
     services = Services(
         credential=credential,
         allow_private_networks=settings.allow_private_networks,
+        allowed_networks=settings.allowed_networks,
         scratch=settings.home_dir / "scratch",
         base_dir=base_dir,
         memory_mb=settings.python_memory_mb,

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,6 +73,10 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(name) for name in _names(text))
+
+
 def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
     return field(default=default, metadata={"read": read, "about": about})
 
@@ -95,6 +100,9 @@ class Settings:
     )
     cors_origins: tuple[str, ...] = _setting((), _names, "origins that browsers may call the API from")
     allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
+    allowed_networks: tuple[IPv4Network | IPv6Network, ...] = _setting(
+        (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
+    )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
     task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
     inline_bytes: int = _setting(65536, _whole(0), "results above this size are kept outside of the log")

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from noetl.errors import ToolError
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Networks: TypeAlias = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
 
 #: Blocks of IPv6 that carry an IPv4 address: (network, how many bits stand to the right of it).
 _CARRIERS = (
@@ -111,11 +112,30 @@ def _carried(ip: IpAddress) -> IpAddress:
     return ip
 
 
-def reachable(host: str, port: int, *, allow_private: bool) -> list[Endpoint]:
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Which addresses may be reached: public ones, those in `networks`, or all where private ones are allowed."""
+
+    allow_private: bool = False
+    networks: Networks = ()
+
+    def refusal(self, address: str) -> str | None:
+        """Why `address` may not be reached, such as `a loopback`; None where it may."""
+        if self.allow_private:
+            return None
+        reason = forbidden(address)
+        return None if reason is None or self._listed(address) else reason
+
+    def _listed(self, address: str) -> bool:
+        ip = _carried(ipaddress.ip_address(address.partition("%")[0]))
+        return any(ip.version == network.version and ip in network for network in self.networks)
+
+
+def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
     """Resolves `host` and returns its addresses, all of them allowed.
 
-    Raises socket.gaierror where the name does not resolve and ToolError(client_error) where any
-    address is not public and `allow_private` is false.
+    Raises socket.gaierror where the name does not resolve and ToolError(client_error) where `guard`
+    refuses any address.
     """
     name = normal_host(host)
     found = [
@@ -123,12 +143,12 @@ def reachable(host: str, port: int, *, allow_private: bool) -> list[Endpoint]:
         for family, kind, proto, _, sockaddr in _look_up(name, port)
     ]
     for endpoint in found:
-        reason = None if allow_private else forbidden(endpoint.address)
+        reason = guard.refusal(endpoint.address)
         if reason is not None:
             raise ToolError(
                 "client_error",
                 f"Host '{host[:100]}' leads to {endpoint.address}, {reason} address; calls from here may "
-                "reach public addresses only, unless the worker's settings allow private networks.",
+                "reach public addresses only, and those that the worker's settings allow.",
                 type="AddressBlocked",
             )
     return found

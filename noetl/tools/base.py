@@ -10,6 +10,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -37,6 +38,8 @@ class Services:
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
     #: Whether tools may connect to loopback, link-local and private addresses.
     allow_private_networks: bool = False
+    #: Networks that tools may connect to although private ones are not allowed.
+    allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     #: `process`: a child with limits. `sandbox`: the same inside bubblewrap.
     python_isolation: Literal["process", "sandbox"] = "process"
     #: Where temporary files go.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import socket
@@ -12,10 +13,14 @@ from typing import Any, cast
 
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.utils import get_auth_from_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from noetl.tools.addresses import Endpoint, reachable
+from noetl.tools.addresses import Endpoint, Guard, reachable
+
+#: Proxies whose connections are kept.
+_PROXIES = 32
 
 
 class Grip:
@@ -75,11 +80,13 @@ def gripped() -> Iterator[Grip]:
 class _Guarded(HTTPConnection):
     """Connects to addresses that were looked at, and to nothing else."""
 
-    allow_private = False
+    def __init__(self, *args: Any, guard: Guard, **kwargs: Any) -> None:
+        self._guard = guard
+        super().__init__(*args, **kwargs)
 
     def _new_conn(self) -> socket.socket:
         try:
-            endpoints = reachable(self._dns_host, self.port, allow_private=self.allow_private)
+            endpoints = reachable(self._dns_host, self.port, guard=self._guard)
             return _connect(endpoints, self.timeout, self.socket_options or ())
         except socket.gaierror as error:
             raise urllib3.exceptions.NameResolutionError(self.host, self, error) from error
@@ -96,14 +103,6 @@ class _Guarded(HTTPConnection):
 
 class _GuardedTls(_Guarded, HTTPSConnection):
     """The same before TLS: server name and certificate checks keep using the host's name."""
-
-
-class _OpenPlain(_Guarded):
-    allow_private = True
-
-
-class _OpenTls(_GuardedTls):
-    allow_private = True
 
 
 def _connect(
@@ -131,23 +130,37 @@ def _connect(
 
 
 class _PlainPool(HTTPConnectionPool):
-    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
-        self.ConnectionCls = _OpenPlain if allow_private else _Guarded
-        super().__init__(*args, **kwargs)
+    ConnectionCls = _Guarded
 
 
 class _TlsPool(HTTPSConnectionPool):
-    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
-        self.ConnectionCls = _OpenTls if allow_private else _GuardedTls
-        super().__init__(*args, **kwargs)
+    ConnectionCls = _GuardedTls
 
 
 class GuardedAdapter(HTTPAdapter):
     """A pool of connections. Raises ToolError where a host leads to an address that is not allowed."""
 
-    def __init__(self, allow_private: bool) -> None:
-        super().__init__(pool_connections=32, pool_maxsize=32)
+    def __init__(self, guard: Guard) -> None:
+        self._lock = threading.Lock()
         pools = {"http": _PlainPool, "https": _TlsPool}
-        self.poolmanager.pool_classes_by_scheme = cast(
-            "Any", {scheme: partial(pool, allow_private=allow_private) for scheme, pool in pools.items()}
-        )
+        # What a pool is given besides, it hands to each of its connections.
+        self._pools = cast("Any", {scheme: partial(pool, guard=guard) for scheme, pool in pools.items()})
+        super().__init__(pool_connections=32, pool_maxsize=32)
+        self.poolmanager.pool_classes_by_scheme = self._pools
+
+    def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
+        """The pools behind a proxy: they connect to it through the same guard."""
+        with self._lock:
+            if proxy not in self.proxy_manager and len(self.proxy_manager) >= _PROXIES:
+                self.proxy_manager.clear()
+            manager = super().proxy_manager_for(proxy, **proxy_kwargs)
+            manager.pool_classes_by_scheme = self._pools
+            return manager
+
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        """`Proxy-Authorization` in UTF-8: the driver's own knows latin-1 only."""
+        user, password = get_auth_from_url(proxy)
+        if not user:
+            return {}
+        pair = f"{user}:{password}".encode()
+        return {"Proxy-Authorization": "Basic " + base64.b64encode(pair).decode("ascii")}

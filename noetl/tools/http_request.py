@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +18,10 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, ToolConfig
+from noetl.tools.http_answer import Form
+from noetl.tools.http_auth import Grant, login_of, opened
+from noetl.tools.http_text import header_fields, pairs, text_of
+from noetl.usecases.credential_types import fault, http_type
 
 if TYPE_CHECKING:
     from noetl.tools.transport import Limits, Order
@@ -24,19 +29,27 @@ if TYPE_CHECKING:
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
 CONNECT_S = 10.0
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BODIES = ("json", "payload", "body", "data", "form")
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade"})
 
 
 class Timeouts(BaseModel):
-    """Seconds for connecting, and for each wait for bytes."""
+    """Seconds for connecting, for each wait for bytes, and for the whole call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     connect: float = Field(default=CONNECT_S, gt=0)
     read: float = Field(default=DEADLINE_S, gt=0)
+    total: float | None = Field(default=None, gt=0)
+
+
+class Proxy(BaseModel):
+    """A proxy, and the credential (user name and password) that it asks for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    auth: str | dict[str, Json] | None = None
 
 
 class HttpConfig(ToolConfig):
@@ -64,13 +77,21 @@ class HttpConfig(ToolConfig):
         description="Parts of a multipart form: text, or {filename, content | base64, content_type}.",
     )
     timeout: float | Timeouts | None = Field(
-        default=None, description="Seconds for the whole call, or {connect, read} seconds."
+        default=None, description="Seconds for the whole call, or {connect, read, total} seconds."
     )
     verify: bool | str = Field(default=True, description="Check certificates; or a file with authorities.")
     allow_redirects: bool = Field(default=True, description="Follow up to 5 redirects.")
+    proxy: str | Proxy | None = Field(
+        default=None, description="Address of an http proxy, or {url, auth}; by default there is none."
+    )
     auth: str | dict[str, Json] | None = Field(
         default=None,
-        description="Name of a credential, {credential: name}, or {type: bearer|basic|api_key, ...}.",
+        description="Name of a credential, {credential: name}, or {type: basic|bearer|api_key|oauth2, ...}.",
+    )
+    as_: Form | None = Field(
+        default=None,
+        alias="as",
+        description="Read the body as json, text or bytes (base64); by default as its content type says.",
     )
 
 
@@ -80,8 +101,9 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> Limits:
     from noetl.tools.transport import Limits
 
     match config.timeout:
-        case Timeouts(connect=connect, read=read):
-            total = call.deadline_s or max(DEADLINE_S, connect + read)
+        case Timeouts(connect=connect, read=read, total=whole):
+            longest = call.deadline_s or max(DEADLINE_S, connect + read)
+            total = min(whole or longest, call.deadline_s or math.inf)
             return Limits(min(connect, total), min(read, total), total, services.result_limit)
         case None:
             total = call.deadline_s or DEADLINE_S
@@ -93,7 +115,7 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> Limits:
 
 
 def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
-    """The request that `config` describes. Raises ToolError(client_error | auth)."""
+    """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error | auth)."""
     from noetl.tools.transport import Order  # see `limits_of`
 
     url = (config.url or config.endpoint or "").strip()
@@ -107,12 +129,7 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
     headers = {"user-agent": f"NoETL/{__version__}", "accept": "*/*", "accept-encoding": "gzip, deflate"}
     if method in _CHANGING:
         headers["idempotency-key"] = call.idempotency_key
-    headers |= _headers(config.headers or {})
-    params = _pairs(config.params or {})
-    if config.auth is not None:
-        more_headers, more_params = authentication(config.auth, services)
-        headers |= more_headers
-        params = [*params, *more_params]
+    headers |= header_fields(config.headers or {})
     body, content_type = _body(config, headers.get("content-type", ""))
     if content_type:
         headers.setdefault("content-type", content_type)
@@ -120,46 +137,16 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
     if files:
         headers.pop("content-type", None)
     return Order(
-        method, url, headers, params, body, files, verify=config.verify, follow=config.allow_redirects
+        method,
+        url,
+        headers,
+        pairs(config.params or {}),
+        body,
+        files,
+        verify=config.verify,
+        follow=config.allow_redirects,
+        proxy=_proxy_of(config.proxy, services),
     )
-
-
-def _headers(given: Mapping[str, Json]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in given.items():
-        text = _text(value).strip(" \t")
-        if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
-            raise ToolError("client_error", f"Header {name[:80]!r} cannot be set; leave it out or rename it.")
-        if any((ord(char) < 32 and char != "\t") or ord(char) == 127 for char in text):
-            raise ToolError("client_error", f"Header '{name}' holds a line break or a control character.")
-        if value is not None:
-            # http.client writes latin-1: bytes of UTF-8 read as such go out as UTF-8.
-            headers[name.lower()] = text if text.isascii() else text.encode().decode("latin-1")
-    return headers
-
-
-def _text(value: Json) -> str:
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return ""
-        case Mapping() | list():
-            return json.dumps(value, ensure_ascii=False)
-        case _:
-            return str(value)
-
-
-def _pairs(values: Mapping[str, Json] | Sequence[tuple[str, Json]]) -> list[tuple[str, str]]:
-    """Names and texts for a query or a form: lists repeat the name, nulls are left out."""
-    pairs = values.items() if isinstance(values, Mapping) else values
-    flat: list[tuple[str, str]] = []
-    for name, value in pairs:
-        every = value if isinstance(value, list) else [value]
-        flat += [(str(name), _text(item)) for item in every if item is not None]
-    return flat
 
 
 def _body(config: HttpConfig, content_type: str) -> tuple[bytes | list[tuple[str, str]] | None, str]:
@@ -174,7 +161,7 @@ def _body(config: HttpConfig, content_type: str) -> tuple[bytes | list[tuple[str
     if isinstance(value, str) and name in ("body", "data"):
         return value.encode(), ""
     if isinstance(value, Mapping) and _is_form(name, content_type, bool(config.files)):
-        return _pairs(value), ""
+        return pairs(value), ""
     if config.files:
         raise ToolError("client_error", f"`{name}` beside `files` must be a mapping of form fields.")
     try:
@@ -204,7 +191,7 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
         content = (
             base64.b64decode(part["base64"], validate=True)
             if "base64" in part
-            else _text(part["content"]).encode()
+            else text_of(part["content"]).encode()
         )
     except (ValueError, TypeError) as error:
         raise ToolError("client_error", f"`base64` of file '{name}' is not base64.") from error
@@ -215,51 +202,38 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
     )
 
 
-def authentication(
-    auth: str | Mapping[str, Json], services: Services
-) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Headers and query parameters that `auth` stands for. Raises ToolError(auth)."""
-    if isinstance(auth, str):
-        return _authenticate(services.credential(auth), f"Credential '{auth}'")
-    name = auth.get("credential")
-    if name is not None:
-        return _authenticate(
-            {**services.credential(str(name)), **_without(auth, "credential")}, f"Credential '{name}'"
+def granted(order: Order, grant: Grant) -> Order:
+    """The same request with what the credential adds."""
+    return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
+
+
+def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:
+    """The proxy's address, its user and password inside. Raises ToolError(client_error | auth)."""
+    if proxy is None:
+        return None
+    url, auth = (proxy, None) if isinstance(proxy, str) else (proxy.url, proxy.auth)
+    parts = _split(url)
+    if auth is None:
+        return f"http://{parts}"
+    place, data = opened(auth, services)
+    if http_type(data) != "basic" or fault("http", data) is not None:
+        raise ToolError("auth", f"{place} cannot be used for the proxy; give `username` and `password`.")
+    user, password = (quote(part, safe="") for part in login_of(data))
+    return f"http://{user}:{password}@{parts}"
+
+
+def _split(url: str) -> str:
+    """`host:port` of a proxy's address."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if parts.scheme != "http" or not host or not port or parts.path.strip("/") or parts.query:
+        raise ToolError("client_error", "`proxy` must be an address like `http://host:port`.")
+    if "@" in parts.netloc:
+        raise ToolError(
+            "client_error",
+            "`proxy` holds a user name or password; give `{url, auth}` with the name of a credential.",
         )
-    return _authenticate(auth, "`auth`")
-
-
-def _without(mapping: Mapping[str, Json], key: str) -> dict[str, Json]:
-    return {k: v for k, v in mapping.items() if k != key}
-
-
-def _authenticate(data: Mapping[str, Json], place: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    kind = str(data.get("type") or "").lower().replace("-", "_")
-    user = _first(data, "username", "user")
-    token = _first(data, "token", "access_token", "bearer")
-    key = _first(data, "api_key", "key", "value")
-    if kind == "basic" or (kind not in ("bearer", "api_key") and user is not None):
-        pair = f"{_secret(user, place, 'username')}:{_text(data.get('password'))}"
-        return {"authorization": "Basic " + base64.b64encode(pair.encode()).decode()}, []
-    if kind == "bearer" or (kind != "api_key" and token is not None):
-        return {"authorization": f"Bearer {_secret(token, place, 'token')}"}, []
-    if kind == "api_key" or key is not None:
-        secret = _secret(key if key is not None else token, place, "key")
-        if str(data.get("in") or "header") == "query":
-            return {}, [(str(_first(data, "name", "param") or "api_key"), secret)]
-        return _headers({str(_first(data, "header", "name") or "x-api-key"): secret}), []
-    raise ToolError(
-        "auth",
-        f"{place} cannot be used for http; give `token`, `username` and `password`, or `key` and `header`.",
-    )
-
-
-def _first(data: Mapping[str, Json], *names: str) -> Json:
-    return next((data[name] for name in names if data.get(name) not in (None, "")), None)
-
-
-def _secret(value: Json, place: str, what: str) -> str:
-    text = _text(value).strip()
-    if not text or not text.isprintable():
-        raise ToolError("auth", f"{place} has no usable `{what}`.")
-    return text
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -8,6 +8,7 @@ followed here, because a Session reads the whole body of each hop.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,15 @@ import requests
 import urllib3
 
 from noetl.errors import ToolError
+from noetl.tools.addresses import Guard, Networks, reachable
 from noetl.tools.deadline import Watchdog
 from noetl.tools.guarded import GuardedAdapter, gripped
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+# It writes whole addresses, and with them what stands in their queries.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
 
 _CHUNK = 64 * 1024
 #: Headers that are no secret and go along to another origin.
@@ -55,6 +60,8 @@ class Order:
     files: Sequence[tuple[str, tuple[str, bytes, str]]] = ()
     verify: bool | str = True
     follow: bool = True
+    #: Address of an http proxy, with the user and the password that it asks for.
+    proxy: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,9 @@ class Answer:
 class Client:
     """The connections of a worker process. Safe for threads."""
 
-    def __init__(self, *, allow_private: bool) -> None:
-        self._adapter = GuardedAdapter(allow_private)
+    def __init__(self, *, allow_private: bool, networks: Networks = ()) -> None:
+        self._guard = Guard(allow_private, networks)
+        self._adapter = GuardedAdapter(self._guard)
 
     def exchange(self, order: Order, limits: Limits) -> Answer:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
@@ -96,8 +104,7 @@ class Client:
         self, request: requests.PreparedRequest, order: Order, limits: Limits, started: float
     ) -> Answer:
         for hop in range(limits.redirects + 1):
-            timeout = (limits.connect, limits.read)
-            response = self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify)
+            response = self._sent(request, order, limits)
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
@@ -108,6 +115,22 @@ class Client:
             f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
             type="TooManyRedirects",
         )
+
+    def _sent(self, request: requests.PreparedRequest, order: Order, limits: Limits) -> requests.Response:
+        proxies = None
+        if order.proxy is not None:
+            # The connection is the proxy's, which finds the host by itself: all that can be done here is
+            # to refuse what is known to be inside.
+            self._looked_at(request.url or "")
+            proxies = {"http": order.proxy, "https": order.proxy}
+        timeout = (limits.connect, limits.read)
+        return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
+
+    def _looked_at(self, url: str) -> None:
+        if self._guard.allow_private:
+            return
+        parts = urlsplit(url)
+        reachable(parts.hostname or "", parts.port or 80, guard=self._guard)
 
 
 def bare(url: str) -> str:
@@ -171,14 +194,15 @@ def _redirected(before: requests.PreparedRequest, status: int, location: str) ->
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         after.method, after.body = "GET", None
         headers = {k: v for k, v in headers.items() if k.lower() not in _ABOUT_BODY}
-    if not _same_origin(old, after.url or ""):
+    if not same_origin(old, after.url or ""):
         kept = _HARMLESS | ({"content-length"} if after.body else frozenset())
         headers = {k: v for k, v in headers.items() if k.lower() in kept}
     after.headers = requests.structures.CaseInsensitiveDict(headers)
     return after
 
 
-def _same_origin(old: str, new: str) -> bool:
+def same_origin(old: str, new: str) -> bool:
+    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of TLS."""
     a, b = urlsplit(old), urlsplit(new)
     if a.hostname != b.hostname:
         return False
@@ -229,7 +253,7 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
 def _late(order: Order, limits: Limits) -> ToolError:
     return ToolError(
         "timeout",
-        f"{order.method} {bare(order.url)} did not end within {limits.total:g} s; raise `timeout` or ask for less.",
+        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; raise `timeout` or ask for less.",
         retryable=True,
         type="Timeout",
     )
@@ -242,6 +266,8 @@ def failure(error: Exception, url: str) -> ToolError:
     match error:
         case r.SSLError() | u.SSLError():
             return ToolError("connection", f"No secure connection to {place}: {why}.", type=name)
+        case r.ProxyError():
+            return _proxy_failure(place, why, name)
         case r.Timeout() | u.TimeoutError() | TimeoutError():
             return ToolError("timeout", f"{place} did not answer in time.", retryable=True, type=name)
         case r.ContentDecodingError() | u.DecodeError():
@@ -252,6 +278,14 @@ def failure(error: Exception, url: str) -> ToolError:
             return ToolError("connection", f"No answer from {place}: {why}.", retryable=True, type=name)
         case _:
             return ToolError("client_error", f"The request to {place} cannot be sent: {why}.", type=name)
+
+
+def _proxy_failure(place: str, why: str, name: str) -> ToolError:
+    if " 407" in why:
+        return ToolError(
+            "auth", f"The proxy on the way to {place} asks for another user or password.", type=name
+        )
+    return ToolError("connection", f"No way to {place} through the proxy: {why}.", retryable=True, type=name)
 
 
 def _cause(error: BaseException) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.usecases.credential_types import TYPES, fault
 from noetl.usecases.ports import CredentialRow, Store
 from noetl.usecases.runtime import Runtime
 
-#: Known types; `generic` is any mapping.
-TYPES = ("postgres", "http", "generic")
+__all__ = ["TYPES", "credentials", "delete", "reveal", "save"]
 
 
 def save(
@@ -26,6 +26,9 @@ def save(
         )
     if not data:
         raise BadRequest("The data of a credential is a JSON object with at least one field.")
+    wrong = fault(type, data)
+    if wrong is not None:
+        raise BadRequest(f"Credential {name!r} cannot be kept: {wrong}.")
     now = rt.clock()
     with rt.store.begin() as tx:
         before = tx.credential(name)
@@ -49,10 +52,11 @@ def delete(rt: Runtime, name: str) -> None:
 
 
 def reveal(store: Store, decrypt: Callable[[bytes], Mapping[str, Json]], name: str) -> Mapping[str, Json]:
-    """The data of a credential, for a tool. Raises ToolError of kind `auth`."""
+    """The data of a credential, for a tool, with its `type`. Raises ToolError of kind `auth`."""
     with store.read() as tx:
         row = tx.credential(name)
         if row is None:
             hint = did_you_mean(name, (one.name for one in tx.credentials()))
             raise ToolError("auth", f"There is no credential {name!r}.{hint}", type="UnknownCredential")
-    return decrypt(row.data)
+    # A credential that is of no use to a tool is known by its type; what its data says itself wins.
+    return {"type": row.type, **decrypt(row.data)}

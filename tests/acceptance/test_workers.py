@@ -62,7 +62,7 @@ def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_ha
     def tasks() -> dict[str, Any] | None:
         found: dict[str, Any] = asked(by_hand, "/api/tasks?limit=1000")
         names = {task["name"] for task in found.values()}
-        wanted = {"acceptance/loop:start", "acceptance/loop:work", "acceptance/loop:end"}
+        wanted = {"acceptance/loop:start", "acceptance/loop:work[lane 0]", "acceptance/loop:end"}
         return found if names >= wanted else None
 
     shown = eventually(tasks, "Flower to show the steps by name", 15)
@@ -102,7 +102,7 @@ def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> N
 
     def names() -> set[str] | None:
         found = {task["name"] for task in asked(by_hand, "/api/tasks?limit=1000").values()}
-        wanted = {"acceptance/again:start", "acceptance/again:start[0]", "acceptance/again:start[1]"}
+        wanted = {"acceptance/again:start[lane 0]", "acceptance/again:start[0]", "acceptance/again:start[1]"}
         return found if found >= wanted else None
 
     eventually(names, "Flower to show the iterations by name", 15)

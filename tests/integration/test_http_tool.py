@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,77 +18,10 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools import addresses
 from noetl.tools.base import Services
-from noetl.tools.http import Http, retry_after
+from noetl.tools.http import Http
+from noetl.tools.http_answer import retry_after
 from noetl.tools.http_request import HttpConfig
-
-Route = Callable[["Handler"], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def _serve(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        self.body = self.rfile.read(length)
-        self.server.seen.append(
-            {
-                "method": self.command,
-                "path": self.path,
-                "headers": {k.lower(): v for k, v in self.headers.items()},
-                "body": self.body,
-            }
-        )
-        try:
-            self.server.routes[self.path.partition("?")[0]](self)
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
-
-    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _serve  # noqa: N815 - the names of the base class
-
-    def answer(self, body: bytes = b"", status: int = 200, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def json(self, value: object, status: int = 200, **headers: str) -> None:
-        self.answer(json.dumps(value).encode(), status, content_type="application/json", **headers)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.routes: dict[str, Route] = {}
-        self.seen: list[dict[str, Any]] = []
-        self.stopping = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that hang up are what is tested."""
-
-
-def started() -> Server:
-    server = Server()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    return server
-
-
-def stopped(server: Server) -> None:
-    server.stopping.set()
-    server.shutdown()
-    server.server_close()
+from tests.httpd import Handler, Route, Server, started, stopped
 
 
 @pytest.fixture
