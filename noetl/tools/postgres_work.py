@@ -68,8 +68,9 @@ class Work:
         if self._stop.pulled:
             # A cancel request may still be on its way: it must not meet the next call.
             connection.close()
-            self._stop.refuse_cancelled()
-            return self._faults.late(), {}
+            if failure is not None:
+                self._stop.refuse_cancelled()
+                failure = self._faults.late()
         return failure, result
 
     def _run(self, connection: extensions.connection) -> dict[str, Json]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from noetl.tools.sql_rows import Plan, Write, batches, decoded, plan, tuples
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
+    from typing_extensions import Buffer
 
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
@@ -23,6 +26,8 @@ _OTHERS = """
 #: What the text form of COPY escapes.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _JSON = ("json", "jsonb")
+#: Lines that are made at once.
+_LINES = 64
 
 
 def written(
@@ -88,21 +93,27 @@ def _copy(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -
     cursor.copy_expert(text, _Stream(_lines(planned, go_on)))
 
 
-class _Stream:
+class _Stream(io.RawIOBase):
     """A file that is made while it is read."""
 
     def __init__(self, lines: Iterator[str]) -> None:
+        super().__init__()
         self._lines = lines
         self._left = b""
 
-    def read(self, size: int = 8192) -> bytes:
-        pieces, length = [self._left], len(self._left)
-        while length < size and (line := next(self._lines, None)) is not None:
-            pieces.append(line.encode())
-            length += len(pieces[-1])
-        whole = b"".join(pieces)
-        self._left = whole[size:]
-        return whole[:size]
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        space = memoryview(buffer)
+        while not self._left:
+            piece = "".join(itertools.islice(self._lines, _LINES))
+            if not piece:
+                return 0
+            self._left = piece.encode()
+        taken, self._left = self._left[: len(space)], self._left[len(space) :]
+        space[: len(taken)] = taken
+        return len(taken)
 
 
 def _lines(planned: Plan, go_on: Callable[[], None]) -> Iterator[str]:

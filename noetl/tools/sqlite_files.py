@@ -76,6 +76,16 @@ def _connected(path: Path | None, read_only: bool, waits: Waits) -> sqlite3.Conn
     return connection
 
 
+def refuse_engine_file(path: Path) -> None:
+    """Raises ToolError(client_error) where `path` is the engine's own database."""
+    # What cannot be read here is for whoever opens it to explain.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        _refuse_engine(connection, path)
+
+
 def _refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
     marks = ", ".join("?" for _ in _ENGINE)
     found = connection.execute(
