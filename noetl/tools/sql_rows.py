@@ -58,7 +58,7 @@ class Write:
     def warnings(self) -> list[str]:
         if not self.repeated:
             return []
-        return [f"{self.repeated} rows have the key of a later row and were left out"]
+        return [f"Rows left out because a later one has their key: {self.repeated}"]
 
 
 @dataclass(frozen=True, slots=True)
