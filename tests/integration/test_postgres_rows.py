@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import resource
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -235,9 +238,7 @@ def test_a_connection_that_is_killed_in_the_middle_is_worth_another_try(
         other.close()
 
     threading.Timer(0.3, kill).start()
-    error = refused(
-        tool, "select n, pg_sleep(0.001) from generate_series(1, 5000) as n", **config
-    )
+    error = refused(tool, "select n, pg_sleep(0.001) from generate_series(1, 5000) as n", **config)
 
     assert (error.kind, error.retryable) == ("connection", True)
     assert rows(tool, "select 1 as a") == [{"a": 1}]
@@ -320,6 +321,85 @@ def test_of_many_calls_at_once_one_has_the_effect_also_while_the_ledger_is_made(
     assert len({(key, n) for key, n, _ in found}) == 2
     assert sorted(repeated for _, _, repeated in found) == [False] * 2 + [True] * 6
     assert rows(tool, "select count(*) as n from rows_test.t") == [{"n": 2}]
+
+
+WORKER = """
+import sys
+from noetl.pipeline.model import Call, Where
+from noetl.tools.base import Services
+from noetl.tools.postgres import Postgres, PostgresConfig
+tool = Postgres(Services())
+for number in range(int(sys.argv[2])):
+    call = Call("postgres", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, f"loop {number}")
+    command = "insert into rows_test.t (a) values (:a) returning a"
+    config = PostgresConfig(dsn=sys.argv[1], command=command, params={"a": str(number)}, exactly_once=True)
+    assert tool.run(call, config).result["rows"] == [{"a": str(number)}]
+    print(number, flush=True)
+"""
+
+
+def test_a_loop_that_is_killed_again_and_again_has_each_effect_once(
+    tool: Postgres, postgres_url: str
+) -> None:
+    run(tool, COUNT)
+    count, kills = 400, 0
+    random.seed(11)
+    for stop_at in [*random.sample(range(count), 5), None]:
+        with subprocess.Popen(
+            [sys.executable, "-c", WORKER, postgres_url, str(count)], stdout=subprocess.PIPE, text=True
+        ) as worker:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                if stop_at is not None and int(line) >= stop_at:
+                    time.sleep(random.random() / 200)
+                    worker.kill()
+                    kills += 1
+                    break
+    found = rows(tool, "select count(*) as n, count(distinct a) as distinct from rows_test.t")
+
+    assert kills == 5
+    assert worker.returncode == 0
+    assert found == [{"n": count, "distinct": count}]
+
+
+def test_where_snapshots_are_strict_the_second_of_two_is_worth_another_try(
+    tool: Postgres, postgres_url: str
+) -> None:
+    run(tool, COUNT)
+    once(tool, "makes the ledger")
+    strict = {"dsn": f"{postgres_url}?options=-c%20default_transaction_isolation%3Dserializable"}
+    errors: list[ToolError] = []
+
+    def call() -> None:
+        try:
+            once(tool, "one", ADD + ", pg_sleep(0.2)", **strict)
+        except ToolError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [(error.retryable, error.extras["pg"]["sqlstate"]) for error in errors] in ([], [(True, "40001")])
+    assert once(tool, "one", **strict).extras["pg"]["repeated"] is True
+    assert rows(tool, "select count(*) as n from rows_test.t") == [{"n": 2}]
+
+
+def test_a_connection_that_is_lost_while_rows_are_written_leaves_none(tool: Postgres) -> None:
+    run(
+        tool,
+        """create table rows_test.t (id int);
+        create function rows_test.die() returns trigger language plpgsql as $$
+        begin if new.id = 7000 then perform pg_terminate_backend(pg_backend_pid()); end if; return new; end $$;
+        create trigger die before insert on rows_test.t for each row execute function rows_test.die()""",
+    )
+    for mode in ("insert", "copy"):
+        error = refused(tool, table="rows_test.t", mode=mode, rows=[{"id": n} for n in range(10_000)])
+        assert (error.kind, error.retryable) == ("connection", True)
+
+    assert rows(tool, "select count(*) as n from rows_test.t") == [{"n": 0}]
 
 
 def test_a_call_waits_for_one_that_dies_and_takes_its_place(tool: Postgres, postgres_url: str) -> None:

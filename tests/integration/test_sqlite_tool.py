@@ -307,3 +307,23 @@ def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Sqlite) -> None:
 
     assert found == many
     assert grown < 60_000
+
+
+def test_rows_of_a_step_before_are_written_and_read_again_by_a_playbook(result: Any, tmp_path: Path) -> None:
+    body = """
+    workflow:
+      - step: start
+        tool: {kind: python, code: "result = [{'id': n, 'pad': 'x' * 100} for n in range(3000)]"}
+        next: make
+      - step: make
+        tool: {kind: sqlite, database: "{{ file }}", script: "CREATE TABLE t (id INTEGER PRIMARY KEY, pad TEXT)"}
+        next: write
+      - step: write
+        tool: {kind: sqlite, database: "{{ file }}", table: t, mode: upsert, key: id, rows: "{{ start }}"}
+        next: read
+      - step: read
+        tool: {kind: sqlite, database: "{{ file }}", params: {least: 2000}, query: "SELECT count(*) AS n FROM t WHERE id >= :least"}
+        next: end
+      - {step: end, tool: {kind: noop, input: {n: "{{ read.rows[0].n }}", written: "{{ write.rows_written }}"}}}
+    """
+    assert result(body, file=str(tmp_path / "p.db")) == {"n": 1000, "written": 3000}
