@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -42,27 +41,21 @@ def read(
 
     Outside of a transaction the cursor gets one of its own.
     """
-    from psycopg2 import Error, extensions  # see `Postgres.run`
+    from psycopg2 import extensions  # see `Postgres.run`
 
     connection = cursor.connection
     idle = connection.info.transaction_status == extensions.TRANSACTION_STATUS_IDLE
     own = connection.autocommit and idle
-    try:
-        names = _first(cursor, bound, index, faults, gathered, own)
-        asked, came = _FIRST, len(gathered.rows)
-        while came == asked:
-            go_on()
-            each = max(gathered.size // len(gathered.rows), 1)
-            asked = max(10, min(_MOST, _AIM // each))
-            came = _next(cursor, names, index, faults, gathered, asked)
-        with faults.of_statement(index):
-            cursor.execute(f"CLOSE {_NAME}" + ("; COMMIT" if own else ""))
-    except BaseException:
-        # A connection that is gone has rolled back by itself.
-        with contextlib.suppress(Error):
-            if own:
-                cursor.execute("ROLLBACK")
-        raise
+    # After an error the call is over, and whoever takes the connection back rolls back.
+    names = _first(cursor, bound, index, faults, gathered, own)
+    asked, came = _FIRST, len(gathered.rows)
+    while came == asked:
+        go_on()
+        each = max(gathered.size // len(gathered.rows), 1)
+        asked = max(10, min(_MOST, _AIM // each))
+        came = _next(cursor, names, index, faults, gathered, asked)
+    with faults.of_statement(index):
+        cursor.execute(f"CLOSE {_NAME}" + ("; COMMIT" if own else ""))
     return Answer(names, gathered.rows, len(gathered.rows), f"SELECT {len(gathered.rows)}")
 
 

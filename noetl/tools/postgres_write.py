@@ -69,14 +69,11 @@ def _insert(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None])
         f"decode(r.c{index}, 'base64')" if kind == "bytea" else f"r.c{index}"
         for index, kind in enumerate(planned.types)
     )
-    text = (
-        (
-            f"INSERT INTO {planned.write.target} ({planned.column_list}) "  # noqa: S608 - quoted
-            f"SELECT {values} FROM json_to_recordset(%s::json) AS r({fields})" + planned.extra
-        )
-        .replace("%", "%%")
-        .replace("(%%s::json)", "(%s::json)")
-    )
+    into = f"INSERT INTO {planned.write.target} ({planned.column_list})"
+    head = f"{into} SELECT {values} FROM json_to_recordset("  # noqa: S608 - quoted
+    tail = f"::json) AS r({fields}){planned.extra}"
+    # Of a name every `%` is doubled: the driver looks for its own.
+    text = head.replace("%", "%%") + "%s" + tail.replace("%", "%%")
     for batch in batches(planned.write):
         go_on()
         cursor.execute(text, (batch,))
@@ -89,8 +86,16 @@ def _field(kind: str) -> str:
 def _copy(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:
     if not planned.write.rows:
         return
-    text = f"COPY {planned.write.target} ({planned.column_list}) FROM STDIN"
-    cursor.copy_expert(text, _Stream(_lines(planned, go_on)))
+    import psycopg2  # see `Postgres.run`
+
+    stream = _Stream(_lines(planned, go_on))
+    try:
+        cursor.copy_expert(f"COPY {planned.write.target} ({planned.column_list}) FROM STDIN", stream)
+    except psycopg2.Error:
+        # What went wrong while the rows were made reaches the driver as an error of the server.
+        if stream.failed is not None:
+            raise stream.failed from None
+        raise
 
 
 class _Stream(io.RawIOBase):
@@ -100,17 +105,18 @@ class _Stream(io.RawIOBase):
         super().__init__()
         self._lines = lines
         self._left = b""
+        self.failed: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Buffer) -> int:
         space = memoryview(buffer)
-        while not self._left:
-            piece = "".join(itertools.islice(self._lines, _LINES))
-            if not piece:
-                return 0
-            self._left = piece.encode()
+        try:
+            self._left = self._left or "".join(itertools.islice(self._lines, _LINES)).encode()
+        except Exception as error:
+            self.failed = error
+            raise
         taken, self._left = self._left[: len(space)], self._left[len(space) :]
         space[: len(taken)] = taken
         return len(taken)

@@ -150,14 +150,41 @@ def test_unknown_names_come_with_the_nearest(tool: Postgres) -> None:
 
 
 @pytest.mark.parametrize("mode", ["insert", "copy"])
-@pytest.mark.parametrize(("rows_", "said"), [([{"id": "x"}], "invalid input syntax"), ([{"t": "a\0b"}], "")])
+@pytest.mark.parametrize(
+    ("rows_", "said"),
+    [
+        ([{"id": "x"}], "invalid input syntax"),
+        ([{"t": "a\0b"}], "cannot be written"),
+        ([{"t": "a\ud800b"}], "cannot be written"),
+        ([{"raw": "YWI="}, {"raw": "?"}], ""),
+    ],
+)
 def test_values_that_do_not_fit_are_an_sql_error(tool: Postgres, mode: str, rows_: Any, said: str) -> None:
-    run(tool, "create table rows_test.t (id int, t text)")
+    run(tool, "create table rows_test.t (id int, t text, raw bytea)")
 
     error = refused(tool, table="rows_test.t", mode=mode, rows=rows_)
 
-    assert error.kind == "sql"
+    assert (error.kind, error.retryable) == ("sql", False)
     assert said in str(error)
+
+
+def test_copied_bytes_that_are_no_base64_name_their_row(tool: Postgres) -> None:
+    run(tool, "create table rows_test.t (raw bytea)")
+
+    error = refused(tool, table="rows_test.t", mode="copy", rows=[{"raw": "YWI="}, {"raw": "?"}])
+
+    assert "Row 1 (from 0): the column 'raw'" in str(error)
+
+
+@pytest.mark.parametrize("mode", ["insert", "copy", "upsert", "replace"])
+def test_names_are_only_names(tool: Postgres, mode: str) -> None:
+    name = "a\"'; drop %s %(x)s (%s::json)"
+    run(tool, """create table rows_test."t"";--%s" ("a""'; drop %s %(x)s (%s::json)" int primary key)""")
+
+    key = {"key": name} if mode == "upsert" else {}
+    run(tool, table='rows_test."t"";--%s"', mode=mode, rows=[{name: 1}, {name: 2}], **key)
+
+    assert rows(tool, 'select * from rows_test."t"";--%s" order by 1') == [{name: 1}, {name: 2}]
 
 
 @pytest.mark.parametrize("mode", ["insert", "copy"])
