@@ -54,7 +54,7 @@ class Gathered:
                 type="TooManyRows",
             )
         dicts = as_dicts(names, rows, self._notes)
-        self.size += sum(_weight(value) for row in dicts for value in row.values())
+        self.size += sum(_weight(row.values()) for row in dicts)
         if self.size > self._most_bytes:
             raise ToolError(
                 "limit",
@@ -65,17 +65,20 @@ class Gathered:
         self.rows += dicts
 
 
-def _weight(value: Json) -> int:
-    """About how many bytes `value` has as text, never too many."""
-    match value:
-        case str():
-            return len(value)
-        case list():
-            return sum(map(_weight, value))
-        case dict():
-            return sum(map(_weight, value.values()))
-        case _:
-            return 1
+def _weight(values: Iterable[Json]) -> int:
+    """About how many bytes `values` have as text, never too many."""
+    size = 0
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            size += len(value)
+        elif kind is list:
+            size += _weight(value)
+        elif kind is dict:
+            size += _weight(value.values())
+        else:
+            size += 1
+    return size
 
 
 def result_of(answers: Sequence[Answer]) -> dict[str, Json]:
