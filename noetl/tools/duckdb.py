@@ -19,7 +19,7 @@ from noetl.tools.duckdb_attach import attach
 from noetl.tools.duckdb_files import MEMORY, FileLocks, database_path, held, resolved
 from noetl.tools.duckdb_tables import create_tables
 from noetl.tools.duckdb_work import Order, Work, first_line
-from noetl.tools.sql_calls import Running
+from noetl.tools.sql_calls import Running, Stop
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import write_of
 
@@ -88,8 +88,8 @@ class DuckDb(Tool):
         path = database_path(config.database, self.services.base_dir)
         with (
             self._running.enter(call) as stop,
-            self._files.hold(path, deadline_s),
-            _opened(path, config, self.services, ends) as connection,
+            self._files.hold(path, deadline_s, stop.refuse_cancelled),
+            _opened(path, config, self.services, ends, stop) as connection,
         ):
             work = Work(connection, order, stop)
             with stop.watch(ends - time.monotonic(), connection.interrupt):
@@ -117,11 +117,11 @@ def _late(deadline_s: float) -> ToolError:
 
 @contextlib.contextmanager
 def _opened(
-    path: Path | None, config: DuckDbConfig, services: Services, ends: float
+    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
 ) -> Iterator[DuckDBPyConnection]:
     import duckdb  # see `_connect`
 
-    connection = _connect(path, config, services, ends)
+    connection = _connect(path, config, services, ends, stop)
     try:
         try:
             create_tables(connection, config.tables)
@@ -137,7 +137,9 @@ def _opened(
         connection.close()
 
 
-def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: float) -> DuckDBPyConnection:
+def _connect(
+    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
+) -> DuckDBPyConnection:
     # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
     import duckdb
 
@@ -163,6 +165,7 @@ def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: 
                 raise held(path, "another process") from error
         except duckdb.Error as error:
             raise _unopened(path, error) from error
+        stop.refuse_cancelled()
         time.sleep(_PAUSE_S)
 
 

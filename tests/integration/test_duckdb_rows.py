@@ -153,6 +153,33 @@ def test_a_call_that_is_cancelled_ends(tool: DuckDb) -> None:
     assert time.monotonic() - began < 3
 
 
+def test_a_call_that_waits_for_a_file_is_cancelled_too(tool: DuckDb) -> None:
+    waits, holds = order(), order()
+    endless = "select count(*) from range(1000000000) a, range(1000000) b"
+    config = DuckDbConfig(command=endless, database="x.db")
+    errors: list[ToolError] = []
+
+    def hold() -> None:
+        try:
+            tool.run(holds, config)
+        except ToolError as error:
+            errors.append(error)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    time.sleep(0.2)
+    threading.Timer(0.2, tool.interrupt, [waits]).start()
+    began = time.monotonic()
+    with pytest.raises(ToolError) as caught:
+        tool.run(waits, config)
+    took = time.monotonic() - began
+    tool.interrupt(holds)
+    holder.join()
+
+    assert (caught.value.kind, [error.kind for error in errors]) == ("cancelled", ["cancelled"])
+    assert took < 2
+
+
 # --- other databases ------------------------------------------------------------------------------------
 
 

@@ -350,6 +350,32 @@ def test_of_many_calls_at_once_one_has_the_effect_also_while_the_ledger_is_made(
     assert rows(tool, "select count(*) as n from rows_test.t") == [{"n": 2}]
 
 
+def test_each_iteration_of_a_playbook_has_an_entry_of_its_own(
+    tool: Postgres, postgres_url: str, result: Any
+) -> None:
+    run(tool, COUNT)
+    body = """
+    workflow:
+      - step: start
+        loop: {in: [a, b, c], iterator: one, mode: parallel, spec: {max_in_flight: 3}}
+        tool:
+          - name: add
+            kind: postgres
+            dsn: "{{ dsn }}"
+            exactly_once: true
+            params: {a: "{{ one }}"}
+            command: INSERT INTO rows_test.t (a) VALUES (:a) RETURNING a
+        next: end
+      - {step: end, tool: {kind: noop, input: {all: "{{ start.results }}"}}}
+    """
+    found = result(body, dsn=postgres_url)
+    entries = rows(tool, "select step, task, count(*) as n from noetl_ledger group by step, task")
+
+    assert [one["rows"] for one in found["all"]] == [[{"a": "a"}], [{"a": "b"}], [{"a": "c"}]]
+    assert entries == [{"step": "start", "task": "add", "n": 3}]
+    assert rows(tool, "select count(*) as n from rows_test.t") == [{"n": 3}]
+
+
 WORKER = """
 import sys
 from noetl.pipeline.model import Call, Where
