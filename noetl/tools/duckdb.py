@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,21 +15,20 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.deadline import Watchdog
+from noetl.tools.duckdb_attach import attach
 from noetl.tools.duckdb_files import MEMORY, FileLocks, database_path, held, resolved
 from noetl.tools.duckdb_tables import create_tables
-from noetl.tools.sql import Bound
-from noetl.tools.sql_config import NAMES, SqlConfig
-from noetl.tools.sql_values import MAX_ROWS, Answer, as_dicts, result_of, unique_names
+from noetl.tools.duckdb_work import Order, Work, first_line
+from noetl.tools.sql_calls import Running, Stop
+from noetl.tools.sql_config import NAMES, WORK, SqlConfig
+from noetl.tools.sql_rows import write_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
-_SHOWN = 200
 _PAUSE_S = 0.05
-_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 
 class DuckDbConfig(SqlConfig):
@@ -50,6 +47,10 @@ class DuckDbConfig(SqlConfig):
     tables: dict[str, Json] = Field(
         default_factory=dict, description="Temporary tables from rows: {name: [{column: value}]}."
     )
+    attach: dict[str, str | dict[str, Json]] = Field(
+        default_factory=dict,
+        description="Other databases: {alias: credential} or {alias: {type: postgres|sqlite, auth, database, read_only}}.",
+    )
     memory_limit: str = Field(
         default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"
     )
@@ -66,29 +67,43 @@ class DuckDb(Tool):
         "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
     )
     config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
-    required = (NAMES,)
+    required = (WORK,)
     verbatim_with_params = NAMES
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self._files = FileLocks()
+        self._running = Running()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome:
-        bound = config.bound()
+        order = Order(
+            config.bound(),
+            write_of(config),
+            config.transaction,
+            config.is_one_text,
+            self.services.result_limit,
+        )
         deadline_s = call.deadline_s or DEADLINE_S
         ends = time.monotonic() + deadline_s
         path = database_path(config.database, self.services.base_dir)
-        with self._files.hold(path, deadline_s), _opened(path, config, self.services, ends) as connection:
-            work = _Work(connection, bound, config)
-            with Watchdog(ends - time.monotonic(), connection.interrupt) as dog:
+        with (
+            self._running.enter(call) as stop,
+            self._files.hold(path, deadline_s, stop.refuse_cancelled),
+            _opened(path, config, self.services, ends, stop) as connection,
+        ):
+            work = Work(connection, order, stop)
+            with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
-                    answers = work.run_all()
+                    result = work.run()
                 except ToolError as error:
-                    raise _late(deadline_s) if dog.fired else error from error
-            if dog.fired:
-                raise _late(deadline_s)
-        meta: dict[str, Json] = {"warnings": sorted(work.notes)} if work.notes else {}
-        return succeeded(result_of(answers), meta, duckdb={"statements": len(answers)})
+                    stop.refuse_cancelled()
+                    raise _late(deadline_s) if stop.late else error from error
+        warnings = sorted(work.notes) + (order.write.warnings() if order.write else [])
+        meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        return succeeded(result, meta, duckdb={"statements": len(order.bound)})
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
 
 
 def _late(deadline_s: float) -> ToolError:
@@ -102,17 +117,18 @@ def _late(deadline_s: float) -> ToolError:
 
 @contextlib.contextmanager
 def _opened(
-    path: Path | None, config: DuckDbConfig, services: Services, ends: float
+    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
 ) -> Iterator[DuckDBPyConnection]:
     import duckdb  # see `_connect`
 
-    connection = _connect(path, config, services, ends)
+    connection = _connect(path, config, services, ends, stop)
     try:
         try:
             create_tables(connection, config.tables)
+            attach(connection, config.attach, services)
             _confine(connection, config, services.base_dir)
         except duckdb.Error as error:
-            why = _first_line(error)
+            why = first_line(error)
             raise ToolError(
                 "sql", f"`tables` or `files` cannot be set up: {why}", type=type(error).__name__
             ) from error
@@ -121,7 +137,9 @@ def _opened(
         connection.close()
 
 
-def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: float) -> DuckDBPyConnection:
+def _connect(
+    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
+) -> DuckDBPyConnection:
     # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
     import duckdb
 
@@ -147,13 +165,14 @@ def _connect(path: Path | None, config: DuckDbConfig, services: Services, ends: 
                 raise held(path, "another process") from error
         except duckdb.Error as error:
             raise _unopened(path, error) from error
+        stop.refuse_cancelled()
         time.sleep(_PAUSE_S)
 
 
 def _unopened(path: Path | None, error: Exception) -> ToolError:
     return ToolError(
         "sql",
-        f"The database {path or MEMORY} cannot be opened: {_first_line(error)}",
+        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
         type=type(error).__name__,
     )
 
@@ -181,91 +200,3 @@ def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Pat
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-class _Work:
-    """The statements of one call, and what came of them."""
-
-    def __init__(self, connection: DuckDBPyConnection, bound: Sequence[Bound], config: DuckDbConfig) -> None:
-        self.notes: set[str] = set()
-        self._connection = connection
-        self._bound = bound
-        self._has_lines = config.is_one_text
-
-    def run_all(self) -> list[Answer]:
-        import duckdb  # see `_connect`
-
-        answers: list[Answer] = []
-        for index, bound in enumerate(self._bound):
-            try:
-                answers.append(self._run(bound, index))
-            except duckdb.Error as error:
-                raise self._error(error, index) from error
-        return answers
-
-    def _run(self, bound: Bound, index: int) -> Answer:
-        # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
-        text = bound.dollar()[bound.statement.lead :]
-        kind, yields = self._kind(text)
-        cursor = self._connection.execute(text, dict(bound.values) or None)
-        described = cursor.description or []
-        rows = cursor.fetchmany(MAX_ROWS + 1) if described else []
-        if len(rows) > MAX_ROWS:
-            raise ToolError(
-                "limit",
-                f"{self._place(index)} returned more than {MAX_ROWS} rows; add a LIMIT.",
-                type="TooManyRows",
-            )
-        if not yields and [column[0] for column in described] in ([], ["Count"]):
-            return Answer([], [], int(rows[0][0]) if rows else 0, kind)
-        names = unique_names(column[0] for column in described)
-        dicts = as_dicts(names, rows, self.notes)
-        for name, column in zip(names, described, strict=True):
-            if str(column[1]) == "JSON":
-                _parse(dicts, name)
-        return Answer(names, dicts, len(dicts), kind)
-
-    def _kind(self, text: str) -> tuple[str, bool]:
-        """The statement's type (`SELECT`), and whether rows are all that it yields."""
-        import duckdb  # see `_connect`
-
-        parsed = self._connection.extract_statements(text)
-        if not parsed:
-            return "", False
-        results = list(parsed[-1].expected_result_type)
-        return parsed[-1].type.name, results == [duckdb.ExpectedResultType.QUERY_RESULT]
-
-    def _error(self, error: Exception, index: int) -> ToolError:
-        bound = self._bound[index]
-        line = bound.statement.line
-        if told := _LINE.search(str(error)):
-            line += int(told[1]) - 1
-        name = type(error).__name__
-        kind = "limit" if name == "OutOfMemoryException" else "sql"
-        hint = ""
-        if name == "PermissionException":
-            hint = " (only what `files` names can be reached, by absolute path or as `~/...` from the playbook's "
-            hint += "directory; `allow_external: true` lifts that)"
-        return ToolError(
-            kind,
-            f"{self._place(index)} failed at line {line}: {_first_line(error)}{hint}",
-            retryable=name == "TransactionException",
-            type=name,
-            line=line if self._has_lines else None,
-            extras={"duckdb": {"statement_index": index, "statement": bound.statement.text[:_SHOWN]}},
-        )
-
-    def _place(self, index: int) -> str:
-        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _parse(rows: Sequence[dict[str, Json]], name: str) -> None:
-    """A JSON column comes as text."""
-    for row in rows:
-        if isinstance(row[name], str):
-            with contextlib.suppress(ValueError, RecursionError):
-                row[name] = json.loads(row[name])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
 
 MEMORY: Final = ":memory:"
+#: How often a call that waits looks whether it still should, in seconds.
+_PAUSE_S: Final = 0.1
 
 
 def database_path(database: str, base_dir: Path | None) -> Path | None:
@@ -45,8 +48,9 @@ class FileLocks:
         self._locks: dict[Path, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
-    def hold(self, path: Path | None, timeout_s: float) -> Iterator[None]:
-        """Raises ToolError(connection) where another call has the file for so long."""
+    def hold(self, path: Path | None, timeout_s: float, go_on: Callable[[], None]) -> Iterator[None]:
+        """Raises ToolError(connection) where another call has the file for so long. `go_on` is called now and
+        then while it waits, and raises where the call must end."""
         if path is None:
             yield
             return
@@ -55,9 +59,13 @@ class FileLocks:
             self._locks[path] = (lock, users + 1)
         mine = False
         try:
-            mine = lock.acquire(timeout=timeout_s)
-            if not mine:
-                raise held(path, "another task of this worker")
+            ends = time.monotonic() + timeout_s
+            while not mine:
+                go_on()
+                left = ends - time.monotonic()
+                if left <= 0:
+                    raise held(path, "another task of this worker")
+                mine = lock.acquire(timeout=min(left, _PAUSE_S))
             yield
         finally:
             if mine:

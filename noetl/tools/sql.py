@@ -138,8 +138,12 @@ class _Nesting:
     def _see_word(self, word: str) -> None:
         if len(self._words) < 4:
             self._words.append(word)
-        is_routine = self._words[0] == "create" and {"function", "procedure"} & set(self._words)
-        if (is_routine and word == "atomic") or (self._blocks and word == "case"):
+        is_created = self._words[0] == "create"
+        is_routine = is_created and {"function", "procedure"} & set(self._words)
+        # The body of a trigger, as SQLite writes it.
+        is_trigger = is_created and "trigger" in self._words[:3]
+        opens = (is_routine and word == "atomic") or (is_trigger and word == "begin")
+        if opens or (self._blocks and word == "case"):
             self._blocks += 1
         elif word == "end":
             self._blocks = max(self._blocks - 1, 0)

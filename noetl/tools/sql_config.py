@@ -1,6 +1,8 @@
-"""What the configurations of SQL tools share: the command under each of its names, and parameters."""
+"""What the configurations of SQL tools share: the command under each of its names, parameters, and rows."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -9,18 +11,36 @@ from noetl.facts.json import Json
 from noetl.tools.base import ToolConfig
 from noetl.tools.sql import Bound, Statement, bind, split
 
-NAMES = ("command", "commands", "query", "sql")
+NAMES = ("command", "commands", "query", "sql", "script")
+#: Of these a task needs one: something to run, or a table to write to.
+WORK = (*NAMES, "table")
+_SAME = "The same as `command`."
 
 
 class SqlConfig(ToolConfig):
-    """SQL text under one of four names, and what is bound into it."""
+    """SQL text under one of five names and what is bound into it, or rows and the table they go to."""
 
     command: str | list[str] | None = Field(default=None, description="SQL: one or several statements.")
-    commands: str | list[str] | None = Field(default=None, description="The same as `command`.")
-    query: str | list[str] | None = Field(default=None, description="The same as `command`.")
-    sql: str | list[str] | None = Field(default=None, description="The same as `command`.")
+    commands: str | list[str] | None = Field(default=None, description=_SAME)
+    query: str | list[str] | None = Field(default=None, description=_SAME)
+    sql: str | list[str] | None = Field(default=None, description=_SAME)
+    script: str | list[str] | None = Field(default=None, description=_SAME)
     params: dict[str, Json] | list[Json] | None = Field(
         default=None, description="A mapping binds `:name`, a list `$1`, `$2`."
+    )
+    transaction: bool = Field(default=False, description="Run all statements in one transaction.")
+    table: str | None = Field(
+        default=None, description="Table that `rows` are written to, in one transaction; instead of SQL."
+    )
+    rows: Json = Field(
+        default=None, description="Rows to write: a list of mappings, or a SQL task's result.", repr=False
+    )
+    mode: Literal["insert", "upsert", "copy", "replace"] = Field(
+        default="insert",
+        description="How rows are written: added, added or changed by `key`, added in bulk, or instead of all others.",
+    )
+    key: str | list[str] | None = Field(
+        default=None, description="Columns that tell rows apart, for `mode: upsert`."
     )
 
     @model_validator(mode="after")
@@ -30,6 +50,22 @@ class SqlConfig(ToolConfig):
             raise ValueError(
                 f"`{given[0]}` and `{given[1]}` are two names of the same thing; give one of them"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sql_or_rows(self) -> SqlConfig:
+        if self.table is None:
+            stray = next((name for name in ("rows", "mode", "key") if name in self.model_fields_set), None)
+            if stray is not None:
+                raise ValueError(f"`{stray}` is about writing rows; name the `table` that they go to")
+            return self
+        other = next((name for name in (*NAMES, "params") if getattr(self, name) is not None), None)
+        if other is not None:
+            raise ValueError(f"`table` writes rows and `{other}` runs SQL; make them two tasks")
+        if "rows" not in self.model_fields_set:
+            raise ValueError("`table` needs `rows`, a list of mappings")
+        if (self.mode == "upsert") != bool(self.key):
+            raise ValueError("`mode: upsert` and `key` (columns of a unique constraint) go together")
         return self
 
     @property
@@ -42,8 +78,15 @@ class SqlConfig(ToolConfig):
         """Whether lines of statements are lines of the command."""
         return len(self.texts) == 1
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """`key` as column names."""
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
+
     def bound(self) -> list[Bound]:
-        """The statements with their parameters. Raises ToolError(sql) where there is none."""
+        """The statements with their parameters, none where rows are written. Raises ToolError(sql)."""
+        if self.table is not None:
+            return []
         statements: list[Statement] = [statement for text in self.texts for statement in split(text)]
         if not statements:
             raise ToolError("sql", "`command` holds no statement; give at least one.", type="EmptyCommand")

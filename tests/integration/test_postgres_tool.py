@@ -14,7 +14,8 @@ from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
-from noetl.tools.postgres import Postgres, PostgresConfig, meaning
+from noetl.tools.postgres import Postgres, PostgresConfig
+from noetl.tools.postgres_errors import meaning
 
 pytestmark = pytest.mark.postgres
 

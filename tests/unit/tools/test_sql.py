@@ -36,6 +36,11 @@ def texts(sql: str) -> list[str]:
             "create or replace function f() returns int begin atomic select case when true then 1 end; select 2; end; x",
             ["create or replace function f() returns int begin atomic select case when true then 1 end; select 2; end", "x"],
         ),
+        (
+            "create temp trigger g after insert on t begin update t set a = case when 1 then 2 end; select 3; end; x",
+            ["create temp trigger g after insert on t begin update t set a = case when 1 then 2 end; select 3; end", "x"],
+        ),
+        ("create trigger g before insert on t for each row execute function f(); x", ["create trigger g before insert on t for each row execute function f()", "x"]),
         ("begin; select 1; end; select 2", ["begin", "select 1", "end", "select 2"]),
         ("", []),
     ],

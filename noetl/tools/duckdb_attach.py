@@ -1,0 +1,122 @@
+"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.base import Services
+from noetl.tools.duckdb_files import resolved
+from noetl.tools.sql_rows import quoted
+from noetl.tools.sqlite_files import refuse_engine_file
+from noetl.tools.vault import postgres_dsn
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Type of a database → DuckDB's extension for it.
+_EXTENSIONS = {"postgres": "postgres_scanner", "sqlite": "sqlite_scanner"}
+_KEYS = ("type", "auth", "database", "read_only")
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """One database: `source` is a connection string or a path, and may hold a password."""
+
+    alias: str
+    type: str
+    source: str
+    read_only: bool
+
+    @property
+    def statement(self) -> str:
+        mode = ", READ_ONLY" if self.read_only else ""
+        return f"ATTACH {_text(self.source)} AS {quoted(self.alias)} (TYPE {self.type}{mode})"
+
+
+def attach(
+    connection: DuckDBPyConnection, wanted: Mapping[str, str | Mapping[str, Json]], services: Services
+) -> None:
+    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
+    import duckdb  # see `duckdb._connect`
+
+    for alias, given in wanted.items():
+        one = described(alias, given, services)
+        _load(connection, one)
+        try:
+            connection.execute(one.statement)
+        except duckdb.Error as error:
+            # The message is left out: it may quote the connection string, and with it the password.
+            raise ToolError(
+                "connection",
+                f"`attach.{alias}`: the {one.type} database cannot be attached; check its credential or path.",
+                retryable=one.type == "postgres",
+                type=type(error).__name__,
+            ) from None
+
+
+def _load(connection: DuckDBPyConnection, one: Attached) -> None:
+    import duckdb  # see `duckdb._connect`
+
+    extension = _EXTENSIONS[one.type]
+    try:
+        connection.execute(f"LOAD {extension}")
+    except duckdb.Error as error:
+        raise ToolError(
+            "client_error",
+            f"`attach.{one.alias}` needs DuckDB's extension {extension}, which is not installed on this worker: install "
+            f"it there (INSTALL {extension}), or read the rows with a {one.type} task and hand them over in `tables`.",
+            type="ExtensionMissing",
+        ) from error
+
+
+def described(alias: str, given: str | Mapping[str, Json], services: Services) -> Attached:
+    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
+    credential that is unknown or incomplete."""
+    config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
+    unknown = next((key for key in config if key not in _KEYS), None)
+    if unknown is not None:
+        raise _unusable(alias, f"'{unknown}' means nothing; there are {', '.join(_KEYS)}")
+    auth = config.get("auth")
+    data = dict(services.credential(auth)) if isinstance(auth, str) else dict(auth or {})
+    kind = config.get("type") or _guessed(config, data)
+    if kind not in _EXTENSIONS:
+        raise _unusable(alias, "`type` is postgres or sqlite")
+    read_only = config.get("read_only", True)
+    if not isinstance(read_only, bool):
+        raise _unusable(alias, "`read_only` is true or false")
+    source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, services)
+    return Attached(alias, str(kind), source, read_only)
+
+
+def _unusable(alias: str, why: str) -> ToolError:
+    return ToolError("client_error", f"`attach.{alias}` cannot be used: {why}.", type="BadAttach")
+
+
+def _guessed(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
+    is_file = "database" in config or not {"host", "db_host", "hostname", "dsn", "url"} & data.keys()
+    return "sqlite" if is_file else "postgres"
+
+
+def _postgres(data: Mapping[str, Json]) -> str:
+    from psycopg2.extensions import make_dsn  # the driver takes 50 ms
+
+    return make_dsn(**{name: str(value) for name, value in postgres_dsn(data).items()})
+
+
+def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], services: Services) -> str:
+    name = config.get("database") or data.get("database") or data.get("path")
+    if not isinstance(name, str):
+        raise _unusable(alias, "name the file in `database`")
+    path = resolved(name, services.base_dir, f"`attach.{alias}.database`")
+    if not path.is_file():
+        raise _unusable(alias, f"there is no file {path}")
+    refuse_engine_file(path)
+    return str(path)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

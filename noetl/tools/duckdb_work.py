@@ -1,0 +1,154 @@
+"""What one call does on its connection to DuckDB: statements or rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.duckdb_write import written
+from noetl.tools.sql import Bound
+from noetl.tools.sql_calls import Stop
+from noetl.tools.sql_rows import Write
+from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of, unique_names
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SHOWN = 200
+_FETCH = 10_000
+_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a call asks for."""
+
+    bound: list[Bound]
+    write: Write | None
+    transaction: bool
+    has_lines: bool
+    most_bytes: int
+
+
+class Work:
+    """The statements of one call, and what came of them."""
+
+    def __init__(self, connection: DuckDBPyConnection, order: Order, stop: Stop) -> None:
+        self.notes: set[str] = set()
+        self._connection = connection
+        self._order = order
+        self._bound = order.bound
+        self._stop = stop
+
+    def run(self) -> dict[str, Json]:
+        """The result. Raises ToolError; what is not committed by then goes with the connection."""
+        if not self._order.transaction and self._order.write is None:
+            return self._do()
+        self._connection.execute("BEGIN")
+        result = self._do()
+        with self._explained(len(self._bound) - 1):
+            self._connection.execute("COMMIT")
+        return result
+
+    def _do(self) -> dict[str, Json]:
+        if self._order.write is None:
+            return result_of([self._answer(*each) for each in enumerate(self._bound)])
+        with self._explained(-1):
+            return written(self._connection, self._order.write, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._stop.pulled:
+            raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
+
+    @contextlib.contextmanager
+    def _explained(self, index: int) -> Iterator[None]:
+        import duckdb  # see `duckdb._connect`
+
+        try:
+            yield
+        except duckdb.Error as error:
+            raise self._error(error, index) from error
+
+    def _answer(self, index: int, bound: Bound) -> Answer:
+        self._go_on()
+        with self._explained(index):
+            return self._run(bound, index)
+
+    def _run(self, bound: Bound, index: int) -> Answer:
+        # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
+        text = bound.dollar()[bound.statement.lead :]
+        kind, yields = self._kind(text)
+        cursor = self._connection.execute(text, dict(bound.values) or None)
+        described = cursor.description or []
+        rows = cursor.fetchmany(_FETCH) if described else []
+        if not yields and [column[0] for column in described] in ([], ["Count"]):
+            return Answer([], [], int(rows[0][0]) if rows else 0, kind)
+        names = unique_names(column[0] for column in described)
+        gathered = Gathered(self._place(index), MAX_ROWS, self._order.most_bytes, self.notes)
+        while rows:
+            gathered.add(names, rows)
+            self._go_on()
+            rows = cursor.fetchmany(_FETCH)
+        for name, column in zip(names, described, strict=True):
+            if str(column[1]) == "JSON":
+                _parse(gathered.rows, name)
+        return Answer(names, gathered.rows, len(gathered.rows), kind)
+
+    def _kind(self, text: str) -> tuple[str, bool]:
+        """The statement's type (`SELECT`), and whether rows are all that it yields."""
+        import duckdb  # see `duckdb._connect`
+
+        parsed = self._connection.extract_statements(text)
+        if not parsed:
+            return "", False
+        results = list(parsed[-1].expected_result_type)
+        return parsed[-1].type.name, results == [duckdb.ExpectedResultType.QUERY_RESULT]
+
+    def _error(self, error: Exception, index: int) -> ToolError:
+        name = type(error).__name__
+        kind = "limit" if name == "OutOfMemoryException" else "sql"
+        if index < 0:
+            return ToolError(
+                kind,
+                f"The rows cannot be written: {first_line(error)}",
+                retryable=name == "TransactionException",
+                type=name,
+                extras={"duckdb": {}},
+            )
+        bound = self._bound[index]
+        line = bound.statement.line
+        if told := _LINE.search(str(error)):
+            line += int(told[1]) - 1
+        hint = ""
+        if name == "PermissionException":
+            hint = " (only what `files` names can be reached, by absolute path or as `~/...` from the playbook's "
+            hint += "directory; `allow_external: true` lifts that)"
+        return ToolError(
+            kind,
+            f"{self._place(index)} failed at line {line}: {first_line(error)}{hint}",
+            retryable=name == "TransactionException",
+            type=name,
+            line=line if self._order.has_lines else None,
+            extras={"duckdb": {"statement_index": index, "statement": bound.statement.text[:_SHOWN]}},
+        )
+
+    def _place(self, index: int) -> str:
+        return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _parse(rows: Sequence[dict[str, Json]], name: str) -> None:
+    """A JSON column comes as text."""
+    for row in rows:
+        if isinstance(row[name], str):
+            with contextlib.suppress(ValueError, RecursionError):
+                row[name] = json.loads(row[name])

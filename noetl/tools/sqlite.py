@@ -1,0 +1,139 @@
+"""The tool `sqlite`: SQL on a database file, inside of the worker."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.pipeline.model import Call
+from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.duckdb_files import MEMORY, database_path
+from noetl.tools.sql import Bound
+from noetl.tools.sql_calls import Running, Stop
+from noetl.tools.sql_config import NAMES, WORK, SqlConfig
+from noetl.tools.sql_rows import Write, write_of
+from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of, unique_names
+from noetl.tools.sqlite_files import Waits, opened
+from noetl.tools.sqlite_values import Faults, bindable, first_word
+from noetl.tools.sqlite_write import written
+
+#: Seconds that a call may take where `spec.timeout` says nothing.
+DEADLINE_S = 300.0
+_FETCH = 5_000
+
+
+class SqliteConfig(SqlConfig):
+    """SQL, and the database file that it runs in."""
+
+    database: str = Field(default=MEMORY, description="Database file; in memory for this task by default.")
+    read_only: bool = Field(default=False, description="Open the file for reading only; it must be there.")
+    busy_timeout: float = Field(
+        default=30.0, ge=0, le=86_400, description="Seconds to wait for others that use the file."
+    )
+
+
+class Sqlite(Tool):
+    """Runs SQL in SQLite. A database file is opened for each call and closed after it."""
+
+    kind = "sqlite"
+    queue = "sqlite"
+    effects = "internal"
+    description = "Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}."
+    config_model: ClassVar[type[ToolConfig]] = SqliteConfig
+    required = (WORK,)
+    verbatim_with_params = NAMES
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._running = Running()
+
+    def run(self, call: Call, config: SqliteConfig) -> Outcome:
+        deadline_s = call.deadline_s or DEADLINE_S
+        write = write_of(config)
+        path = database_path(config.database, self.services.base_dir)
+        waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
+        with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
+            work = _Work(connection, config, self.services.result_limit, waits, stop)
+            with stop.watch(waits.left(), connection.interrupt):
+                try:
+                    result = work.run(write)
+                except ToolError as error:
+                    stop.refuse_cancelled()
+                    raise _late(deadline_s) if stop.late else error from error
+        warnings = sorted(work.notes) + (write.warnings() if write else [])
+        meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        return succeeded(result, meta, sqlite={"statements": len(work.bound)})
+
+    def interrupt(self, call: Call) -> None:
+        self._running.interrupt(call)
+
+
+def _late(deadline_s: float) -> ToolError:
+    return ToolError(
+        "timeout",
+        f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
+        retryable=True,
+        type="Interrupted",
+    )
+
+
+class _Work:
+    """What one call does, and what came of it."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, config: SqliteConfig, most_bytes: int, waits: Waits, stop: Stop
+    ) -> None:
+        self.bound = config.bound()
+        self.notes: set[str] = set()
+        self._connection = connection
+        self._waits = waits
+        self._stop = stop
+        self._transaction = config.transaction or config.table is not None
+        self._faults = Faults(self.bound, config.is_one_text)
+        self._most_bytes = most_bytes
+
+    def run(self, write: Write | None) -> dict[str, Json]:
+        if not self._transaction:
+            return self._do(write)
+        with self._faults.explained():
+            self._patient().execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        # What is not committed goes with the connection.
+        result = self._do(write)
+        with self._faults.explained(len(self.bound) - 1):
+            if self._connection.in_transaction:
+                self._patient().execute("COMMIT")
+        return result
+
+    def _do(self, write: Write | None) -> dict[str, Json]:
+        if write is not None:
+            return written(self._connection, write, self._faults)
+        return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
+
+    def _answer(self, index: int, bound: Bound) -> Answer:
+        text = bound.dollar()
+        with self._faults.explained(index):
+            cursor = self._patient().execute(text, bindable(bound.values))
+            names = unique_names(column[0] for column in cursor.description or ())
+            gathered = Gathered(self._faults.place(index), MAX_ROWS, self._most_bytes, self.notes)
+            while names and (rows := cursor.fetchmany(_FETCH)):
+                gathered.add(names, rows)
+                if self._stop.pulled:
+                    raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
+        changed = max(cursor.rowcount, 0)
+        rows_found: Sequence[dict[str, Json]] = gathered.rows
+        return Answer(names, rows_found, len(rows_found) if names else changed, first_word(bound))
+
+    def _patient(self) -> sqlite3.Connection:
+        """The connection, which waits for others no longer than the call may take: an interrupt does not
+        end such a wait."""
+        if self._stop.pulled:
+            raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
+        self._waits.set(self._connection)
+        return self._connection

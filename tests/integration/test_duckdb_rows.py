@@ -1,0 +1,222 @@
+"""The duckdb tool: rows into tables, transactions, other databases."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.errors import ToolError
+from noetl.facts.outcome import Outcome
+from noetl.pipeline.model import Call, Where
+from noetl.tools.base import Services
+from noetl.tools.duckdb import DuckDb, DuckDbConfig
+from noetl.tools.duckdb_attach import described
+
+EVIL = "'; drop table t;--"
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> DuckDb:
+    (tmp_path / "base").mkdir()
+    credentials = {
+        "pg": {"host": "h", "user": "u'", "password": "s3cret pass'", "database": "d"},
+        "lite": {"database": "x.sqlite"},
+    }
+    return DuckDb(
+        Services(base_dir=tmp_path / "base", scratch=tmp_path / "s", credential=credentials.__getitem__)
+    )
+
+
+def order(deadline_s: float | None = None) -> Call:
+    return Call("duckdb", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "k", deadline_s=deadline_s)
+
+
+def run(tool: DuckDb, command: str | None = None, **config: Any) -> Outcome:
+    given = {} if command is None else {"command": command}
+    return tool.run(order(), DuckDbConfig.model_validate({"database": "x.db", **given, **config}))
+
+
+def refused(tool: DuckDb, command: str | None = None, **config: Any) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        run(tool, command, **config)
+    return caught.value
+
+
+def rows(tool: DuckDb, command: str) -> Any:
+    return run(tool, command).result["rows"]
+
+
+EVERY = """create table t (id bigint, "a ""b"" c" varchar, doc json, tags varchar[], n decimal(20, 4), h hugeint,
+    ts timestamp, day date, yes boolean, raw blob, u uuid, s struct(x double, y varchar), e enum('a', 'b'),
+    m map(varchar, integer), f double, d integer default 5)"""
+ROW = {
+    "id": 2**62,
+    'a "b" c': EVIL,
+    "doc": {"k": [1, None, EVIL]},
+    "tags": ["a,b", 'q"', None],
+    "n": 1.25,
+    "h": 2**100,
+    "ts": "2026-01-02T03:04:05.500000",
+    "day": "2026-01-02",
+    "yes": True,
+    "raw": "YWIA/w==",
+    "u": "00000000-0000-0000-0000-000000000001",
+    "s": {"x": 1.5, "y": EVIL},
+    "e": "b",
+    "m": {"k": 1},
+    "f": 0.1,
+}
+EMPTY: dict[str, Any] = dict.fromkeys(ROW) | {"id": 1}
+
+
+@pytest.mark.parametrize("mode", ["insert", "copy", "replace"])
+def test_what_is_read_can_be_written_and_read_again(tool: DuckDb, mode: str) -> None:
+    run(tool, EVERY)
+
+    result = run(tool, table="t", mode=mode, rows=[ROW, EMPTY]).result
+
+    assert rows(tool, "from t order by id desc") == [{**ROW, "d": 5}, {**EMPTY, "d": 5}]
+    assert (result["rows_written"], result["mode"]) == (2, mode)
+
+
+def test_an_upsert_changes_what_is_there_and_the_last_of_a_key_wins(tool: DuckDb) -> None:
+    run(tool, "create table t (id int primary key, n text); insert into t values (1, 'old'), (9, 'stays')")
+
+    given = [{"id": 1, "n": "a"}, {"id": 2, "n": EVIL}, {"id": 1, "n": "new"}]
+    result = run(tool, table="main.t", mode="upsert", key="id", rows=given).result
+
+    assert result["rows_written"] == 2
+    assert [row["n"] for row in rows(tool, "from t order by id")] == ["new", EVIL, "stays"]
+
+
+@pytest.mark.parametrize("mode", ["insert", "replace"])
+def test_rows_are_written_all_or_none(tool: DuckDb, mode: str) -> None:
+    run(tool, "create table t (id int); insert into t values (1)")
+
+    error = refused(tool, table="t", mode=mode, rows=[{"id": n} for n in (*range(9_000), "no number")])
+
+    assert error.kind == "sql"
+    assert "no number" in str(error)
+    assert rows(tool, "from t") == [{"id": 1}]
+
+
+def test_a_transaction_is_all_or_nothing(tool: DuckDb) -> None:
+    run(tool, "create table t (id int)")
+
+    error = refused(tool, "insert into t values (1);\nselect error('no')", transaction=True)
+    run(tool, "insert into t values (2); insert into t values (3)", transaction=True)
+
+    assert error.line == 2
+    assert rows(tool, "from t") == [{"id": 2}, {"id": 3}]
+
+
+def test_unknown_names_come_with_the_nearest(tool: DuckDb) -> None:
+    run(tool, "create table orders (amount int)")
+
+    assert "did you mean 'orders'?" in str(refused(tool, table="order", rows=[{"amount": 1}]))
+    assert "did you mean 'amount'?" in str(refused(tool, table="orders", rows=[{"amuont": 1}]))
+    assert run(tool, table="Orders", rows=[{"AMOUNT": 1}]).result["rows_written"] == 1
+
+
+def test_bytes_that_are_no_base64_name_their_row(tool: DuckDb) -> None:
+    run(tool, "create table t (b blob)")
+
+    assert "Row 1 (from 0): the column 'b'" in str(refused(tool, table="t", rows=[{"b": None}, {"b": "?"}]))
+
+
+def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: DuckDb) -> None:
+    run(tool, "create table t (id int, name text, v double)")
+    many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(200_000)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    assert run(tool, table="t", rows=many).result["rows_written"] == 200_000
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert rows(tool, "from t order by id") == many
+    assert grown < 150_000
+
+
+def test_a_call_that_is_cancelled_ends(tool: DuckDb) -> None:
+    call = order()
+    threading.Timer(0.2, tool.interrupt, [call]).start()
+    began = time.monotonic()
+
+    with pytest.raises(ToolError) as caught:
+        tool.run(call, DuckDbConfig(command="select count(*) from range(1000000000) a, range(1000000) b"))
+
+    assert caught.value.kind == "cancelled"
+    assert time.monotonic() - began < 3
+
+
+def test_a_call_that_waits_for_a_file_is_cancelled_too(tool: DuckDb) -> None:
+    waits, holds = order(), order()
+    endless = "select count(*) from range(1000000000) a, range(1000000) b"
+    config = DuckDbConfig(command=endless, database="x.db")
+    errors: list[ToolError] = []
+
+    def hold() -> None:
+        try:
+            tool.run(holds, config)
+        except ToolError as error:
+            errors.append(error)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    time.sleep(0.2)
+    threading.Timer(0.2, tool.interrupt, [waits]).start()
+    began = time.monotonic()
+    with pytest.raises(ToolError) as caught:
+        tool.run(waits, config)
+    took = time.monotonic() - began
+    tool.interrupt(holds)
+    holder.join()
+
+    assert (caught.value.kind, [error.kind for error in errors]) == ("cancelled", ["cancelled"])
+    assert took < 2
+
+
+# --- other databases ------------------------------------------------------------------------------------
+
+
+def test_an_extension_that_is_missing_is_told(tool: DuckDb) -> None:
+    (tool.services.base_dir or Path()).joinpath("x.sqlite").touch()
+
+    error = refused(tool, "select 1", attach={"lite": {"database": "x.sqlite"}})
+
+    assert (error.kind, error.type) == ("client_error", "ExtensionMissing")
+    assert "sqlite_scanner, which is not installed on this worker" in str(error)
+    assert "s3cret" not in str(refused(tool, "select 1", attach={"pg": "pg"}))
+
+
+def test_a_database_is_attached_for_reading_and_quoted(tool: DuckDb) -> None:
+    postgres = described('p"g', "pg", tool.services)
+
+    assert postgres.type == "postgres"
+    assert postgres.statement.startswith("ATTACH '")
+    assert postgres.statement.endswith(""" AS "p""g" (TYPE postgres, READ_ONLY)""")
+    assert "user='u\\\\'''" in postgres.statement or "u\\''" in postgres.statement
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("lite", "there is no file"),
+        ({"database": "../x"}, "leads out of the playbook's directory"),
+        ({"type": "mysql"}, "`type` is postgres or sqlite"),
+        ({"path": "x"}, "'path' means nothing"),
+        ({"auth": "pg", "read_only": "no"}, "`read_only` is true or false"),
+    ],
+)
+def test_what_cannot_be_attached_says_why(tool: DuckDb, given: Any, said: str) -> None:
+    assert said in str(refused(tool, "select 1", attach={"other": given}))
+
+
+def test_the_database_of_the_engine_is_not_attached(tool: DuckDb, sqlite_url: str) -> None:
+    error = refused(tool, "select 1", attach={"log": {"database": sqlite_url.removeprefix("sqlite:///")}})
+
+    assert error.type == "EngineDatabase"
