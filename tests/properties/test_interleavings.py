@@ -47,7 +47,7 @@ def test_tangles_of_arcs_and_joins_end(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 3))
+@settings(max_examples=max(10, settings().max_examples // 4))
 @given(book=books(calls=True), schedule=schedules())
 def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, schedule: Schedule) -> None:
     expected = undisturbed(book, dict(TOOLS))
@@ -56,7 +56,7 @@ def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, 
     assert played(book, schedule, expected) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 3))
+@settings(max_examples=max(10, settings().max_examples // 4))
 @given(book=books(wild=True, calls=True), schedule=schedules("cancel"))
 def test_wild_books_that_call_others_leave_nobody_behind(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []
