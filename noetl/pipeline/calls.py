@@ -126,6 +126,10 @@ class Caller:
             deadline = self._deadline(task, sight)
         except NoetlError as error:
             return described(error, f"The timeout of task '{task.name}'")
+        try:
+            checkpoint = opened(progress.checkpoint, self.hands.load)
+        except NoetlError as error:
+            return described(error, f"The checkpoint of task '{task.name}'")
         return Call(
             kind=task.kind,
             config={**task.config, **config},
@@ -140,7 +144,7 @@ class Caller:
             deadline_s=deadline,
             context=self._context(sight) if task.wants_context else None,
             # A copy: one that the tool changes and hands back must differ from what is in the log.
-            checkpoint=deepcopy(progress.checkpoint),
+            checkpoint=deepcopy(checkpoint),
         )
 
     def _deadline(self, task: Task, sight: Sight) -> float | None:

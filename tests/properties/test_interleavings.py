@@ -47,7 +47,7 @@ def test_tangles_of_arcs_and_joins_end(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 4))
+@settings(max_examples=max(10, settings().max_examples // 6))
 @given(book=books(calls=True), schedule=schedules())
 def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, schedule: Schedule) -> None:
     expected = undisturbed(book, dict(TOOLS))

@@ -8,6 +8,7 @@ from families import STAYS, TENFOLD, Family, loop_of_calls, retried
 from noetl.errors import ToolError
 from noetl.facts import events as e
 from noetl.facts.json import Json
+from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
 from noetl.usecases import control
 from noetl.usecases.lanes import run_lane
@@ -296,6 +297,23 @@ def test_a_worker_that_dies_in_a_later_poll_goes_on_from_the_checkpoint() -> Non
         sim.settle()
     assert sim.report(run).result == {"seen": 2}
     assert calls == [None, 1, 1, 2]
+
+
+def test_a_checkpoint_too_large_for_the_log_is_kept_by_reference_and_handed_over_as_a_value() -> None:
+    def hoards(call: Call) -> Json | Later:
+        seen = call.checkpoint or {"text": "z" * 5000, "n": 0}
+        if len(family.sim.tools.calls) > 3:
+            return {"n": seen["n"]}
+        return Later(30, {**seen, "n": min(seen["n"] + 1, 2)})
+
+    family = Family(tools={"playbook": hoards}, limits=Limits(inline_bytes=200, slice_s=3600))
+    run = family.start()
+    for _ in range(4):
+        family.later(31)
+    assert family.result(run) == {"n": 2}
+    kept = family.facts(run, e.TaskCheckpointed)
+    assert len(kept) == 2, "what did not change was recorded again"
+    assert all(is_reference(fact.checkpoint) for fact in kept)
 
 
 def test_a_lease_that_runs_out_between_polls_harms_nothing() -> None:
