@@ -6,7 +6,7 @@ A task that calls a playbook leaves its worker (`step.suspended` with the call).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -77,17 +77,19 @@ def _key(run_id: str, iteration: int | None) -> str:
 # --- deciding ---------------------------------------------------------------------------------------
 
 
-def request_children(state: State, inputs: Inputs) -> list[Draft]:
-    """The calls that nobody has answered yet: each is a child, or an error."""
-    wanted = [child for child in state.children.values() if child.id is None]
-    return [_requested(state, inputs, child) for child in wanted if _may_start(state, child)]
+def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) -> list[Draft]:
+    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending` get none."""
+    calls = (child for child in state.children.values() if child.id is None)
+    wanted = [child for child in calls if child.run_id not in ending]
+    may = (child for child in wanted if _may_start(state, child))
+    return [_requested(state, inputs, child, number) for number, child in enumerate(may)]
 
 
 def _may_start(state: State, child: Child) -> bool:
     return not state.stopping or state.runs[child.run_id].final
 
 
-def _requested(state: State, inputs: Inputs, child: Child) -> Draft:
+def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     call = child.call
     place = f"{child.run_id}/{'-' if child.iteration is None else child.iteration}/{child.number}"
     if depth_below(state) >= inputs.max_depth:
@@ -99,7 +101,7 @@ def _requested(state: State, inputs: Inputs, child: Child) -> Draft:
     found = inputs.playbook(call.path, call.version)
     if isinstance(found, ErrorInfo):
         return _refused(child, place, found)
-    name = child_id(inputs.now, f"{state.execution_id}/{place}/{child.task}")
+    name = child_id(inputs.now, f"{state.execution_id}/{state.version}", number)
     fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
     return _draft(child, fact, f"child:{place}")
 
@@ -123,7 +125,9 @@ def called_by(state: State, draft: Draft) -> Child:
 
 
 def given_up(before: State, after: State) -> Iterator[Child]:
-    """Children that `before` waited for and `after` does not: nobody wants their results."""
+    """Children that `before` waited for and `after`, one decision later, does not: nobody wants their results."""
+    if before.children is after.children:
+        return
     for key, child in before.children.items():
         if child.id is not None and key not in after.children:
             yield child

@@ -15,7 +15,7 @@ from noetl.engine.children import request_children
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
-from noetl.engine.loops import failed, resume_command, start_loop, tend_loop
+from noetl.engine.loops import failed, resume_command, start_loop, stop_reason, tend_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.routing import route, scheduled, stops
@@ -237,8 +237,16 @@ def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
     ]
 
 
-def _call_children(_plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    return [] if _halted(state) else request_children(state, inputs)
+def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    if _halted(state) or not state.children:
+        return []
+    # A loop that has failed begins nothing new while it waits for its last lanes.
+    failed_loops = {
+        run.id
+        for run in state.runs.values()
+        if run.loop is not None and stop_reason(plan.step(run.step), run.loop) is not None
+    }
+    return request_children(state, inputs, failed_loops)
 
 
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:

@@ -10,6 +10,7 @@ from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import Warn, evaluate
 from noetl.facts.json import Json, JsonMap, deep_merge
+from noetl.facts.reference import is_reference
 from noetl.net.model import Net
 
 
@@ -70,6 +71,13 @@ class _Workload(Mapping[str, Any]):
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
+        if is_reference(given) and self._inputs.load is not None:
+            # What a caller hands over may be too large for the log. It lies over the template all the same.
+            whole = self._inputs.load(given)
+            return self._inputs.hold(self._over(template, whole)) if isinstance(whole, Mapping) else given
+        return self._over(template, given)
+
+    def _over(self, template: JsonMap, given: JsonMap) -> Json:
         kept = {name: value for name, value in template.items() if name not in given}
         return _overlaid(evaluate(kept, self, load=self._inputs.load), template, given, self, self._inputs)
 

@@ -19,10 +19,11 @@ def execution_id(now_ms: int, entropy: int) -> ExecutionId:
     return ExecutionId(str(((now_ms - EPOCH_MS) & ((1 << 41) - 1)) << 22 | entropy & ((1 << 22) - 1)))
 
 
-def child_id(now: datetime, place: str) -> ExecutionId:
-    """The id of the execution that the task at `place` calls, in the turn of that instant."""
-    entropy = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4])
-    return execution_id(int(now.timestamp() * 1000), entropy)
+def child_id(now: datetime, turn: str, number: int) -> ExecutionId:
+    """The id of the `number`-th execution (from 0) that is called in the turn of that name and instant. Those of
+    one turn differ for certain: a thousand that were drawn would not."""
+    first = int.from_bytes(hashlib.sha256(turn.encode()).digest()[:4])
+    return execution_id(int(now.timestamp() * 1000), first + number)
 
 
 def run_id(step: str, number: int) -> RunId:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -64,12 +65,13 @@ class Caller:
         task, args = prepared.task, self._opened_args()
         if isinstance(args, ErrorInfo):
             given = self.around.names.args
-            return Attempt(failed(args), before(self.around, progress, task, given), given)
+            return Attempt(progress.answer or failed(args), before(self.around, progress, task, given), given)
         sight = before(self.around, progress, task, args)
         if task.args:
             own = self._rendered(task, prepared.args, sight, warnings, "input.")
             if isinstance(own, ErrorInfo):
-                return Attempt(failed(own), sight, args)
+                # What a called playbook has come to is a fact, whatever its input is made of by now.
+                return Attempt(progress.answer or failed(own), sight, args)
             args = {**args, **task.args, **own}
             sight = before(self.around, progress, task, args)
         if progress.answer is not None:
@@ -124,6 +126,10 @@ class Caller:
             deadline = self._deadline(task, sight)
         except NoetlError as error:
             return described(error, f"The timeout of task '{task.name}'")
+        try:
+            checkpoint = opened(progress.checkpoint, self.hands.load)
+        except NoetlError as error:
+            return described(error, f"The checkpoint of task '{task.name}'")
         return Call(
             kind=task.kind,
             config={**task.config, **config},
@@ -137,7 +143,8 @@ class Caller:
             ),
             deadline_s=deadline,
             context=self._context(sight) if task.wants_context else None,
-            checkpoint=progress.checkpoint,
+            # A copy: one that the tool changes and hands back must differ from what is in the log.
+            checkpoint=deepcopy(checkpoint),
         )
 
     def _deadline(self, task: Task, sight: Sight) -> float | None:

@@ -22,6 +22,7 @@ from noetl.facts.events import (
     TaskFailed,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.reference import opened
 from noetl.net.model import Task
 from noetl.pipeline.assignments import Changes, apply
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
@@ -98,7 +99,7 @@ class _Machine:
 
     def checkpoint(self, later: Later, progress: Progress) -> tuple[Draft, ...]:
         """Nothing where the tool only wants to be asked again."""
-        if later.checkpoint == progress.checkpoint:
+        if later.checkpoint == opened(progress.checkpoint, self.hands.load):
             return ()
         task = self.program.tasks[progress.pc]
         fact = TaskCheckpointed(task.name, later.checkpoint)

@@ -114,7 +114,8 @@ def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event]
         # scheduler that serves all the others.
         log.exception("Deciding execution %s failed", row.execution_id)
         drafts, after = _defect(before, error)
-        rows = Orders()
+        # Its caller waits for an answer, and its children for nobody any more.
+        rows = orders(plan, before, drafts, after, inputs.commands, now)
     return Turn(row, plan, before, tuple(drafts), after, rows)
 
 

@@ -6,9 +6,10 @@ What one execution has to tell another is a command like any other, so that it s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from noetl.engine.children import depth_below, given_up
+from noetl.engine.children import depth_below
 from noetl.engine.inputs import Playbook
 from noetl.engine.state import Child, State, result_of
 from noetl.errors import NotFound, PlaybookInvalid
@@ -71,11 +72,12 @@ def create(tx: Transaction, caller: State, fact: ChildRequested, child: Child, n
 # --- what is to be told --------------------------------------------------------------------------------
 
 
-def tidings(before: State, after: State, now: datetime) -> list[CommandRow]:
-    """What the turn from `before` to `after` has to tell other executions."""
+def tidings(before: State, after: State, lost: Iterable[Child], now: datetime) -> list[CommandRow]:
+    """What the turn from `before` to `after` has to tell other executions. `lost` are the children that it
+    gave up, those among them that it made itself included."""
     rows = [
         _row(before.execution_id, child.run_id, child.step, "cancel", str(child.id), {}, now)
-        for child in given_up(before, after)
+        for child in lost
     ]
     parent = after.parent
     if parent is not None and not parent.detached and after.ended and not before.ended:

@@ -10,6 +10,7 @@ from noetl.facts.events import (
     Draft,
     IterationSuspended,
     StepSuspended,
+    TaskCheckpointed,
     TaskDone,
     VariablesSet,
 )
@@ -20,6 +21,8 @@ from noetl.usecases.runtime import Runtime
 def hold_draft(rt: Runtime, draft: Draft) -> Draft:
     """The draft with every value above the inline limit replaced by its reference."""
     match draft.fact:
+        case TaskCheckpointed() as fact:
+            return replace(draft, fact=replace(fact, checkpoint=rt.hold(fact.checkpoint)))
         case TaskDone(result=result) as fact:
             held = rt.hold(result)
             return draft if held is result else replace(draft, fact=replace(fact, result=held))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from noetl.engine.children import called_by
+from noetl.engine.children import called_by, given_up
 from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.loops import missing
@@ -39,11 +39,13 @@ def orders(
     rows: list[CommandRow] = []
     loops: list[LoopRow] = []
     children: list[tuple[ChildRequested, Child]] = []
+    lost: list[Child] = []
     state = before
     for draft in drafts:
         if isinstance(draft.fact, ChildRequested):
             children.append((draft.fact, called_by(state, draft)))
-        state = evolve(state, draft)
+        earlier, state = state, evolve(state, draft)
+        lost += given_up(earlier, state)
         if draft.run_id not in after.runs:
             continue
         if isinstance(draft.fact, LoopStarted):
@@ -57,7 +59,7 @@ def orders(
     again = (_reopened(before, run, lanes[0].generation, held) for run, lanes in chords.items())
     loops += [row for row in again if row is not None]
     commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
-    told = tidings(before, after, now)
+    told = tidings(before, after, lost, now)
     return Orders((*commands, *told), tuple(loops), tuple(children))
 
 

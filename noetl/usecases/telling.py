@@ -35,9 +35,9 @@ def _tell_caller(rt: Runtime, command: CommandRow) -> None:
     caller, child_id, told = command.part, command.execution_id, command.context
     key = f"child:{child_id}"
     error = told["error"]
-    fact = ChildEnded(
-        told["task"], child_id, told["status"], told["result"], ErrorInfo(**error) if error else None
-    )
+    # That of a loop is made of the results of its iterations, and may be large where none of them is.
+    result = rt.hold(told["result"])
+    fact = ChildEnded(told["task"], child_id, told["status"], result, ErrorInfo(**error) if error else None)
     draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"], dedup_key=key)
     with rt.store.begin() as tx:
         row = tx.lock(caller)

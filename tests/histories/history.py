@@ -69,10 +69,28 @@ def told(state: State) -> JsonMap:
             for key, run in state.runs.items()
             if run.loop is not None
         },
+        **_children(state),
         "halted": [state.stopping, state.pause_requested, state.paused, state.cancel_deadline],
         "result_step": state.result_step,
         "error": state.error.as_json() if state.error else None,
     }
+
+
+def _children(state: State) -> JsonMap:
+    """Who waits for whom; nothing in executions that call nobody, which were recorded before there were calls."""
+    told: JsonMap = {}
+    if state.children:
+        told["children"] = sorted(
+            [c.run_id, c.iteration, c.task, c.call.path, c.id] for c in state.children.values()
+        )
+    if state.parent is not None:
+        told["parent"] = [
+            state.parent.execution_id,
+            state.parent.run_id,
+            state.parent.iteration,
+            state.parent.depth,
+        ]
+    return told
 
 
 def digest(value: JsonMap) -> str:

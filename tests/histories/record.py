@@ -17,10 +17,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from history import FOLDER, digest, envelope, states, told
 
 from noetl.errors import ToolError
+from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
-from noetl.pipeline.model import Call
+from noetl.pipeline.model import Call, Later
 from noetl.testing import Simulation
-from noetl.usecases import control
+from noetl.usecases import catalog, control
 from noetl.usecases.runtime import Limits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: history, path: tests/history}\n"
@@ -91,6 +92,41 @@ workflow:
     spec: {{join: all}}
     tool: {{kind: noop}}
 """
+
+
+CALLS = f"""{HEAD}
+workflow:
+  - step: start
+    tool:
+      - pull: {{kind: http, url: http://job}}
+      - call: {{kind: playbook, path: tests/kid, payload: {{n: "{{{{ pull.pages }}}}"}}, return_step: start}}
+    next: [wide, missing]
+  - step: wide
+    loop: {{in: [1, 2, 3, 4], iterator: n, spec: {{mode: parallel, max_in_flight: 2, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool:
+      - call: {{kind: playbook, path: tests/kid, input: {{n: "{{{{ n }}}}"}}, spec: {RETRY}}}
+      - left: {{kind: playbook, path: tests/kid, detached: true, input: {{n: "{{{{ call }}}}"}}}}
+    next: end
+  - step: missing
+    tool: {{kind: playbook, path: tests/nowhere}}
+    next: {{arcs: [{{step: end, when: "{{{{ outcome.status == 'error' }}}}"}}]}}
+  - step: end
+    spec: {{join: all}}
+    tool: {{kind: noop, input: {{wide: "{{{{ wide.stats }}}}"}}}}
+"""
+
+KID = (
+    HEAD.replace("tests/history", "tests/kid")
+    + """
+workload: {n: 0}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 6 / (n - 3)", input: {n: "{{ workload.n }}"}}
+    next: end
+  - step: end
+    tool: {kind: noop, input: {who: "{{ iter.parent.n if iter is defined else none }}"}}
+"""
+)
 
 
 class Death(BaseException):
@@ -177,6 +213,32 @@ def cancelled_after_a_pause() -> Simulation:
     return sim
 
 
+def children_and_checkpoints() -> Simulation:
+    def http(call: Call) -> object:
+        seen = call.checkpoint or {"pages": 0}
+        return Later(30, {"pages": seen["pages"] + 1}) if seen["pages"] < 2 else seen
+
+    sim = Simulation(CALLS, {"http": http})
+    catalog.register(sim.rt, KID)
+    return settled(sim, sim.start())
+
+
+def called_by_an_iteration() -> Simulation:
+    return children_and_checkpoints()
+
+
+def _called(sim: Simulation) -> str:
+    """The first that an iteration called."""
+    return next(
+        event.fact.child_id
+        for event in sim.events("1")
+        if isinstance(event.fact, ChildRequested) and event.draft.iteration is not None
+    )
+
+
+#: Whose history it is, where it is not that of the first execution.
+WHOSE: dict[str, Callable[[Simulation], str]] = {"called_by_an_iteration": _called}
+
 SCENARIOS: dict[str, Callable[[], Simulation]] = {
     scenario.__name__: scenario
     for scenario in (
@@ -186,28 +248,27 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         failure,
         given_up,
         cancelled_after_a_pause,
+        children_and_checkpoints,
+        called_by_an_iteration,
     )
 }
 
 
 def recorded(scenario: Callable[[], Simulation]) -> Iterator[tuple[str, Json]]:
     sim = scenario()
-    run = "1"
+    run = WHOSE.get(scenario.__name__, lambda _: "1")(sim)
     events = sim.events(run)
     every = list(states(run, events))
     assert every[-1].ended, f"{scenario.__name__} is {every[-1].status}"
     yield "execution_id", run
-    yield "playbook", _source(sim)
+    yield "playbook", _source(sim, run)
     yield "events", [envelope(event) for event in events]
     yield "told", told(every[-1])
     yield "digests", [digest(told(state)) for state in every]
 
 
-def _source(sim: Simulation) -> str:
-    with sim.rt.store.read() as tx:
-        row = tx.playbook(sim.path)
-    assert row is not None
-    return row.content
+def _source(sim: Simulation, run: str) -> str:
+    return catalog.playbook(sim.rt, sim.report(run).row.path).content
 
 
 def main() -> None:

@@ -48,6 +48,18 @@ class Book:
     final: bool = False
     wild: bool = False
     names: Counter[str] = field(default_factory=Counter)
+    path: str = "tests/random"
+    #: Books that this one calls.
+    others: list[Book] = field(default_factory=list)
+
+    def width_of(self, run: str) -> int:
+        """How many calls a run of this book, or of one that it calls, may make at once."""
+        widths = {name: width for book in (self, *self.others) for name, width in book.widths.items()}
+        return widths.get(run.split("#")[0], 1)
+
+    @property
+    def all_sequential(self) -> set[str]:
+        return self.sequential.union(*(book.sequential for book in self.others))
 
     @property
     def text(self) -> str:
@@ -59,7 +71,7 @@ class Book:
         root = {
             "apiVersion": "noetl.io/v2",
             "kind": "Playbook",
-            "metadata": {"name": "random", "path": "tests/random"},
+            "metadata": {"name": "random", "path": self.path},
             "executor": {"spec": spec},
             "workflow": self.steps,
         }
@@ -75,7 +87,35 @@ class Book:
         return step
 
     def __repr__(self) -> str:
-        return f"Book(\n{self.text}\n)"
+        return "\n".join(f"Book(\n{book.text}\n)" for book in (self, *self.others))
+
+
+def kid(width: int = 2, delay: float = 0) -> Book:
+    """A book to be called: a step and a small loop over what it is given. Fails where it is given `broken`."""
+    book = Book(path="tests/kid", widths={"kid_loop": width})
+    given = {"n": "{{ workload.n | default(0) }}", "broken": "{{ workload.broken | default(false) }}"}
+    book.add("kid", tool=[{"name": "t0", "kind": "python", "code": "x", "input": given}], next="kid_loop")
+    task = {
+        "name": "t0",
+        "kind": "python",
+        "code": "x",
+        "input": {"fails": 1 if delay else 0, "item": "{{ item }}"},
+    }
+    book.add(
+        "kid_loop",
+        loop={
+            "in": "{{ [kid, 1, 2] }}",
+            "iterator": "item",
+            "spec": {"mode": "parallel", "max_in_flight": width},
+        },
+        tool=[{**task, "spec": _retry(delay)}],
+    )
+    return book
+
+
+def call_of_kid(name: str = "t0", **inputs: Json) -> dict[str, Json]:
+    """A task that calls `kid`."""
+    return {"name": name, "kind": "playbook", "path": "tests/kid", "input": inputs}
 
 
 def _retry(delay: float) -> Json:
@@ -89,14 +129,18 @@ def _retry(delay: float) -> Json:
 class Builder:
     """Blocks of steps. Each method adds a block and returns (its first step, its last step)."""
 
-    def __init__(self, pick: Pick, *, wild: bool) -> None:
+    def __init__(self, pick: Pick, *, wild: bool, calls: bool = False) -> None:
         self.pick = pick
+        self.calls = calls
         self.book = Book(wild=wild)
         self.budget = 5
 
     def build(self) -> Book:
         book = self.book
-        first, last = self.sequence("start", depth=2)
+        if self.calls:
+            self.budget = 3
+            book.others.append(kid(self.pick(2) + 1, (0, 5)[self.pick(2)]))
+        first, last = self.sequence("start", depth=1 if self.calls else 2)
         if book.wild:
             book.best_effort = self.pick(2) == 0
         if self.pick(4) == 0:
@@ -112,6 +156,8 @@ class Builder:
         kinds = [self.plain, self.plain, self.loop, self.loop]
         if depth > 0 and self.budget > 0:
             kinds += [self.fork, self.fork, self.cycle, self.handled]
+        if self.calls:
+            kinds += [self.call, self.call_loop, self.call_loop]
         return kinds[self.pick(len(kinds))](before, depth)
 
     def sequence(self, before: str | None, depth: int) -> tuple[str, str]:
@@ -185,6 +231,33 @@ class Builder:
         )
         return name, name
 
+    def call(self, before: str | None, _depth: int) -> tuple[str, str]:
+        name = self.book.new("call")
+        given = {"n": f"{{{{ {before} }}}}"} if before else {}
+        if self.book.wild and self.pick(4) == 0:
+            given["broken"] = "yes"
+        after = self.task("t1", previous="{{ t0 }}")
+        self.book.add(name, tool=[call_of_kid(**given), after])
+        return name, name
+
+    def call_loop(self, before: str | None, _depth: int) -> tuple[str, str]:
+        name = self.book.new("calls")
+        count, width = self.pick(4) + 1, self.pick(2) + 1
+        mode = ("parallel", "parallel", "sequential")[self.pick(3)]
+        spec: dict[str, Json] = {"mode": mode, "max_in_flight": width}
+        self.book.widths[name] = width if mode == "parallel" else 1
+        if mode == "sequential":
+            self.book.sequential.add(name)
+        given: dict[str, Json] = {"n": "{{ item }}"}
+        if self.book.wild and self.pick(3) == 0:
+            given["broken"] = "{{ 'yes' if item == 101 else '' }}"
+        tasks = [call_of_kid(**given)]
+        if self.pick(2) == 0:
+            tasks = [self.task("t1", item="{{ item }}"), *tasks, self.task("t2", was="{{ t0 }}")]
+        items = list(range(100, 100 + count))
+        self.book.add(name, loop={"in": items, "iterator": "item", "spec": spec}, tool=tasks)
+        return name, name
+
     def fork(self, before: str | None, depth: int) -> tuple[str, str]:
         fork, join = self.book.new("fork"), self.book.new("join")
         self.book.add(fork, tool={"kind": "noop"})
@@ -235,11 +308,11 @@ class Builder:
 
 
 @st.composite
-def books(draw: st.DrawFn, *, wild: bool = False) -> Book:
+def books(draw: st.DrawFn, *, wild: bool = False, calls: bool = False) -> Book:
     """A random book."""
     numbers = draw(st.lists(st.integers(0, 59), min_size=30, max_size=120))
     stream = iter(numbers)
-    return Builder(lambda n: next(stream, 0) % n, wild=wild).build()
+    return Builder(lambda n: next(stream, 0) % n, wild=wild, calls=calls).build()
 
 
 @st.composite

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import family
 from books import Book
 from world import World
 
@@ -16,8 +17,9 @@ from noetl.errors import VersionConflict
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
+from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import snapshots
+from noetl.usecases import catalog, snapshots
 from noetl.usecases.ports import ENDED
 
 ENDS = (e.StepDone, e.StepFailed, e.StepCancelled)
@@ -38,16 +40,29 @@ class Outcome:
 def undisturbed(book: Book, tools: dict[str, object]) -> Outcome:
     """The outcome where nothing goes wrong."""
     sim = Simulation(book.text, tools)  # type: ignore[arg-type]
+    for other in book.others:
+        catalog.register(sim.rt, other.text)
     report = sim.run()
-    effects = frozenset(call.idempotency_key for call in sim.tools.calls)
+    effects = frozenset(effect(sim, call) for call in sim.tools.calls)
     return Outcome(report.row.status, report.ctx, report.steps, report.result, effects)
+
+
+def effect(sim: Simulation, call: Call) -> str:
+    """What a call did, by name: that of executions that were called is made of the place that called them,
+    because their ids are not the same in every world."""
+    parent = family.caller(sim, call.where.execution_id)
+    if parent is None:
+        return call.idempotency_key
+    return f"{family.lineage(sim, parent)}/{call.where.run_id}/{call.where.iteration}/{call.task}"
 
 
 def broken(world: World, book: Book, expected: Outcome | None = None) -> list[str]:
     """Every promise that the world did not keep. `expected` is given where the outcome is certain."""
     found = [f"a process failed with {failure!r}" for failure in world.failures]
-    for run in world.started:
+    for run in world.everybody():
         found += _of_execution(world, run)
+        found += family.broken(world.sim, run, None if world.expired else book.width_of)
+    for run in world.started:
         if expected is not None:
             found += _different(world, run, expected)
     if not world.expired:
@@ -166,7 +181,7 @@ def _different(world: World, run: str, expected: Outcome) -> Iterator[str]:
     for what, one, other in zip(("status", "ctx", "steps", "result"), seen, wanted, strict=True):
         if one != other:
             yield f"the {what} is {one}, undisturbed {other}"
-    effects = frozenset(world.measured.effects)
+    effects = frozenset(effect(world.sim, call) for call in world.measured.effects)
     if len(world.started) == 1 and effects != expected.effects:
         yield f"effects without need {len(effects - expected.effects)}, missing {len(expected.effects - effects)}"
 
@@ -174,9 +189,9 @@ def _different(world: World, run: str, expected: Outcome) -> Iterator[str]:
 def _too_many(world: World, book: Book) -> Iterator[str]:
     """No lease ran out, so `max_in_flight` held at every moment."""
     for (_, run), most in world.measured.most.items():
-        width = book.widths.get(run.split("#")[0], 1)
+        width = book.width_of(run)
         if most > width:
             yield f"{most} calls of {run} at once, {width} allowed"
-    for run, order in world.iterations_by_run().items():
-        if run.split("#")[0] in book.sequential and order != sorted(order):
+    for (_, run), order in world.iterations_by_run().items():
+        if run.split("#")[0] in book.all_sequential and order != sorted(order):
             yield f"the iterations of {run} ran in the order {order}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from books import Book, books, tangles, tool
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, Schedule, World
@@ -19,7 +19,7 @@ def schedules(*more: str) -> st.SearchStrategy[Schedule]:
 
 def played(book: Book, schedule: Schedule, expected: Outcome | None = None) -> list[str]:
     """The promises that are broken when `book` runs under `schedule`."""
-    world = World(book.text, dict(TOOLS))
+    world = World(book.text, dict(TOOLS), others=[other.text for other in book.others])
     try:
         world.start()
         world.play(schedule)
@@ -44,4 +44,19 @@ def test_wild_books_end_once_and_keep_their_log(book: Book, schedule: Schedule) 
 
 @given(book=tangles(), schedule=schedules())
 def test_tangles_of_arcs_and_joins_end(book: Book, schedule: Schedule) -> None:
+    assert played(book, schedule) == []
+
+
+@settings(max_examples=max(10, settings().max_examples // 6))
+@given(book=books(calls=True), schedule=schedules())
+def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, schedule: Schedule) -> None:
+    expected = undisturbed(book, dict(TOOLS))
+    note(f"undisturbed: {expected}")
+    assert expected.status == "completed"
+    assert played(book, schedule, expected) == []
+
+
+@settings(max_examples=max(10, settings().max_examples // 4))
+@given(book=books(wild=True, calls=True), schedule=schedules("cancel"))
+def test_wild_books_that_call_others_leave_nobody_behind(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []

@@ -5,24 +5,28 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import pytest
-from books import Book, tool
+import world as world_of_tests
+from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, PATIENT, Schedule, World
 
 from noetl.engine import decide as engine_decide
-from noetl.engine import evolve as engine_evolve
+from noetl.engine import iterations as engine_iterations
 from noetl.engine import loops as engine_loops
-from noetl.facts.events import Draft
+from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
 from noetl.usecases import advance as turns
-from noetl.usecases import lanes, reports, shares, sweep, work
+from noetl.usecases import children, lanes, reports, shares, sweep, work
+from noetl.usecases import orders as turn_orders
+from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
 TOOLS = {"python": tool}
@@ -103,6 +107,23 @@ def chain() -> Book:
     return book
 
 
+def calling_loop() -> Book:
+    book = Book(widths={"start": 2}, others=[kid()])
+    book.add(
+        "start", loop=loop("parallel", 5, 2), tool=[call_of_kid(n="{{ item }}"), task("t1", was="{{ t0 }}")]
+    )
+    return book
+
+
+def calling_chain() -> Book:
+    """A step that calls, then a loop that does, beside a branch that calls too."""
+    book = Book(widths={"wide": 3}, others=[kid(1, 5)])
+    book.add("start", tool=[call_of_kid(n=1), task("t1", was="{{ t0 }}")], next=["wide", "other"])
+    book.add("wide", loop=loop("parallel", 3, 3), tool=[call_of_kid(n="{{ item }}")])
+    book.add("other", tool=[call_of_kid(n=7)])
+    return book
+
+
 #: Messages move and processes go on; nothing else happens.
 HEALTHY = ("step", "step", "deliver")
 
@@ -147,6 +168,19 @@ SCENARIOS = {
     "workers are slow": Scenario(
         chain, operations=(*HEALTHY, *HEALTHY, "expire", "sweep", "sweep"), seeds=range(12)
     ),
+    "healthy calls need no sweeper": Scenario(calling_loop, seeds=range(3), options={"sweeps": False}),
+    "everything happens to calls": Scenario(
+        calling_chain, operations=(*OPERATIONS, "duplicate"), seeds=range(3)
+    ),
+    "those who call die": Scenario(
+        calling_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(6), length=200
+    ),
+    "what executions tell one another comes twice": Scenario(
+        calling_loop, operations=(*HEALTHY, "finish", "duplicate"), seeds=range(3), length=200
+    ),
+    "those who call are cancelled": Scenario(
+        calling_chain, operations=(*HEALTHY * 15, "cancel"), seeds=range(4, 9), length=150, certain=False
+    ),
     "everything happens to everything": Scenario(everything, operations=OPERATIONS, length=500),
     "everything and a cancellation happen": Scenario(
         everything, operations=(*OPERATIONS, "cancel"), certain=False
@@ -164,7 +198,8 @@ def trouble(scenario: Scenario, **options: Any) -> Iterator[list[str]]:
     """For each seed, what is broken."""
     for seed in scenario.seeds:
         book = scenario.book()
-        world = World(book.text, dict(TOOLS), **{**scenario.options, **options})
+        others = [other.text for other in book.others]
+        world = World(book.text, dict(TOOLS), others=others, **{**scenario.options, **options})
         try:
             world.start()
             world.play(scenario.schedule(seed))
@@ -309,13 +344,13 @@ def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a healthy loop needs no sweeper", "the result is")
 def results_in_order_of_completion(patch: pytest.MonkeyPatch) -> None:
-    original = engine_evolve._iteration_done
+    original = engine_iterations._iteration_done
 
     def next_free(loop: Any, index: int, fact: Any) -> Any:
         done = original(loop, index, fact)
         return replace(done, results=loop.results.put(loop.ended.bit_count(), done.results[index]))
 
-    patch.setattr(engine_evolve, "_iteration_done", next_free)
+    patch.setattr(engine_iterations, "_iteration_done", next_free)
 
 
 @defect("workers die", "the ctx is")
@@ -382,6 +417,67 @@ def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> N
         self.suspended = False
 
     patch.setattr(lanes._Lane, "_suspend", goes_on)
+
+
+@defect("what executions tell one another comes twice", "heard twice")
+def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
+    def tell_again(rt: Runtime, command_id: str) -> None:
+        with rt.store.read() as tx:
+            command = tx.command(command_id)
+        assert command is not None
+        told = command.context
+        fact = ChildEnded(told["task"], command.execution_id, told["status"], told["result"])
+        draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"])
+        with rt.store.begin() as tx:
+            row = tx.lock(command.part)
+            if row is not None and row.status not in ENDED:
+                tx.append(command.part, row.head_version, [draft], rt.clock())
+            tx.close_commands([command_id])
+
+    patch.setattr(world_of_tests, "tell", tell_again)
+
+
+@defect("those who call die", "never made|is still")
+def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """In a transaction of its own, before which the scheduler may die."""
+    mine, create, send = threading.local(), children.create, turns._send
+
+    def later(_tx: Any, *child: Any) -> None:
+        mine.wanted = [*getattr(mine, "wanted", ()), child]
+
+    def after(rt: Runtime, commands: Any, now: Any) -> None:
+        for child in getattr(mine, "wanted", ()):
+            with rt.store.begin() as tx:
+                create(tx, *child)
+        mine.wanted = []
+        send(rt, commands, now)
+
+    patch.setattr(children, "create", later)
+    patch.setattr(turns, "_send", after)
+
+
+@defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
+def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.MonkeyPatch) -> None:
+    again = engine_loops._again
+
+    def wide(state: Any, inputs: Any, step: Any, run: Any, loop: Any) -> Any:
+        lost = engine_loops.missing(run, loop, inputs.commands)
+        held = replace(loop, calling=()) if lost and loop.generation < 900 else loop
+        if held is loop:
+            return again(state, inputs, step, run, loop)
+        return engine_loops._lanes(state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1)
+
+    patch.setattr(engine_loops, "_again", wide)
+
+
+@defect("those who call are cancelled", "outlives its caller|was not told")
+def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turn_orders, "given_up", lambda before, after: ())
+
+
+@defect("everything happens to calls", "waits for child|is still")
+def answers_that_nobody_leaves(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turn_orders, "tidings", lambda before, after, lost, now: [])
 
 
 def first_trouble(name: str, **options: Any) -> str:

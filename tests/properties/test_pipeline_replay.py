@@ -11,15 +11,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.facts.events import Draft
+from noetl.facts.events import ChildCall, ChildEnded, Draft
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import Assignment, Directive, Rule, Task
-from noetl.pipeline.fold import initial, replay
+from noetl.pipeline.fold import evolve, initial, replay
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
     Call,
     Finished,
     Hands,
+    Later,
     Move,
     Names,
     Program,
@@ -27,6 +28,7 @@ from noetl.pipeline.model import (
     Recorded,
     Sleep,
     Suspend,
+    Suspension,
     Where,
 )
 
@@ -116,12 +118,15 @@ class Oracle:
     seed: int
     calls: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def run(self, call: Call) -> Outcome:
-        said = json.dumps(
-            [self.seed, call.task, call.attempt, call.idempotency_key, dict(call.args)], sort_keys=True
-        )
+    def run(self, call: Call) -> Outcome | Suspension:
+        place = [self.seed, call.task, call.attempt, call.idempotency_key, call.checkpoint]
+        said = json.dumps([*place, dict(call.args)], sort_keys=True)
         self.calls.append((call.task, call.attempt, said))
         number = int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
+        if number % 11 < 3 and (call.checkpoint or 0) < 3:
+            return Later((0.0, 0.5, 30.0)[number % 3], (call.checkpoint or 0) + 1)
+        if number % 11 == 3:
+            return ChildCall("tests/child", payload={"n": number % 10})
         if number % 4 == 0:
             kind = ("timeout", "python")[number // 4 % 2]
             return failed(ErrorInfo(kind, f"no {number % 7}", line=number % 4 or None), {"duration_ms": 1.5})
@@ -153,9 +158,24 @@ class Worker:
                 if not isinstance(move, Sleep):
                     self.log += move.drafts
                     progress = move.progress
+                if isinstance(move, Suspend) and move.child is not None:
+                    # Nobody is sent for it before it is answered.
+                    progress = self._answered(move, progress)
                 yield move, progress
             if not isinstance(move, Suspend):
                 return
+
+    def _answered(self, move: Suspend, progress: Progress) -> Progress:
+        assert move.child is not None
+        number = move.child.payload["n"]
+        fact = ChildEnded(move.task, "9", "completed", {"n": number})
+        if number % 4 == 0:
+            fact = ChildEnded(move.task, "9", "failed", error=ErrorInfo("child", f"no {number}"))
+        place = self.program.where
+        key = f"child:{move.task}/{progress.visits.get(move.task, 0)}/{progress.attempt}"
+        draft = Draft(fact, run_id=place.run_id, iteration=place.iteration, dedup_key=key)
+        self.log.append(draft)
+        return evolve(self.program, progress, draft)
 
 
 def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progress, int, int]]]:
@@ -204,8 +224,9 @@ def test_a_pipeline_ends_once_with_keys_that_differ_short_sleeps_and_long_suspen
         match move:
             case Sleep(seconds):
                 assert 0.0 < seconds <= 1.0
-                assert progress.wait_s == seconds
-            case Suspend(seconds=seconds):
-                assert seconds > 1.0
+                assert progress.wait_s == seconds or progress.checkpoint is not None
+            case Suspend(seconds=seconds, child=child):
+                assert (seconds is None) == (child is not None)
+                assert seconds is None or seconds > 1.0
             case Recorded() | Finished():
                 pass

@@ -18,15 +18,16 @@ from datetime import timedelta
 from noetl.engine.state import State
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
-from noetl.pipeline.model import Call, ToolPort
+from noetl.pipeline.model import Call, Suspension, ToolPort
 from noetl.store.memory import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
-from noetl.usecases import control, inspect
+from noetl.usecases import catalog, control, inspect
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Cache, Limits, Runtime
 from noetl.usecases.sweep import sweep
+from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
@@ -165,22 +166,23 @@ class MeasuringTools(ToolPort):
 
     def __init__(self, inner: ToolPort) -> None:
         self._inner = inner
-        self.effects: Counter[str] = Counter()
+        #: Calls that came to their end.
+        self.effects: list[Call] = []
         self.running: Counter[tuple[str, str]] = Counter()
         self.most: Counter[tuple[str, str]] = Counter()
-        #: Begins of iterations: (run, iteration, task), in order.
-        self.begun: list[tuple[str, int | None, str]] = []
+        #: Begins of iterations: ((execution, run), iteration, task), in order.
+        self.begun: list[tuple[tuple[str, str], int | None, str]] = []
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: Call) -> Outcome | Suspension:
         place = (call.where.execution_id, call.where.run_id)
         stop_here()
         self.running[place] += 1
         self.most[place] = max(self.most[place], self.running[place])
-        self.begun.append((call.where.run_id, call.where.iteration, call.task))
+        self.begun.append((place, call.where.iteration, call.task))
         try:
             stop_here()
             outcome = self._inner.run(call)
-            self.effects[call.idempotency_key] += 1
+            self.effects.append(call)
             stop_here()
         finally:
             self.running[place] -= 1
@@ -231,7 +233,7 @@ Schedule = Sequence[tuple[str, int]]
 
 @dataclass
 class World:
-    """One playbook, its executions, and everybody who works on them."""
+    """One playbook, its executions and those that they call, and everybody who works on them."""
 
     playbook: str
     tools: dict[str, Callable[[Call], Json]] = field(default_factory=dict)
@@ -244,9 +246,13 @@ class World:
     wakes: bool = True
     #: Whether a lane whose delivery was refused arrives at its chord all the same.
     refused_arrive: bool = False
+    #: Playbooks that are called.
+    others: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.sim = Simulation(self.playbook, self.tools, store=self.store, limits=self.limits)
+        for text in self.others:
+            catalog.register(self.sim.rt, text)
         self.mailbox = self.sim.mailbox
         self.measured = MeasuringTools(self.sim.tools)
         self.seen: dict[tuple[str, int], State] = {}
@@ -274,6 +280,13 @@ class World:
         execution_id = self.sim.start(payload)
         self.started.append(execution_id)
         return execution_id
+
+    def everybody(self) -> list[str]:
+        """Those that were started and those that were called, oldest first."""
+        if not self.others:
+            return self.started
+        with self.store.read() as tx:
+            return [row.execution_id for row in reversed(tx.executions(limit=1000))]
 
     # --- what may happen ---------------------------------------------------------------------------
 
@@ -362,7 +375,8 @@ class World:
 
     def _ask(self, operation: str, argument: int) -> None:
         """Where the state of things allows it."""
-        run = self.started[argument % len(self.started)]
+        runs = self.everybody()
+        run = runs[argument % len(runs)]
         row = inspect.execution(self.sim.rt, run)
         if row.status in ENDED or (operation == "resume") != (row.halt == "pause"):
             return
@@ -392,6 +406,9 @@ class World:
         def work() -> None:
             if row.purpose == "pipeline":
                 run_step(worker, row.command_id)
+                return
+            if row.purpose in ("answer", "cancel"):
+                tell(self.ports, row.command_id)
                 return
             end = run_lane(worker, row.command_id)
             stop_here()
@@ -434,7 +451,9 @@ class World:
         self.mailbox.away = False
         for _ in range(rounds):
             self._quiet()
-            if self.resting and not self._paused():
+            # In any case: who waits for one that is paused does not rest.
+            resumed = self._paused()
+            if self.resting and not resumed:
                 return True
             if not self.sweeps:
                 return False
@@ -444,8 +463,8 @@ class World:
 
     def _paused(self) -> bool:
         """Whether something was paused, and has just been resumed."""
-        before = [inspect.execution(self.sim.rt, run).halt for run in self.started]
-        for number in range(len(self.started)):
+        before = [inspect.execution(self.sim.rt, run).halt for run in self.everybody()]
+        for number in range(len(before)):
             self._ask("resume", number)
         return "pause" in before
 
@@ -469,7 +488,7 @@ class World:
     @property
     def resting(self) -> bool:
         """Nothing more can come: every execution has ended, or waits for somebody outside."""
-        rows = [inspect.execution(self.sim.rt, run) for run in self.started]
+        rows = [inspect.execution(self.sim.rt, run) for run in self.everybody()]
         return all(
             row.status in ENDED | {"waiting", "paused"} and row.head_version == row.decided_version
             for row in rows
@@ -477,10 +496,10 @@ class World:
 
     # --- what can be seen ----------------------------------------------------------------------------
 
-    def iterations_by_run(self) -> dict[str, list[int]]:
+    def iterations_by_run(self) -> dict[tuple[str, str], list[int]]:
         """Iterations in the order in which their first task began."""
-        order: dict[str, list[int]] = defaultdict(list)
-        for run, iteration, _ in self.measured.begun:
+        order: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for (execution, run), iteration, _ in self.measured.begun:
             if iteration is not None:
-                order[run].append(iteration)
+                order[execution, run].append(iteration)
         return order

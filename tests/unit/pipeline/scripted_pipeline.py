@@ -23,12 +23,13 @@ from noetl.pipeline.model import (
     Recorded,
     Sleep,
     Suspend,
+    Suspension,
     Where,
 )
 
 WHERE = Where("77", "load#1", "load")
 
-Script = Callable[[Call], Outcome] | Sequence[Outcome]
+Script = Callable[[Call], Outcome | Suspension] | Sequence[Outcome | Suspension]
 
 
 @dataclass
@@ -38,7 +39,7 @@ class ScriptedTool:
     scripts: Mapping[str, Script] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: Call) -> Outcome | Suspension:
         self.calls.append(call)
         script = self.scripts.get(call.task)
         if script is None:

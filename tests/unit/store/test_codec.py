@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts import events
-from noetl.facts.events import SCHEMA, ArcDecision, CtxPatched, Draft, Fact, Token
+from noetl.facts.events import SCHEMA, CtxPatched, Draft, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.store import codec, envelope
@@ -30,7 +30,7 @@ def _strategy(hint: Any) -> st.SearchStrategy[Any]:
     known: dict[Any, st.SearchStrategy[Any]] = {Json: json_values, JsonMap: json_maps, str: texts}
     if hint in known:
         return known[hint]
-    if hint in (Token, ArcDecision, ErrorInfo, events.ChildCall, events.Parent):
+    if is_dataclass(hint):
         return _records(hint)
     arms = get_args(hint)
     if str(hint).startswith("tuple[tuple["):
@@ -83,6 +83,10 @@ def test_every_fact_has_an_entity() -> None:
         (events.PolicyEvaluated("t", 0, None, {}, "retry"), {"run_id": "s#1"}, ("policy", "s#1/t", "s#1")),
         (CtxPatched({}, "task"), {}, ("ctx", "100", "100")),
         (events.JoinUnsatisfied((), ErrorInfo("join", "")), {"step": "s"}, ("join", "s", "100")),
+        (events.ChildRequested("t", "7", "p", 1, "d"), {"run_id": "s#1"}, ("child", "7", "s#1")),
+        (events.ChildEnded("t", "7", "completed"), {"run_id": "s#1"}, ("child", "7", "s#1")),
+        (events.ChildEnded("t", None, "failed"), {"run_id": "s#1"}, ("child", "s#1/t", "s#1")),
+        (events.TaskCheckpointed("t", 1), {"run_id": "s#1"}, ("task", "s#1/t", "s#1")),
     ],
     ids=lambda value: value.type if hasattr(value, "type") else "",
 )

@@ -1,0 +1,184 @@
+"""A loop that calls 300 playbooks, eight at a time, beside two worker processes: measured by the work itself."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from noetl.usecases import catalog
+from tests import services
+
+from .playbooks import TWO_STEPS, head
+from .stack import CORE, RedisServer, Stack, eventually
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+WIDTH = 8
+
+CALLS = (
+    head("calls")
+    + f"""
+workload: {{items: 300, url: ""}}
+workflow:
+  - step: start
+    loop: {{in: "{{{{ range(workload.items) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: {WIDTH}}}}}
+    tool: {{kind: playbook, path: acceptance/called, input: {{n: "{{{{ iter.n }}}}", url: "{{{{ workload.url }}}}"}}}}
+"""
+)
+
+#: It lives from its first request to its second, and sleeps in between.
+CALLED = (
+    head("called")
+    + """
+workload: {n: 0, url: ""}
+workflow:
+  - step: start
+    tool: {kind: http, url: "{{ workload.url }}/begin/{{ workload.n }}"}
+    next: end
+  - step: end
+    tool:
+      - leave: {kind: http, url: "{{ workload.url }}/end/{{ workload.n }}"}
+      - square: {kind: noop, input: {n: "{{ workload.n * workload.n }}"}}
+"""
+)
+
+
+class Register:
+    """Counts who is there: each enters at `/begin/n` and leaves at `/end/n`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.begun: Counter[int] = Counter()
+        self.ended: Counter[int] = Counter()
+        self.here: set[int] = set()
+        self.most = 0
+        self.url = ""
+
+    def sign(self, verb: str, number: int) -> None:
+        with self.lock:
+            if verb == "begin":
+                self.begun[number] += 1
+                if not self.ended[number]:
+                    self.here.add(number)
+                self.most = max(self.most, len(self.here))
+            else:
+                self.ended[number] += 1
+                self.here.discard(number)
+
+
+@pytest.fixture
+def register() -> Iterator[Register]:
+    found = Register()
+
+    class Desk(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, verb, number = self.path.split("/")
+            found.sign(verb, int(number))
+            if verb == "begin":
+                time.sleep(0.05)
+            with contextlib.suppress(OSError):  # whoever asked may be dead
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Desk) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        found.url = f"http://127.0.0.1:{server.server_port}"
+        yield found
+        server.shutdown()
+        thread.join()
+
+
+def begin(stack: Stack, register: Register, items: int) -> str:
+    catalog.register(stack.rt, CALLED)
+    return stack.begin(CALLS, {"items": items, "url": register.url})
+
+
+def check(stack: Stack, execution: str, items: int) -> None:
+    """Every child was made once, ended well, and was heard once; results stand in the order of items."""
+    report = stack.report(execution)
+    assert report.result["stats"] == {"total": items, "completed": items, "failed": 0}
+    assert report.result["results"] == [{"n": n * n} for n in range(items)]
+    stack.check_log_of(execution)
+    number = int(execution)
+    rows = stack.sql("SELECT execution_id, status FROM execution WHERE parent_id = :id", id=number)
+    assert Counter(status for _, status in rows) == {"completed": items}
+    for fact in ("child.requested", "child.ended"):
+        told = stack.sql(
+            "SELECT count(*), count(DISTINCT entity_id) FROM event WHERE execution_id = :id AND type = :type",
+            id=number,
+            type=fact,
+        )
+        assert tuple(told[0]) == (items, items), f"{fact}: {told[0]}"
+    still = stack.sql(
+        "SELECT command_id FROM command WHERE state <> 'closed' AND (execution_id = :id OR execution_id IN"
+        " (SELECT execution_id FROM execution WHERE parent_id = :id))",
+        id=number,
+    )
+    assert still == []
+
+
+def heard(stack: Stack, execution: str) -> int:
+    """How many children the caller has heard of."""
+    statement = "SELECT count(*) FROM event WHERE execution_id = :id AND type = 'child.ended'"
+    return int(stack.sql(statement, id=int(execution))[0][0])
+
+
+def test_three_hundred_children_eight_at_a_time_hold_no_worker(stack: Stack, register: Register) -> None:
+    """Two processes serve the calls; had waiting held them, two would be the most there ever are."""
+    execution = begin(stack, register, 300)
+    eventually(lambda: heard(stack, execution) >= 20, "children to end")
+    beside = stack.run(TWO_STEPS, seconds=15)
+    assert beside.result == 2
+    assert stack.row(execution).status == "running", "the other work was to run beside it"
+    stack.wait([execution], 50)
+    check(stack, execution, 300)
+    assert 3 <= register.most <= WIDTH
+    assert set(register.begun.values()) == set(register.ended.values()) == {1}
+
+
+# --- faults ------------------------------------------------------------------------------------------------
+
+#: Short, so that what died is missed within seconds.
+FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 20}
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: services.Postgres, postgres_template: str
+) -> Iterator[Stack]:
+    broker = RedisServer(tmp_path_factory.mktemp("broker-of-callers"))
+    try:
+        broker.start()
+    except services.Missing as missing:
+        pytest.skip(f"a Redis of its own is needed: {missing}")
+    url = postgres_server.create(postgres_template)
+    with Stack(tmp_path_factory.mktemp("callers"), url, broker.url, (*CORE, "sweeper"), FAST) as running:
+        yield running
+    postgres_server.drop(url)
+    broker.kill()
+
+
+def test_children_survive_the_sudden_death_of_scheduler_and_workers(
+    faulty: Stack, register: Register
+) -> None:
+    execution = begin(faulty, register, 100)
+    for count, part in ((15, "scheduler"), (35, "code"), (55, "io")):
+        eventually(lambda least=count: heard(faulty, execution) >= least, f"{count} children to end", 30)
+        faulty.restart(part)
+    faulty.wait([execution], 50)
+    check(faulty, execution, 100)
+    assert register.most <= WIDTH
+    assert set(register.begun) == set(register.ended) == set(range(100))
+    faulty.check_logs()
