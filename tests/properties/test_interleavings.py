@@ -56,7 +56,7 @@ def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, 
     assert played(book, schedule, expected) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 4))
+@settings(max_examples=max(10, settings().max_examples // 6))
 @given(book=books(wild=True, calls=True), schedule=schedules("cancel"))
 def test_wild_books_that_call_others_leave_nobody_behind(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []

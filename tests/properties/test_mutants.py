@@ -173,7 +173,7 @@ SCENARIOS = {
         calling_chain, operations=(*OPERATIONS, "duplicate"), seeds=range(3)
     ),
     "those who call die": Scenario(
-        calling_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(6), length=200
+        calling_loop, operations=(*HEALTHY, "finish", "crash", "expire", "sweep"), seeds=range(4), length=200
     ),
     "what executions tell one another comes twice": Scenario(
         calling_loop, operations=(*HEALTHY, "finish", "duplicate"), seeds=range(3), length=200
