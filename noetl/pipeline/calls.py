@@ -18,7 +18,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import described, line_in_file, placed
-from noetl.pipeline.model import Call, Hands, Program, Progress, Suspension
+from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before
 
 
@@ -43,6 +43,8 @@ class Attempt:
 
 
 _PENDING: Final = Outcome("ok")
+#: A hundred years: what is due later than that cannot be written as an instant.
+LONGEST_WAIT_S: Final = 3.2e9
 
 
 @dataclass(slots=True)
@@ -82,6 +84,9 @@ class Caller:
         came = self._ran(task, call)
         if isinstance(came, Outcome):
             return Attempt(came, sight, args)
+        if isinstance(came, Later) and not 0.0 <= came.seconds <= LONGEST_WAIT_S:
+            message = f"The {task.kind} tool asked to be called again in {came.seconds} seconds."
+            return Attempt(failed(ErrorInfo("internal", message, type="BadWait")), sight, args)
         return Attempt(_PENDING, sight, args, came)
 
     def _task(self, pc: int) -> Prepared:

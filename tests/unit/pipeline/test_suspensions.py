@@ -14,6 +14,7 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
     Call,
     Completed,
+    Failed,
     Finished,
     Hands,
     Later,
@@ -129,6 +130,13 @@ def test_a_wait_owes_nothing_to_the_delay_of_the_retry_before_it() -> None:
     slow = when("{{ outcome.status == 'error' }}", "retry", attempts=3, backoff="fixed", delay=0.5)
     story = play(task("poll", slow, otherwise("continue")), scripts={"poll": [err(), Later(0.25, 1), ok()]})
     assert story.sleeps == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300])
+def test_a_wait_that_is_no_time_fails_the_task(seconds: float) -> None:
+    story = play(task("poll"), scripts={"poll": [Later(seconds)]})
+    assert isinstance(story.ending, Failed)
+    assert (story.ending.error.kind, story.ending.error.type) == ("internal", "BadWait")
 
 
 def test_a_deadline_is_that_of_each_call() -> None:
