@@ -138,6 +138,8 @@ def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
 def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:
     name = digest(net)
     if tx.net(name) is None:
+        # Not remembered yet: this transaction may come to nothing, and the net with it.
         tx.put_net(name, to_json(net))
-    rt.compiled.put(content_sha256, name)
+    else:
+        rt.compiled.put(content_sha256, name)
     return name
