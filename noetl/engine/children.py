@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import assert_never
 
 from noetl.engine.inputs import Inputs
@@ -20,15 +21,19 @@ from noetl.facts.outcome import ErrorInfo
 # --- folding ----------------------------------------------------------------------------------------
 
 
-def waits_for_child(state: State, run: Run, iteration: int | None, task: str, call: e.ChildCall) -> State:
-    """`run`, or one of its iterations, has left its worker until the playbook of `call` has ended."""
+def waits_for_child(
+    state: State, run: Run, iteration: int | None, fact: e.StepSuspended | e.IterationSuspended
+) -> State:
+    """`run`, or one of its iterations, has left its worker until the playbook that it calls has ended."""
+    assert fact.child is not None, "it called one"
     loop = run.loop
     if loop is not None and iteration is not None:
         run = replace(run, loop=replace(loop, calling=(*loop.calling, iteration)))
     else:
         run = replace(run, status="waiting")
     part = "-" if iteration is None else f"i{iteration}"
-    child = Child(run.id, run.step, iteration, task, call, number=run.issues.get(part, 0))
+    number = run.issues.get(part, 0)
+    child = Child(run.id, run.step, iteration, fact.task, fact.child, number, fact.due_at)
     children = {**state.children, _key(run.id, iteration): child}
     return replace(state, runs={**state.runs, run.id: run}, children=children)
 
@@ -85,13 +90,41 @@ def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) 
     return [_requested(state, inputs, child, number) for number, child in enumerate(may)]
 
 
+def end_overdue(state: State, now: datetime) -> list[Draft]:
+    """The calls whose time is over. What the child comes to does not count any more."""
+    late = (child for child in state.children.values() if child.due_at and _at(child.due_at) <= now)
+    return [_overdue(child) for child in late]
+
+
+def _overdue(child: Child) -> Draft:
+    message = (
+        f"Playbook {child.call.path!r} (execution {child.id}) did not end within the timeout of its task."
+    )
+    error = ErrorInfo("timeout", message, type="ChildTimeout", retryable=True)
+    fact = e.ChildEnded(child.task, child.id, "cancelled", error=error)
+    return _draft(child, fact, f"child:{child.id or _place(child)}")
+
+
+def next_due(state: State) -> datetime | None:
+    """When the first call has waited long enough."""
+    return min((_at(child.due_at) for child in state.children.values() if child.due_at), default=None)
+
+
+def _at(instant: str) -> datetime:
+    return datetime.fromisoformat(instant)
+
+
+def _place(child: Child) -> str:
+    return f"{_key(child.run_id, child.iteration)}/{child.number}"
+
+
 def _may_start(state: State, child: Child) -> bool:
     return not state.stopping or state.runs[child.run_id].final
 
 
 def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     call = child.call
-    place = f"{child.run_id}/{'-' if child.iteration is None else child.iteration}/{child.number}"
+    place = _place(child)
     if depth_below(state) >= inputs.max_depth:
         message = (
             f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by the one "

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from noetl.engine.children import request_children
+from noetl.engine.children import end_overdue, next_due, request_children
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
@@ -60,10 +60,13 @@ def _with_commands(inputs: Inputs, batch: Iterable[Draft]) -> Inputs:
 
 
 def wake_at(state: State) -> datetime | None:
-    """When a turn is due though nothing may be appended: the end of a cancellation's grace."""
-    if state.ended or state.cancel_deadline is None:
+    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of the time that
+    a called playbook has."""
+    if state.ended:
         return None
-    return datetime.fromisoformat(state.cancel_deadline)
+    if state.cancel_deadline is not None:
+        return datetime.fromisoformat(state.cancel_deadline)
+    return None if state.pause_requested else next_due(state)
 
 
 def status_of(state: State) -> str:
@@ -240,6 +243,8 @@ def _resume_runs(plan: Plan, state: State, _inputs: Inputs) -> list[Draft]:
 def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if _halted(state) or not state.children:
         return []
+    if overdue := end_overdue(state, inputs.now):
+        return overdue
     # A loop that has failed begins nothing new while it waits for its last lanes.
     failed_loops = {
         run.id

@@ -297,8 +297,8 @@ def _step(
     match fact:
         case e.StepStarted() | e.StepResumed():
             return _with_run(state, replace(run, status="running"))
-        case e.StepSuspended(child=e.ChildCall() as call):
-            return waits_for_child(state, run, None, fact.task, call)
+        case e.StepSuspended(child=e.ChildCall()):
+            return waits_for_child(state, run, None, fact)
         case e.StepSuspended():
             return _with_run(state, replace(run, status="waiting", resume_at=fact.due_at or ""))
         case e.StepDone():
@@ -407,7 +407,7 @@ def _loop(
     if index >= 0 and loop.ended >> index & 1:
         return state
     if isinstance(fact, e.IterationSuspended) and fact.child is not None:
-        return waits_for_child(state, run, index, fact.task, fact.child)
+        return waits_for_child(state, run, index, fact)
     return _with_run(state, replace(run, loop=moved(loop, index, fact)))
 
 

@@ -104,8 +104,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A task that waits for a playbook: `id` is that of the execution, once it was made. `number` tells the
-    calls of one pipeline apart."""
+    """A task that waits for a playbook, at most until `due_at`: `id` is that of the execution, once it was made.
+    `number` tells the calls of one pipeline apart."""
 
     run_id: str
     step: str
@@ -113,6 +113,7 @@ class Child:
     task: str
     call: ChildCall
     number: int
+    due_at: str | None = None
     id: str | None = None
 
 

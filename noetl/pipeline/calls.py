@@ -34,12 +34,13 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's.
-    Where the task waits there is `suspension`, and the outcome means nothing yet."""
+    Where the task waits there is `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call."""
 
     outcome: Outcome
     sight: Sight
     args: JsonMap
     suspension: Suspension | None = None
+    deadline_s: float | None = None
 
 
 _PENDING: Final = Outcome("ok")
@@ -87,7 +88,7 @@ class Caller:
         if isinstance(came, Later) and not 0.0 <= came.seconds <= LONGEST_WAIT_S:
             message = f"The {task.kind} tool asked to be called again in {came.seconds} seconds."
             return Attempt(failed(ErrorInfo("internal", message, type="BadWait")), sight, args)
-        return Attempt(_PENDING, sight, args, came)
+        return Attempt(_PENDING, sight, args, came, call.deadline_s)
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:

@@ -67,7 +67,8 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
         reason: Literal["retry", "later"] = "retry"
         match attempt.suspension:
             case ChildCall() as child:
-                yield Suspend((), progress, task, "child", child=child)
+                wait = None if child.detached else attempt.deadline_s
+                yield Suspend((), progress, task, "child", wait, child)
                 return
             case Later() as later:
                 reason, drafts = "later", machine.checkpoint(later, progress)

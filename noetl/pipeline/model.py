@@ -174,7 +174,7 @@ class Sleep:
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """Leave the worker: `drafts` are committed, and the pipeline goes on from the log: in `seconds`, or when
-    the playbook of `child` has ended."""
+    the playbook of `child` has ended (it has so many seconds for that, where there are any)."""
 
     drafts: tuple[Draft, ...]
     progress: Progress
