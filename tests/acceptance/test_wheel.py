@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from noetl.store.migrate import HEAD
+
 ROOT = Path(__file__).parents[2]
 CODE = """
 import importlib.metadata, sys
@@ -47,4 +49,4 @@ def test_an_installed_wheel_migrates_a_database(installed: Path, empty_postgres_
         argv, cwd=installed, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "0001"
+    assert done.stdout.strip() == HEAD
