@@ -43,7 +43,18 @@ class MemoryTransport(Careful, memory.Transport):
 
 
 class RedisChannel(redis.Channel):
-    """Reads past what is no JSON."""
+    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which costs as much as
+    the command."""
+
+    _kept: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[misc]
+        # A client is a view of its pool, and the pool is another one after a lost connection.
+        if self._kept is None or self._kept.connection_pool is not self.pool:
+            self._kept = super()._create_client()  # type: ignore[misc]
+        return self._kept
 
     def _brpop_read(self, **options: Any) -> Any:
         # The one place in which the entry and the name of its list are both to be had.
