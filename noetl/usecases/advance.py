@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases import children, snapshots
 from noetl.usecases.orders import Orders, orders
-from noetl.usecases.ports import CommandRow, ExecutionRow, Snapshot, Transaction
+from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -54,28 +54,72 @@ def advance(rt: Runtime) -> int:
 
 def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
     """One transaction, after a wait for `execution_id` where one is named: how many turns were taken, and
-    executions that still owe one (no name where it is not known who).
-
-    Commands leave after the commit. Where the broker does not answer they stay marked as unsent and the
-    sweeper sends them.
-    """
+    executions that still owe one (no name where it is not known who)."""
     now = rt.clock()
     limit = rt.limits.turn_executions
-    with rt.store.begin() as tx:
+
+    def choose(tx: Transaction) -> Owing:
         if execution_id:
             tx.lock(execution_id)
-        owing = tx.lock_owing(now, limit)
-        rows = owing.rows
-        tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events) if rows else {}
-        turns = [_turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in rows]
+        return tx.lock_owing(now, limit)
+
+    try:
+        turns, owing = _serve(rt, choose, now)
+    except Unavailable:
+        raise
+    except Exception:
+        # An execution whose log or net cannot be read must not hold up all those that are served with it.
+        log.exception("Executions cannot be served together; each of them is served by itself")
+        served = _serve_each(rt, now)
+        return served, [""] if served else []
+    if len(turns) == limit or not all(turn.caught_up and not turn.orders.children for turn in turns):
+        return len(turns), [""]
+    return len(turns), owing.passed_over
+
+
+def _serve_each(rt: Runtime, now: datetime) -> int:
+    with rt.store.read() as tx:
+        ids = tx.owing(now, rt.limits.turn_executions)
+    return sum(_serve_alone(rt, execution_id, now) for execution_id in ids)
+
+
+def _serve_alone(rt: Runtime, execution_id: str, now: datetime) -> int:
+    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken."""
+
+    def choose(tx: Transaction) -> Owing:
+        row = tx.lock(execution_id)
+        return Owing([row] if row is not None and _owes(row, now) else [], [])
+
+    try:
+        return len(_serve(rt, choose, now)[0])
+    except Unavailable:
+        raise
+    except Exception:
+        # See `take_turns`.
+        log.exception("Execution %s cannot be served", execution_id)
+        return 0
+
+
+def _owes(row: ExecutionRow, now: datetime) -> bool:
+    due = row.next_wake_at is not None and row.next_wake_at <= now
+    return due or row.head_version > row.decided_version
+
+
+def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -> tuple[list[Turn], Owing]:
+    """T2 for those that `choose` locks. Commands leave after the commit; where the broker does not answer they
+    stay marked as unsent and the sweeper sends them."""
+    with rt.store.begin() as tx:
+        owing = choose(tx)
+        tails = (
+            tx.tails([row.execution_id for row in owing.rows], rt.limits.turn_events) if owing.rows else {}
+        )
+        turns = [_turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in owing.rows]
         for turn in turns:
             _write(rt, tx, turn, now)
     for turn in turns:
         rt.states.put(turn.row.execution_id, turn.after)
     _send(rt, [command for turn in turns for command in turn.orders.commands], now)
-    if len(rows) == limit or not all(turn.caught_up and not turn.orders.children for turn in turns):
-        return len(rows), [""]
-    return len(rows), owing.passed_over
+    return turns, owing
 
 
 def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:

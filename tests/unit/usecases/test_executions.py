@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from playbooks import lone, playbook
 
 from noetl.engine.names import outcome_of
 from noetl.engine.state import LastTask, Run
-from noetl.errors import Conflict, ToolError
+from noetl.errors import Conflict, NotFound, ToolError
 from noetl.facts.events import CommandIssued, Requested, TaskDone
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import inspect
+from noetl.usecases import advance, inspect
 from noetl.usecases.leases import Leases
-from noetl.usecases.runtime import Limits
+from noetl.usecases.ports import ExecutionRow, Transaction
+from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.work import Worker
 
@@ -553,3 +555,25 @@ def test_arcs_that_lead_to_the_final_step_wait_for_everything_else() -> None:
         "steps": {"done": 3, "failed": 0, "skipped": 0},
         "errors": [],
     }
+
+
+def test_an_execution_that_cannot_be_read_holds_up_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sim = Simulation(HELLO)
+    unreadable, other = sim.start(), sim.start()
+    turn = advance._turn
+
+    def broken(rt: Runtime, tx: Transaction, row: ExecutionRow, *rest: Any) -> advance.Turn:
+        if row.execution_id == unreadable:
+            raise NotFound("Its net is gone.")
+        return turn(rt, tx, row, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(advance, "_turn", broken)
+        sim.settle()
+    assert (sim.report(unreadable).row.status, sim.report(other).row.status) == ("pending", "completed")
+    assert f"Execution {unreadable} cannot be served" in caplog.text
+    sim.pass_time(5)
+    sim.settle()
+    assert sim.report(unreadable).row.status == "completed"
