@@ -17,7 +17,7 @@ from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.errors import Unavailable
 from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
-from noetl.usecases import children, snapshots
+from noetl.usecases import catalog, children, snapshots
 from noetl.usecases.orders import Orders, orders
 from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
@@ -108,7 +108,7 @@ def _owes(row: ExecutionRow, now: datetime) -> bool:
 def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -> tuple[list[Turn], Owing]:
     """T2 for those that `choose` locks. Commands leave after the commit; where the broker does not answer they
     stay marked as unsent and the sweeper sends them."""
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         owing = choose(tx)
         tails = (
             tx.tails([row.execution_id for row in owing.rows], rt.limits.turn_events) if owing.rows else {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from noetl.dsl import load_playbook
 from noetl.errors import NotFound, PlaybookInvalid
@@ -24,12 +26,23 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml") -> Playbook
     """
     net = load_playbook(content, file=file, kinds=rt.kinds)
     sha256 = sha256_of(content)
-    with rt.store.begin() as tx:
+    with keeping_nets(rt) as tx:
         newest = tx.playbook(net.path)
         if newest is not None and newest.content_sha256 == sha256:
             _keep_net(rt, tx, sha256, net)
             return newest
         return _add(rt, tx, net, content, newest.version + 1 if newest else 1)
+
+
+@contextmanager
+def keeping_nets(rt: Runtime) -> Iterator[Transaction]:
+    """A transaction that may store nets. Where it comes to nothing they are not stored, and not taken for it."""
+    try:
+        with rt.store.begin() as tx:
+            yield tx
+    except BaseException:
+        rt.compiled.clear()
+        raise
 
 
 def _add(rt: Runtime, tx: Transaction, net: Net, content: str, version: int) -> PlaybookRow:
@@ -138,8 +151,6 @@ def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
 def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:
     name = digest(net)
     if tx.net(name) is None:
-        # Not remembered yet: this transaction may come to nothing, and the net with it.
         tx.put_net(name, to_json(net))
-    else:
-        rt.compiled.put(content_sha256, name)
+    rt.compiled.put(content_sha256, name)
     return name

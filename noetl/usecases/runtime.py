@@ -44,9 +44,9 @@ class Cache(Generic[K, V]):
             while len(self._items) > self._size:
                 self._items.popitem(last=False)
 
-    def drop(self, key: K) -> None:
+    def clear(self) -> None:
         with self._lock:
-            self._items.pop(key, None)
+            self._items.clear()
 
 
 @dataclass(frozen=True, slots=True)

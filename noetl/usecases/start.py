@@ -37,7 +37,7 @@ def start(rt: Runtime, request: StartRequest) -> str:
     _check(rt, request)
     now = rt.clock()
     new_id = execution_id(int(now.timestamp() * 1000), rt.entropy())
-    with rt.store.begin() as tx:
+    with catalog.keeping_nets(rt) as tx:
         if request.idempotency_key is not None:
             owner = tx.remember(request.idempotency_key, _fingerprint(request), new_id, now)
             if owner is not None:

@@ -47,7 +47,7 @@ def until_quiet(sim: Simulation, run: str) -> None:
         try:
             sim.settle()
         except Death:
-            sim.rt.states.drop(run)
+            sim.rt.states.clear()
         if sim.report(run).row.status in ("completed", "failed"):
             return
         sim.pass_time(31)
