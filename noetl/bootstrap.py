@@ -100,12 +100,14 @@ def runtime(
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
     settings.make_home()
     opened = store or open_store(settings.database)
+    results = open_results(settings.results)
 
     def credential(name: str) -> Mapping[str, Json]:
         return reveal(opened, vault(settings).decrypt, name)
 
     services = Services(
         credential=credential,
+        results=results,
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
         scratch=settings.home_dir / "scratch",
@@ -117,7 +119,7 @@ def runtime(
     return Runtime(
         store=opened,
         dispatcher=dispatcher,
-        results=open_results(settings.results),
+        results=results,
         tools=tools,
         kinds=tools.kinds(),
         clock=now,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 from noetl.engine.decide import decide
 from noetl.engine.evolve import evolve
@@ -26,7 +27,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
-from noetl.results.memory import MemoryResults
+from noetl.results import open_results
 from noetl.store.memory import MemoryStore
 from noetl.tools.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
@@ -209,7 +210,7 @@ class Simulation:
         self.rt = Runtime(
             store=wrap(opened) if wrap else opened,
             dispatcher=self.mailbox,
-            results=MemoryResults(),
+            results=open_results(f"memory://{uuid4().hex}"),
             tools=self.tools,
             kinds=KINDS,
             clock=lambda: self.now,

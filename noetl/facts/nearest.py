@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-#: Longer names are not compared: it would cost more than the hint is worth.
+#: Longer names are not compared, nor are names with more letters of others: it would cost more than the hint is worth.
 LONGEST: Final = 200
+MOST_LETTERS: Final = 50_000
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -15,6 +16,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > LONGEST:
         return None
     lowered = {candidate.lower(): candidate for candidate in known}
+    if sum(map(len, lowered)) > MOST_LETTERS:
+        return None
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return lowered[close[0]] if close else None
 

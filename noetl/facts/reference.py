@@ -1,25 +1,82 @@
-"""References to results that are too large for the log."""
+"""References to results that are too large for the log.
+
+A *ResultRef* stands for one object of the result store: `{kind: result_ref, ref: noetl://<store>/<place>/<sha256>,
+store, scope, expires_at, meta: {content_type, bytes, sha256, compression}, extracted, preview}`. A *Manifest* stands
+for the parts of a list, one behind the other, without merging them: `{kind: manifest, count, parts: [{count, items:
+[...]} | {count, ref: {kind: result_ref, ...}}]}`; it is a value like any other, and large ones are kept by reference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from noetl.facts.json import Json, JsonMap, set_path
 
 #: The value of `kind` in the mapping that stands for a result kept outside of the log.
-RESULT_REF = "result_ref"
+RESULT_REF: Final = "result_ref"
+#: The same in the mapping that stands for the parts of a list.
+MANIFEST: Final = "manifest"
+
+#: `step`: until its execution has ended. `execution`: as long as the execution, those that it calls and those that
+#: called it are kept. `permanent`: for good.
+ResultScope: TypeAlias = Literal["step", "execution", "permanent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """For whom a value that leaves the log is kept. From `until` (UTC) on it may be removed, whatever its scope."""
+
+    execution_id: str
+    scope: ResultScope = "execution"
+    until: datetime | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder of a result store: what is kept for the same lies together, and goes together."""
+        if self.until is not None:
+            # Rounded up to the hour, so that there are few of them; nothing goes before its time.
+            hour = int(-(-self.until.timestamp() // 3600))
+            return f"until/{hour}"
+        match self.scope:
+            case "step":
+                return f"running/{self.execution_id}"
+            case "execution":
+                return f"executions/{self.execution_id}"
+            case "permanent":
+                return "permanent"
+
+
+class Lazy(Sequence[Json], ABC):
+    """A list that is read where it is looked into: what a large reference loads to."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def pages(self) -> Iterator[list[Json]]:
+        """All of it in order, a bounded part at a time."""
+
+    def whole(self) -> list[Json]:
+        """All of it as a plain list."""
+        return [item for page in self.pages() for item in page]
 
 
 def is_reference(value: Json) -> bool:
-    """Whether `value` is `{kind: result_ref, ref: noetl://…, …}`."""
-    return (
-        isinstance(value, Mapping) and value.get("kind") == RESULT_REF and isinstance(value.get("ref"), str)
-    )
+    """Whether `value` is `{kind: result_ref, ref: noetl://…, …}` or `{kind: manifest, parts: [...], …}`."""
+    if not isinstance(value, Mapping):
+        return False
+    kind = value.get("kind")
+    if kind == RESULT_REF:
+        return isinstance(value.get("ref"), str)
+    return kind == MANIFEST and isinstance(value.get("parts"), list)
 
 
 class Load(Protocol):
-    """Fetches what a reference stands for. Content-addressed, hence the same at every replay."""
+    """Fetches what a reference stands for. Content-addressed, hence the same at every replay. A list may be `Lazy`,
+    and what is inside of a mapping or list may be references again."""
 
     def __call__(self, reference: Mapping[str, Any], /) -> Json: ...
 
@@ -46,10 +103,15 @@ def holds_reference(value: Json) -> bool:
     return False
 
 
+def plain(value: Json) -> Json:
+    """`value`, a list that is read lazily as a whole one."""
+    return value.whole() if isinstance(value, Lazy) else value
+
+
 def _replaced(value: Json, load: Load) -> Json:
     if isinstance(value, Mapping):
         if is_reference(value):
-            return opened(load(value), load)
+            return opened(plain(load(value)), load)
         return {key: _replaced(item, load) for key, item in value.items()}
     if isinstance(value, list):
         return [_replaced(item, load) for item in value]

@@ -237,7 +237,8 @@ class KindInfo:
     must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
     says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax). `suspends`:
-    its tasks may leave their worker before they end.
+    its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
+    to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     """
 
     kind: str
@@ -251,3 +252,4 @@ class KindInfo:
     python_keys: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
+    by_reference: tuple[str, ...] = ()

@@ -6,10 +6,9 @@ An adapter of `noetl.usecases.ports.Results`.
 from __future__ import annotations
 
 from noetl.results.files import FileResults
-from noetl.results.memory import MemoryResults
 from noetl.usecases.ports import Results
 
-__all__ = ["FileResults", "MemoryResults", "open_results"]
+__all__ = ["FileResults", "open_results"]
 
 
 def open_results(url: str) -> Results:

@@ -1,11 +1,13 @@
 """References, their objects and previews: what every result store agrees on.
 
-An object is a value as compact JSON in UTF-8, compressed. Its name is the SHA-256 of that JSON. Keys keep
-their order, because templates can see it; the same value in another order is another object.
+The reference of an object is `noetl://<store>/<place>/<sha256>.<form>`. The hash is that of its content before
+compression; of a value that is its compact JSON in UTF-8. Keys keep their order, because templates can see it; the same
+value in another order is another object. A reference without place and form is of an older layout, and is JSON.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -13,61 +15,122 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import RESULT_REF
+from noetl.facts.reference import RESULT_REF, Keep
 
 #: Characters of JSON, and names of keys, that a preview shows.
 PREVIEW: Final = 512
 PREVIEW_KEYS: Final = 32
 
-_REF: Final = re.compile(r"noetl://([a-z0-9][a-z0-9_.-]{0,63})/([0-9a-f]{64})")
+#: How the bytes of an object are to be read.
+Form: TypeAlias = Literal["json", "parquet", "ndjson", "csv", "text", "bytes"]
+
+#: The content type of values.
+JSON: Final = "application/json"
+
+CONTENT_TYPES: Final[Mapping[str, Form]] = {
+    "application/json": "json",
+    "application/vnd.apache.parquet": "parquet",
+    "application/x-ndjson": "ndjson",
+    "text/csv": "csv",
+    "text/plain": "text",
+}
+
+_PLACE: Final = r"(?:executions/[0-9]{1,19}|running/[0-9]{1,19}|until/[0-9]{1,10}|permanent)"
+_STORE: Final = r"[a-z0-9][a-z0-9_.-]{0,63}"
+_REF: Final = re.compile(
+    rf"noetl://({_STORE})/(?:({_PLACE})/)?([0-9a-f]{{64}})(?:\.(json|parquet|ndjson|csv|text|bytes))?"
+)
+PLACE: Final = re.compile(_PLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Where an object is: its place (empty: of the older layout), the hash of its content, its form."""
+
+    place: str
+    sha256: str
+    form: Form
+
+    @property
+    def compressed(self) -> bool:
+        """Parquet is compressed already, and files of unknown sorts are handed out as they came."""
+        return self.form not in ("parquet", "bytes")
+
+    @property
+    def path(self) -> str:
+        """Below the base of a store."""
+        end = ".gz" if self.compressed else ""
+        if not self.place:
+            return f"{self.sha256[:2]}/{self.sha256}.json.gz"
+        return f"{self.place}/{self.sha256}.{self.form}{end}"
+
+    def url(self, store: str) -> str:
+        return f"noetl://{store}/{self.place}/{self.sha256}.{self.form}"
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
     """A value on its way to a store: its name, its JSON, and what is kept."""
 
-    sha256: str
+    name: Name
     json: bytes
     packed: bytes
 
 
-def pack(value: Json) -> Object:
+def pack(value: Json, place: str) -> Object:
     """Raises BadRequest where the value is not JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"This result cannot be kept, as it is not JSON: {error}.") from error
     raw = text.encode("utf-8", "replace")  # lone surrogates, which are no text, become "?"
-    return Object(hashlib.sha256(raw).hexdigest(), raw, gzip.compress(raw, compresslevel=4, mtime=0))
+    name = Name(place, hashlib.sha256(raw).hexdigest(), "json")
+    return Object(name, raw, gzip.compress(raw, compresslevel=4, mtime=0))
 
 
-def unpack(sha256: str, packed: bytes) -> tuple[Json, int]:
-    """The value and the size of its JSON. Raises NotFound where the object is not what its name says."""
+def unpacked(name: Name, packed: bytes) -> bytes:
+    """The content of an object. Raises NotFound where it is not what its name says."""
     try:
-        raw = gzip.decompress(packed)
+        raw = gzip.decompress(packed) if name.compressed else packed
     except (OSError, EOFError, zlib.error) as error:
-        raise NotFound(f"The result {sha256} is damaged ({error}); run its step again.") from error
-    if hashlib.sha256(raw).hexdigest() != sha256:
-        raise NotFound(f"The result {sha256} is damaged (its content has another hash); run its step again.")
-    return json.loads(raw), len(raw)
+        raise NotFound(f"The result {name.sha256} is damaged ({error}); run its step again.") from error
+    if hashlib.sha256(raw).hexdigest() != name.sha256:
+        raise NotFound(
+            f"The result {name.sha256} is damaged (its content has another hash); run its step again."
+        )
+    return raw
 
 
-def reference(store: str, value: Json, packed: Object) -> JsonMap:
-    """What stands for the value: `{kind, ref, meta: {bytes, sha256, content_type, compression}, preview}`."""
+def value_of(form: Form, raw: bytes) -> Json:
+    """What the content of an object that is no table stands for."""
+    match form:
+        case "json":
+            return json.loads(raw)
+        case "text" | "csv":
+            return raw.decode("utf-8", "replace")
+        case _:
+            return base64.b64encode(raw).decode()
+
+
+def reference(store: str, keep: Keep, name: Name, size: int, content_type: str, preview: JsonMap) -> JsonMap:
+    """What stands for an object (see `noetl.facts.reference`)."""
     return {
         "kind": RESULT_REF,
-        "ref": f"noetl://{store}/{packed.sha256}",
+        "ref": name.url(store),
+        "store": store,
+        "scope": keep.scope,
+        "expires_at": keep.until.isoformat() if keep.until else None,
         "meta": {
-            "bytes": len(packed.json),
-            "sha256": packed.sha256,
-            "content_type": "application/json",
-            "compression": "gzip",
+            "bytes": size,
+            "sha256": name.sha256,
+            "content_type": content_type,
+            "compression": "gzip" if name.compressed else None,
         },
-        "preview": preview(value, packed.json),
+        "preview": preview,
     }
 
 
@@ -86,12 +149,15 @@ def preview(value: Json, raw: bytes) -> JsonMap:
             return {"type": "scalar", "head": head}
 
 
-def name_of(store: str, found: Mapping[str, Any]) -> str:
-    """The SHA-256 that a reference of `store` names. Raises BadRequest, or NotFound for another store's."""
+def name_of(store: str, found: Mapping[str, Any]) -> Name:
+    """Where the object is that a reference of `store` names. Raises BadRequest, or NotFound for another store's."""
     ref = found.get("ref")
     parts = _REF.fullmatch(ref) if isinstance(ref, str) else None
     if parts is None:
-        raise BadRequest(f"{str(ref)[:200]!r} is no reference to a result: noetl://<store>/<sha256> is.")
+        raise BadRequest(
+            f"{str(ref)[:200]!r} is no reference to a result: noetl://<store>/<place>/<sha256>.<form> is."
+        )
     if parts[1] != store:
         raise NotFound(f"The result {ref} is in the store {parts[1]!r}; this one is {store!r}.")
-    return parts[2]
+    form: Form = parts[4] or "json"  # type: ignore[assignment]  # the pattern's own
+    return Name(parts[2] or "", parts[3], form)

@@ -21,6 +21,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
+from noetl.usecases.ports import Results
 
 Effects = Literal["none", "internal", "external"]
 
@@ -36,6 +37,8 @@ class Services:
 
     #: The data of a credential by name. Raises ToolError(kind="auth") that names the nearest one.
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
+    #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
+    results: Results | None = None
     #: Whether tools may connect to loopback, link-local and private addresses.
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.
@@ -83,6 +86,8 @@ class Tool(ABC):
     defaults: ClassVar[JsonMap] = {}
     #: Whether `run` may yield a Suspension.
     suspends: ClassVar[bool] = False
+    #: Keys of the configuration (`*`: the args) in which references to results come unopened.
+    by_reference: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -117,4 +122,5 @@ class Tool(ABC):
             python_keys=cls.python_keys,
             defaults=cls.defaults,
             suspends=cls.suspends,
+            by_reference=cls.by_reference,
         )

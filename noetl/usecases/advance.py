@@ -17,6 +17,7 @@ from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.errors import Unavailable
 from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import Keep
 from noetl.usecases import catalog, children, snapshots
 from noetl.usecases.orders import Orders, orders
 from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
@@ -186,11 +187,12 @@ def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs
         # Anything that is decided now may end in a halt, which spares what a worker holds.
         rows = tx.open_commands(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
+    keep = Keep(state.execution_id)
     return Inputs(
         now=now,
         commands=commands,
         load=rt.results.load,
-        hold=rt.hold,
+        hold=lambda value: rt.hold(value, keep),
         env=rt.env,
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,

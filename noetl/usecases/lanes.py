@@ -26,7 +26,7 @@ from noetl.facts.events import (
     IterationSuspended,
 )
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import Keep, is_reference
 from noetl.net.model import Loop
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
@@ -116,6 +116,10 @@ class _Lane:
     #: When the current iteration began, and whether that is in the log.
     started: datetime = EPOCH
     begun: bool = False
+
+    @property
+    def keep(self) -> Keep:
+        return Keep(self.command.execution_id)
 
     @property
     def loop(self) -> Loop:
@@ -241,7 +245,7 @@ class _Lane:
         for draft in drafts:
             if isinstance(draft.fact, CtxPatched):
                 self.patches = extend(self.patches, draft.fact.patch)
-            self.pending.append(hold_draft(self.worker.rt, draft))
+            self.pending.append(hold_draft(self.worker.rt, draft, self.keep))
 
     def _add(
         self,
@@ -259,7 +263,7 @@ class _Lane:
             duration_ms=duration_ms,
             dedup_key=f"{key}:{self.command.run_id}/{index}",
         )
-        self.pending.append(hold_draft(self.worker.rt, draft))
+        self.pending.append(hold_draft(self.worker.rt, draft, self.keep))
 
     def _resume(self, index: int, earlier: list[Draft]) -> None:
         key = f"resumed/{self.command.issue}"
@@ -276,7 +280,9 @@ class _Lane:
         spent = round((self.worker.rt.clock() - self.started).total_seconds() * 1000, 3)
         match ending:
             case Completed():
-                writes = tuple((name, self.worker.rt.hold(value)) for name, value in progress.writes)
+                writes = tuple(
+                    (name, self.worker.rt.hold(value, self.keep)) for name, value in progress.writes
+                )
                 self._add(IterationDone(ending.task, writes), index, "iteration", spent)
             case Failed():
                 self._add(IterationFailed(ending.error), index, "iteration", spent)

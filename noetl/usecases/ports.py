@@ -5,14 +5,16 @@ Every port has one contract suite in `tests/contract` that all its implementatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol
 
 from noetl.facts.events import Draft, Event
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Keep
 
 #: Aware, UTC.
 Clock = Callable[[], datetime]
@@ -382,11 +384,26 @@ class Library(Protocol):
 
 
 class Results(Protocol):
-    """Results that are too large for the log, by content."""
+    """Results that are too large for the log, by content (see `noetl.facts.reference`)."""
 
-    def put(self, value: Json) -> JsonMap:
-        """Keeps `value` and returns its reference: `{kind: result_ref, ref, meta: {bytes, sha256, content_type},
-        preview}`. The same value twice is one object."""
+    def put(self, value: Json, keep: Keep) -> JsonMap:
+        """Keeps `value` and returns its reference. The same value twice in one place is one object. Raises
+        BadRequest where it is no JSON, Unavailable where the store takes nothing."""
+
+    def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
+        """Keeps the bytes of a file as they are; its reference loads to a list of mappings where it is a table
+        (Parquet, NDJSON), to the value of JSON, to a text, else to base64. Never reads all of it at once."""
 
     def load(self, reference: Mapping[str, Json], /) -> Json:
-        """Raises NotFound where the object is gone."""
+        """What the reference stands for, not to be changed: others share it. Raises NotFound where it is gone,
+        BadRequest where it is no reference to a result."""
+
+    def file(self, reference: Mapping[str, Json], /) -> AbstractContextManager[Path]:
+        """A local file, for reading, that holds the bytes of the object (uncompressed); there while the block runs.
+        Of a store on this machine it is the object itself where that is possible."""
+
+    def places(self) -> Iterator[str]:
+        """Every place (see `Keep.place`) that holds anything."""
+
+    def remove(self, place: str) -> int:
+        """Removes all that is kept there; the number of objects."""

@@ -13,7 +13,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import Keep, is_reference
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
@@ -133,6 +133,6 @@ class Runtime:
             return False
         return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
 
-    def hold(self, value: Json) -> Json:
+    def hold(self, value: Json, keep: Keep) -> Json:
         """`value`, or its reference where it is too large for the log."""
-        return self.results.put(value) if self.is_large(value) else value
+        return self.results.put(value, keep) if self.is_large(value) else value

@@ -7,6 +7,7 @@ from contextlib import suppress
 from noetl.errors import Conflict, NotFound
 from noetl.facts.events import ChildEnded, Draft
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import Keep
 from noetl.usecases import control
 from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
@@ -36,7 +37,7 @@ def _tell_caller(rt: Runtime, command: CommandRow) -> None:
     key = f"child:{child_id}"
     error = told["error"]
     # That of a loop is made of the results of its iterations, and may be large where none of them is.
-    result = rt.hold(told["result"])
+    result = rt.hold(told["result"], Keep(child_id))
     fact = ChildEnded(told["task"], child_id, told["status"], result, ErrorInfo(**error) if error else None)
     draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"], dedup_key=key)
     with rt.store.begin() as tx:

@@ -28,6 +28,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.facts.reference import Keep
 from noetl.net.model import Transition
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
@@ -118,19 +119,19 @@ class Watched(ToolPort):
             self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
         try:
-            return self._kept(self._tools.run(call))
+            return self._kept(self._tools.run(call), Keep(call.where.execution_id))
         finally:
             with self._lock:
                 self._call = None
             self.check()
 
-    def _kept(self, outcome: Outcome | Suspension) -> Outcome | Suspension:
+    def _kept(self, outcome: Outcome | Suspension, keep: Keep) -> Outcome | Suspension:
         """Large results are stored before they are reported. A store that takes nothing fails the task, with
         its reason; for the worker it would be a command that no delivery can end."""
         if not isinstance(outcome, Outcome) or not outcome.ok:
             return outcome
         try:
-            self._rt.hold(outcome.result)
+            self._rt.hold(outcome.result, keep)
         except (Unavailable, BadRequest) as error:
             kind = "connection" if isinstance(error, Unavailable) else "limit"
             info = ErrorInfo(kind, error.message, type="ResultNotKept", retryable=kind == "connection")
@@ -321,7 +322,8 @@ class _Job:
         self.watched.announce(lambda _, draft: self._report([draft], close=False))
 
     def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
-        batch = [hold_draft(self.rt, draft) for draft in drafts]
+        keep = Keep(self.command.execution_id)
+        batch = [hold_draft(self.rt, draft, keep) for draft in drafts]
         if not self.begun:
             batch.insert(0, self._begin())
             self.begun = True

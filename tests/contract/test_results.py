@@ -12,12 +12,14 @@ from uuid import uuid4
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
-from noetl.facts.reference import is_reference
-from noetl.results import FileResults, MemoryResults
+from noetl.facts.reference import Keep, is_reference
+from noetl.results import FileResults, open_results
 from noetl.usecases.ports import Results
 
+KEEP = Keep("7")
+
 MAKERS: dict[str, Callable[[Path], Results]] = {
-    "memory": lambda _: MemoryResults(),
+    "opened": lambda root: open_results(f"file://{root}/results"),
     "files": lambda root: FileResults(str(root / "results")),
     "file-url": lambda root: FileResults(f"file://{root}/results", cache_bytes=0),
     "fsspec-memory": lambda _: FileResults(f"memory://{uuid4().hex}"),
@@ -34,25 +36,25 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
     [None, True, 0, 1.5, "", "é😀\0\u2028", [], {}, [[1, None], {"b": 1, "a": [{}]}], "x" * 900_000],
 )
 def test_a_value_comes_back_as_it_was(results: Results, value: Any) -> None:
-    reference = results.put(value)
+    reference = results.put(value, KEEP)
     assert is_reference(reference)
     assert results.load(reference) == value
     assert results.load({"kind": "result_ref", "ref": reference["ref"]}) == value
 
 
 def test_keys_keep_their_order(results: Results) -> None:
-    assert list(results.load(results.put({"b": 1, "a": 2}))) == ["b", "a"]
+    assert list(results.load(results.put({"b": 1, "a": 2}, KEEP))) == ["b", "a"]
 
 
 def test_the_same_value_twice_is_one_object(results: Results) -> None:
-    assert results.put({"a": [1, 2]}) == results.put({"a": [1, 2]})
+    assert results.put({"a": [1, 2]}, KEEP) == results.put({"a": [1, 2]}, KEEP)
 
 
 def test_a_reference_is_json_and_says_what_it_stands_for(results: Results) -> None:
     rows = [{"id": number, "name": "x"} for number in range(1200)]
-    reference = results.put(rows)
+    reference = results.put(rows, KEEP)
     assert json.loads(json.dumps(reference)) == reference
-    assert reference["ref"] == f"noetl://results/{reference['meta']['sha256']}"
+    assert reference["ref"] == f"noetl://results/executions/7/{reference['meta']['sha256']}.json"
     assert reference["meta"]["bytes"] == len(json.dumps(rows, separators=(",", ":")))
     assert reference["meta"]["content_type"] == "application/json"
     assert reference["preview"]["type"] == "array"
@@ -62,7 +64,7 @@ def test_a_reference_is_json_and_says_what_it_stands_for(results: Results) -> No
 
 
 def test_a_preview_of_a_mapping_names_its_keys(results: Results) -> None:
-    preview = results.put({f"k{number}": number for number in range(100)})["preview"]
+    preview = results.put({f"k{number}": number for number in range(100)}, KEEP)["preview"]
     assert (preview["type"], preview["length"], preview["keys"][:2]) == ("object", 100, ["k0", "k1"])
     assert len(preview["keys"]) == 32
 
@@ -70,7 +72,7 @@ def test_a_preview_of_a_mapping_names_its_keys(results: Results) -> None:
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, object(), b"x"])
 def test_what_is_not_json_is_refused(results: Results, value: Any) -> None:
     with pytest.raises(BadRequest):
-        results.put(value)
+        results.put(value, KEEP)
 
 
 def test_a_result_that_is_gone_is_not_found(results: Results) -> None:
@@ -108,13 +110,11 @@ def _only_file(root: Path) -> Path:
 @pytest.mark.parametrize("damage", [b"", b"garbage", b"\x1f\x8b", None])
 def test_a_damaged_object_is_never_handed_out(tmp_path: Path, damage: bytes | None) -> None:
     results = FileResults(str(tmp_path))
-    reference = results.put([1, 2, 3])
+    reference = results.put([1, 2, 3], KEEP)
     other = FileResults(str(tmp_path / "other"))
-    other.put([4])
+    other.put([4], KEEP)
     content = _only_file(tmp_path / "other").read_bytes() if damage is None else damage
-    (tmp_path / reference["meta"]["sha256"][:2] / f"{reference['meta']['sha256']}.json.gz").write_bytes(
-        content
-    )
+    (tmp_path / "executions/7" / f"{reference['meta']['sha256']}.json.gz").write_bytes(content)
     with pytest.raises(NotFound, match="damaged"):
         results.load(reference)
 
@@ -123,7 +123,7 @@ def test_many_writers_of_one_value_leave_one_whole_file(tmp_path: Path) -> None:
     value = list(range(20_000))
 
     def put(_: int) -> Any:
-        return FileResults(str(tmp_path)).put(value)
+        return FileResults(str(tmp_path)).put(value, KEEP)
 
     with ThreadPoolExecutor(8) as pool:
         (first, *rest) = pool.map(put, range(16))
@@ -134,7 +134,7 @@ def test_many_writers_of_one_value_leave_one_whole_file(tmp_path: Path) -> None:
 
 def test_a_load_is_served_from_memory_within_its_bound(tmp_path: Path) -> None:
     results = FileResults(str(tmp_path), cache_bytes=250)
-    references = [results.put(letter * 98) for letter in "abc"]
+    references = [results.put(letter * 98, KEEP) for letter in "abc"]
     for reference in references:
         results.load(reference)
     for path in tmp_path.rglob("*.gz"):
@@ -148,7 +148,7 @@ def test_a_load_is_served_from_memory_within_its_bound(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot be written"):
-        FileResults(str(tmp_path / "file")).put([1])
+        FileResults(str(tmp_path / "file")).put([1], KEEP)
 
 
 def test_an_unknown_kind_of_store_is_a_wrong_setting() -> None:
