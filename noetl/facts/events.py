@@ -303,11 +303,13 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskCheckpointed:
-    """What the task's tool wants to be called again with, after a wait or a crash."""
+    """What the task's tool wants to be called again with, after a wait or a crash. `since` (UTC, ISO 8601) is when
+    the attempt was first called: in its first event, where the task has a timeout."""
 
     type: ClassVar[str] = "task.checkpointed"
     task: str
     checkpoint: Json
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
