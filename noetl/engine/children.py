@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from noetl.engine.inputs import Inputs
+from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.state import Child, Run, State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.ids import child_id
+from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 
 # --- folding ----------------------------------------------------------------------------------------
@@ -134,9 +135,19 @@ def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft
     found = inputs.playbook(call.path, call.version)
     if isinstance(found, ErrorInfo):
         return _refused(child, place, found)
-    name = child_id(inputs.now, f"{state.execution_id}/{state.version}", number)
+    if call.return_step is not None and call.return_step not in found.steps:
+        return _refused(child, place, _no_step(found, call.return_step))
+    name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
     fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
     return _draft(child, fact, f"child:{place}")
+
+
+def _no_step(found: Playbook, name: str) -> ErrorInfo:
+    message = (
+        f"Playbook {found.path!r} was not called: its version {found.version} has no step {name!r} to return."
+        f"{did_you_mean(name, found.steps)}"
+    )
+    return ErrorInfo("client_error", message, type="UnknownStep")
 
 
 def depth_below(state: State) -> int:

@@ -64,3 +64,4 @@ class ChildEnded:
     status: Literal["completed", "failed", "partial", "cancelled"]
     result: Json = None
     error: ErrorInfo | None = None
+    warnings: tuple[str, ...] = ()

@@ -126,7 +126,8 @@ def answer(fact: ChildRequested | ChildEnded) -> Outcome:
             found = {"execution_id": fact.child_id, "path": fact.path, "version": fact.playbook_version}
             return succeeded(found)
         case ChildEnded(status="completed"):
-            return succeeded(fact.result, {"execution_id": fact.child_id})
+            meta = {"execution_id": fact.child_id}
+            return succeeded(fact.result, {**meta, "warnings": [*fact.warnings]} if fact.warnings else meta)
         case ChildEnded():
             error = fact.error or ErrorInfo("child", f"The called execution was {fact.status}.")
             return failed(error, {"execution_id": fact.child_id} if fact.child_id else {})

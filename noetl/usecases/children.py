@@ -31,7 +31,7 @@ def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbo
         digest = catalog.net_digest(rt, tx, row)
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
-    return Playbook(row.path, row.version, digest)
+    return Playbook(row.path, row.version, digest, rt.plan(tx, digest).net.steps)
 
 
 # --- T8: the caller's turn ---------------------------------------------------------------------------
@@ -108,6 +108,7 @@ def _answer(child: State) -> JsonMap:
     parent = child.parent
     assert parent is not None, "somebody waits for it"
     error = None if child.status == "completed" else _error(child)
+    warnings = [] if error else _unreached(child, parent)
     return {
         "step": parent.step,
         "run_id": parent.run_id,
@@ -116,6 +117,7 @@ def _answer(child: State) -> JsonMap:
         "status": child.status,
         "result": _result(child, parent) if error is None else None,
         "error": error.as_json() if error else None,
+        "warnings": warnings,
     }
 
 
@@ -126,10 +128,21 @@ def _result(child: State, parent: Parent) -> object:
     return record.result if record else None
 
 
+def _unreached(child: State, parent: Parent) -> list[str]:
+    name = parent.return_step
+    record = child.steps.get(name or "")
+    if name is None or (record is not None and record.runs):
+        return []
+    return [
+        f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: its result is null"
+    ]
+
+
 def _error(child: State) -> ErrorInfo:
     whom = f"Playbook {child.path!r} (execution {child.execution_id})"
     if child.error is None:
-        return ErrorInfo("child", f"{whom} was {child.status}.", type="ChildEnded")
+        reason = f": {child.cancel_reason}" if child.status == "cancelled" and child.cancel_reason else ""
+        return ErrorInfo("child", f"{whom} was {child.status}{reason}.", type="ChildEnded")
     error = child.error
     message = (
         f"{whom} was {child.status}: {error.message}"

@@ -38,7 +38,15 @@ def _tell_caller(rt: Runtime, command: CommandRow) -> None:
     error = told["error"]
     # That of a loop is made of the results of its iterations, and may be large where none of them is.
     result = rt.hold(told["result"], Keep(child_id))
-    fact = ChildEnded(told["task"], child_id, told["status"], result, ErrorInfo(**error) if error else None)
+    fact = ChildEnded(
+        told["task"],
+        child_id,
+        told["status"],
+        result,
+        ErrorInfo(**error) if error else None,
+        # Commands that were written by an earlier version say nothing of them.
+        tuple(told.get("warnings", ())),
+    )
     draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"], dedup_key=key)
     with rt.store.begin() as tx:
         row = tx.lock(caller)

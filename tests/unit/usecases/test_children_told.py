@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from families import BROKEN, CALLS, STAYS, TENFOLD, Family, loop_of_calls
 
+from noetl.engine import children as engine_children
 from noetl.facts import events as e
 from noetl.facts.ids import child_id
 from noetl.pipeline.model import Call
@@ -165,6 +166,31 @@ def test_a_turn_that_dies_makes_neither_the_child_nor_its_record(monkeypatch: py
 def test_children_of_one_turn_have_different_ids() -> None:
     ids = {child_id(START, f"9/{turn}", n) for turn in range(3) for n in range(3000)}
     assert len(ids) == 9000
+
+
+def test_executions_that_one_turn_serves_cannot_give_two_children_one_id() -> None:
+    """By chance they would not either, nearly always: hence the range that they come from."""
+    family = Family(loop_of_calls())
+    runs = [family.sim.start() for _ in range(12)]
+    family.settle_but("answer")
+    children = {run: sorted(int(child) for child in family.children(run)) for run in runs}
+    everyone = sorted(child for ids in children.values() for child in ids)
+    assert len(set(everyone)) == 24
+    assert everyone[-1] - everyone[0] < sum(len(family.sim.events(run)) for run in runs)
+
+
+def test_an_id_that_somebody_else_has_drawn_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = Family()
+    family.start()
+    (taken,) = family.children(family.start())
+    drawn = iter([taken])
+    honest = engine_children.child_id
+    monkeypatch.setattr(
+        engine_children, "child_id", lambda *place: next(drawn, None) or honest(*place), raising=True
+    )
+    run = family.start()
+    assert family.status(run) == "completed"
+    assert family.children(run) != [taken]
 
 
 # --- cancellation ------------------------------------------------------------------------------------------
