@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 from noetl.facts.children import ChildCall as ChildCall
 from noetl.facts.children import ChildEnded as ChildEnded
 from noetl.facts.children import ChildRequested as ChildRequested
+from noetl.facts.children import ChildWaiting as ChildWaiting
 from noetl.facts.children import Parent as Parent
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.loops import IterationDone as IterationDone
@@ -425,6 +426,7 @@ Fact: TypeAlias = (
     | IterationDone
     | IterationFailed
     | ChildRequested
+    | ChildWaiting
     | ChildEnded
     | NextEvaluated
     | JoinUnsatisfied

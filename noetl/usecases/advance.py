@@ -171,7 +171,7 @@ def _turn(
     inputs = replace(_inputs(rt, tx, before, now), turn=name, place=drafted - before.version)
     try:
         drafts, after = decide(plan, before, inputs)
-        rows = orders(plan, before, drafts, after, inputs.commands, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.
         raise
@@ -181,7 +181,7 @@ def _turn(
         log.exception("Deciding execution %s failed", row.execution_id)
         drafts, after = _defect(before, error)
         # Its caller waits for an answer, and its children for nobody any more.
-        rows = orders(plan, before, drafts, after, inputs.commands, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
     return Turn(row, plan, before, tuple(drafts), after, rows)
 
 
@@ -249,7 +249,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     tx.save_turn(
         row.execution_id,
         decided_version=after.version,
-        status=status_of(after),  # type: ignore[arg-type]
+        # What was not decided yet is as the last turn left it: whoever is told of a change compares with that.
+        status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
         next_wake_at=wake_at(after),
         # What was asked for from outside holds until its event has been read.
         halt=_halt(after) if turn.caught_up else row.halt,
