@@ -59,7 +59,7 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
     body = {
         "status": row.status,
         "version": row.head_version,
-        "idle": inspect.is_idle(row),
+        "idle": inspect.is_idle(rt, row),
         "events": [envelope(event) for event in page],
         "next": page[-1].version if len(found) > query.limit else None,
     }

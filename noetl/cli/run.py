@@ -131,7 +131,7 @@ class _Here:
     def page(self, after: int) -> Page:
         row = inspect.execution(self.rt, self.execution_id)
         events = inspect.events(self.rt, self.execution_id, after=after, limit=PAGE)
-        return Page(events, row.status, row.head_version, inspect.is_idle(row))
+        return Page(events, row.status, row.head_version, inspect.is_idle(self.rt, row))
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)

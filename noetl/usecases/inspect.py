@@ -35,23 +35,37 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
         return _row(tx, execution_id)
 
 
-def is_idle(row: ExecutionRow) -> bool:
+def is_idle(rt: Runtime, row: ExecutionRow) -> bool:
     """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, its own or
     that of executions that it called.
 
-    What owes a turn is not waiting any more, whatever its last turn wrote.
+    What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called such an execution.
     """
     if row.status in ENDED:
         return True
     if row.decided_version < row.head_version:
         return False
-    return row.status in ("waiting", "paused")
+    return row.status == "paused" or (row.status == "waiting" and _all_wait(rt, row))
+
+
+def _all_wait(rt: Runtime, row: ExecutionRow) -> bool:
+    """Whether those that it called wait still: it hears of it when they go on, a little later."""
+    with rt.store.read() as tx:
+        if not tx.executions(parent=row.execution_id, limit=1):
+            return True
+    called = [child.id for child in state_at(rt, row.execution_id).children.values() if child.id is not None]
+    return all(_is_stuck(rt, execution(rt, child)) for child in called)
 
 
 def has_to_tell(rt: Runtime, execution_id: str) -> bool:
     """Whether others are still to hear from it: its caller how it is or ended, children that nobody waits for them."""
     with rt.store.read() as tx:
         return any(one.purpose in ("answer", "waits", "cancel") for one in tx.open_commands(execution_id))
+
+
+def _is_stuck(rt: Runtime, row: ExecutionRow) -> bool:
+    """Of a child that has ended its caller is about to hear."""
+    return row.status not in ENDED and is_idle(rt, row)
 
 
 def executions(

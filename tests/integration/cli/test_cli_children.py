@@ -248,7 +248,7 @@ def test_who_does_not_wait_leaves_a_caller_whose_child_waits_for_input(cli: Cli)
     left = cli("run", "caller.yaml", "--no-wait")
     assert left.code == 3
     statuses = {(row["path"], row["status"]) for row in listed(cli)}
-    assert statuses == {("tests/caller", "running"), ("tests/middle", "running"), ("tests/gated", "waiting")}
+    assert statuses == {("tests/caller", "waiting"), ("tests/middle", "waiting"), ("tests/gated", "waiting")}
 
     (caller,) = listed(cli, "--path", "tests/caller")
     assert "(now cancelled)" in cli("execution", "cancel", caller["execution_id"]).out
@@ -258,7 +258,7 @@ def test_who_does_not_wait_leaves_a_caller_whose_child_waits_for_input(cli: Cli)
 def test_a_caller_goes_on_where_its_child_got_what_it_waited_for(cli: Cli) -> None:
     write("caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/gated}}]\n")
     assert cli("run", "caller.yaml", "--no-wait").code == 3
-    (child_row,) = listed(cli, "--status", "waiting")
+    (child_row,) = listed(cli, "--path", "tests/gated", "--status", "waiting")
     cli("execution", "patch", child_row["execution_id"], "--set", "go=true")
     ended = cli("execution", "resume", child_row["parent_id"], "-q")
     assert (ended.code, json.loads(ended.out)) == (0, {"went": True})
