@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from noetl.dsl.problems import Code
@@ -152,7 +154,7 @@ BAD = [
 def test_bad_documents_are_answered_with_a_problem_in_time(
     text: str | bytes, code: Code, line: int | None
 ) -> None:
-    with within(2.0):
+    with within(2.0, clock=time.process_time):
         source = read(text, "bad.yaml")
     found = [problem for problem in source.problems if problem.code == code]
     assert found, source.problems
@@ -163,7 +165,7 @@ def test_bad_documents_are_answered_with_a_problem_in_time(
 
 
 def test_depth_is_refused_at_once() -> None:
-    with within(0.05):
+    with within(0.05, clock=time.process_time):
         read("[" * 100_000, "f")
 
 
