@@ -30,7 +30,8 @@ class Inputs:
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
     is too large for the log into one (both by content, hence the same at every call). `env` is the
     allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
-    what it finds is recorded. `max_depth` bounds how deep calls nest.
+    what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what templates see under that
+    name: references to secrets.
     """
 
     now: datetime
@@ -43,3 +44,4 @@ class Inputs:
     max_generations: int = 5
     playbook: Callable[[str, int | None], Playbook | ErrorInfo] = _no_catalog
     max_depth: int = 10
+    keychain: JsonMap = field(default_factory=dict)
