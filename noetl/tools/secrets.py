@@ -20,8 +20,11 @@ class SecretsConfig(ToolConfig):
     provider: str = Field(
         default=STORE, min_length=1, description="Who keeps it: store (the credentials), env, file, vault."
     )
-    name: str = Field(
-        min_length=1, description="Its name there: of a credential, a variable, a file, mount/path."
+    name: str | None = Field(
+        default=None, description="Its name there: of a credential, a variable, a file; mount/path in vault."
+    )
+    path: str | None = Field(
+        default=None, description="The same as `name`, in a list of tasks, where `name` is the task's own."
     )
     version: str | int | None = Field(
         default=None, description="Its version, where the provider keeps versions; the newest by default."
@@ -35,19 +38,20 @@ class Secrets(Tool):
     effects = "none"
     description = "Finds a secret and yields a reference to it, which only tools open."
     config_model = SecretsConfig
-    required = (("name",),)
+    required = (("name", "path"),)
 
     def run(self, call: Call, config: SecretsConfig) -> Outcome:
         safe = self.services.safe
         if safe is None:
             raise ToolError("auth", "A secret is wanted, and this process opens none.", type="NoSecrets")
         wanted = None if config.version is None else str(config.version)
-        found = opening.found(safe, config.provider, config.name, wanted)
+        name = config.path or config.name or ""
+        found = opening.found(safe, config.provider, name, wanted)
         reference: dict[str, Json] = {
             "kind": SECRET_REF,
             "execution": call.where.execution_id,
             "provider": config.provider,
-            "name": config.name,
+            "name": name,
         }
         if found.version is not None:
             # From now on it is this one, whatever the provider has by then.

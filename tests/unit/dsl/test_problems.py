@@ -282,6 +282,7 @@ def test_strict_makes_warnings_errors(compiled: Compile) -> None:
 
 def test_known_names_of_every_scope_are_not_warned_of(body: Compile) -> None:
     text = """\
+keychain: {x: {credential: c}}
 workload: {base: 'http://x', later: '{{ base }}/{{ execution_id }}/{{ env.HOME }}'}
 workflow:
 - step: start
