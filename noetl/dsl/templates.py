@@ -49,12 +49,13 @@ _MAX_NAMES = 20
 def check_templates(context: Context, net: Net | None) -> None:
     """Adds the problems of every template that the compilation met."""
     scopes = _scopes(net) if net is not None else {}
+    secrets = [] if net is None else [str(entry["name"]) for entry in net.keychain]
     for use in context.uses:
         faults = _check_syntax(context, use)
         if use.guard and not faults:
             _check_guard(context, use)
         if not faults and net is not None:
-            _check_secrets(context, use, [str(entry["name"]) for entry in net.keychain])
+            _check_secrets(context, use, secrets)
         known = scopes.get(use.step)
         if faults or known is None:
             continue
@@ -108,7 +109,8 @@ def _check_names(
 
 
 def _check_secrets(context: Context, use: Use, known: list[str]) -> None:
-    chains = expressions.names_used(use.template, guard=use.guard)
+    texts = [text for text in _texts(use.template, guard=use.guard) if "keychain" in text]
+    chains = [chain for text in texts for chain in expressions.names_used(text, guard=use.guard)]
     asked = {chain[1] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
     for name in sorted(asked - set(known))[:_MAX_NAMES]:
         hint = context.report.suggest(name, known, "add it to keychain:")

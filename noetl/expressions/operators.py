@@ -155,6 +155,8 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
     """`needle in haystack`; nothing is in what is undefined."""
     if isinstance(haystack, Undefined):
         return False
+    if isinstance(needle, Mapping):
+        _refuse_secrets(needle, haystack)
     if isinstance(haystack, Mapping):
         _refuse_secrets(haystack, needle)
         return isinstance(needle, str | int | float | bool | None) and needle in haystack

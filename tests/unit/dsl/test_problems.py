@@ -110,6 +110,18 @@ SAMPLES = [
     (Code.UNKNOWN_STEP, f"executor: {{spec: {{entry_step: x}}}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'x'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: pyton, code: x}", 6, "'python'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: snowflake}", 6, "available: duckdb, http"),
+    (
+        Code.IN_PLAIN_TEXT,
+        f"keychain: [{{name: k, kind: static, value: x}}]\nworkflow: [{{step: a, {_TOOL}}}]",
+        4,
+        "set k",
+    ),
+    (
+        Code.UNKNOWN_KEYCHAIN,
+        "keychain: {db: {credential: c}}\nworkflow: [{step: a, tool: {kind: shell, command: '{{ keychain.dbb }}'}}]",
+        5,
+        "'db'",
+    ),
     (Code.UNKNOWN_TASK, "workbook: {load: {kind: noop}}\nworkflow: [{step: a, tool: lod}]", 5, "'load'"),
     (Code.TEMPLATE, "workflow:\n- step: a\n  tool: {kind: http, url: '{{ x +  }}'}", 6, "template"),
     (
