@@ -57,9 +57,10 @@ class Files:
         try:
             root = self._root.resolve(strict=True)
             path = (root / name).resolve()
+            inside = path.is_relative_to(root) and path.is_file()
         except (OSError, ValueError, RuntimeError):
-            raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR") from None
-        if not path.is_relative_to(root) or not path.is_file():
+            inside = False
+        if not inside:
             raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR")
         return path
 

@@ -66,7 +66,8 @@ class HashicorpVault:
                     allow_redirects=False,
                     stream=True,
                 )
-                return _body(answer, name)
+                with answer:
+                    return _body(answer, name)
             except requests.Timeout:
                 raise ToolError(
                     "timeout",

@@ -85,12 +85,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A key and the certificate that it signed for 127.0.0.1, in one file."""
     file = tmp_path_factory.mktemp("tls") / "both.pem"
     key = file.with_suffix(".key")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(file)],
-        check=True,
-        capture_output=True,
-    )
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(file)], check=True, capture_output=True)
     file.write_text(file.read_text() + key.read_text())
     return file
 
