@@ -20,11 +20,11 @@ class SecretsConfig(ToolConfig):
     provider: str = Field(
         default=STORE, min_length=1, description="Who keeps it: store (the credentials), env, file, vault."
     )
-    name: str | None = Field(
+    path: str | None = Field(
         default=None, description="Its name there: of a credential, a variable, a file; mount/path in vault."
     )
-    path: str | None = Field(
-        default=None, description="The same as `name`, in a list of tasks, where `name` is the task's own."
+    name: str | None = Field(
+        default=None, description="The same as `path`, where it may be the name of the task as well."
     )
     version: str | int | None = Field(
         default=None, description="Its version, where the provider keeps versions; the newest by default."
@@ -38,7 +38,7 @@ class Secrets(Tool):
     effects = "none"
     description = "Finds a secret and yields a reference to it, which only tools open."
     config_model = SecretsConfig
-    required = (("name", "path"),)
+    required = (("path", "name"),)
 
     def run(self, call: Call, config: SecretsConfig) -> Outcome:
         safe = self.services.safe
