@@ -41,7 +41,7 @@ class Call:
     secrets are: the tools open them, and nobody else.
 
     `context` yields the whole template context, lazily, for code that names `context`.
-    `deadline_s` is `spec.timeout` in seconds.
+    `deadline_s` is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
     """
 
     kind: str
@@ -124,7 +124,8 @@ class Progress:
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
     `secrets` are the versions of secrets that attempts of the task that is due have used. `wait_s` is owed
     before the next attempt. `checkpoint` is the newest of the task that is due, and
-    `checkpoints` their number; `answer` how the playbook that it called has ended.
+    `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
+    has a timeout; `answer` how the playbook that it called has ended.
     """
 
     pc: int = 0
@@ -141,6 +142,7 @@ class Progress:
     repeats: int = 0
     checkpoint: Json = None
     checkpoints: int = 0
+    since: str | None = None
     answer: Outcome | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     ending: Ending | None = None

@@ -148,7 +148,9 @@ def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None
         assert tx.credential("pg") is None
 
 
-def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and_an_execution(store: Store) -> None:
+def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and_an_execution(
+    store: Store,
+) -> None:
     every = CredentialRow("pg", "postgres", b"1", NOW, NOW)
     path = CredentialRow("pg", "postgres", b"2", NOW, NOW, "path", "a/b")
     own = CredentialRow("pg", "postgres", b"3", NOW, NOW, "execution", "100")
