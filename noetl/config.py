@@ -69,6 +69,12 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
+def _prefix(text: str) -> str:
+    if text.upper().startswith(PREFIX):
+        raise ValueError(f"variables that begin with {PREFIX} are settings")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -79,6 +85,11 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
     return field(default=default, metadata={"read": read, "about": about})
+
+
+def _secret(about: str) -> Any:
+    """A setting that no representation shows."""
+    return field(default="", repr=False, metadata={"read": str, "about": about})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,23 @@ class Settings:
     results_gc_s: float = _setting(
         3600.0, _seconds(0.0), "how often the sweeper clears large results away; 0: never"
     )
-    secret_key: str = _setting("", str, "Fernet keys for credentials, comma-separated, newest first")
+    secret_key: str = _secret("Fernet keys for credentials, comma-separated, newest first")
+    secret_key_command: str = _setting("", str, "command that prints those keys, run without a shell")
+    secret_key_file: Path | None = _setting(
+        None, _directory, "file with those keys; default: secret.key in the home, made on first use"
+    )
+    secrets_env_prefix: str = _setting(
+        "", _prefix, "prefix of environment variables that the provider env gives"
+    )
+    secrets_dir: Path | None = _setting(
+        None, _directory, "directory of the files that the provider file gives"
+    )
+    vault_addr: str = _setting("", str, "address of the HashiCorp Vault that the provider vault asks")
+    vault_token: str = _secret("token for that vault")
+    vault_token_file: Path | None = _setting(None, _directory, "file with the token for that vault")
+    vault_ca: Path | None = _setting(
+        None, _directory, "file with the authorities of that vault's certificate"
+    )
     env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
     host: str = _setting("127.0.0.1", str, "address the API listens on")
     port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
@@ -184,7 +211,7 @@ class Settings:
 
     @property
     def key_file(self) -> Path:
-        return self.home_dir / "secret.key"
+        return self.secret_key_file or self.home_dir / "secret.key"
 
     @property
     def backend(self) -> str | None:
@@ -197,6 +224,14 @@ class Settings:
         """The allow-listed variables, for templates."""
         source = os.environ if environ is None else environ
         return {name: source[name] for name in self.env_allow if name in source}
+
+    def secret_variables(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The variables that the provider env may give, by name without the prefix; none without a prefix."""
+        source = os.environ if environ is None else environ
+        prefix = self.secrets_env_prefix
+        if not prefix:
+            return {}
+        return {name.removeprefix(prefix): value for name, value in source.items() if name.startswith(prefix)}
 
     def as_environ(self) -> dict[str, str]:
         """The variables that make another process read the same settings."""

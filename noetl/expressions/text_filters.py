@@ -18,8 +18,9 @@ from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Run, Verb
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import measure, text, to_json
+from noetl.expressions.values import marked, measure, text, to_json
 from noetl.facts.json import Json
+from noetl.facts.secret import is_secret, reformed
 
 #: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
 _MAX_SLOW = 100_000
@@ -111,8 +112,8 @@ def _wordwrap(
     break_on_hyphens: bool = True,
 ) -> str:
     rendered = _short(run, value)
-    # Wrapping to a narrow column is the slowest of all: a microsecond or two for each character.
-    run.work(2 * len(rendered))
+    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by the width.
+    run.work(len(rendered) * (2 + 12 // max(width, 1)))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
     return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)
@@ -123,12 +124,14 @@ def _striptags(run: Run, value: Any) -> str:
 
 
 def _urlencode(run: Run, value: Any) -> str:
+    if is_secret(value):
+        return marked(value, run, "url")
     if isinstance(value, Mapping | list | tuple):
         run.text(12 * measure(value, run))
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
     run.text(12 * len(rendered))
-    return jinja.do_urlencode(rendered)
+    return jinja.do_urlencode(reformed(rendered, "url"))
 
 
 def _urlize(

@@ -19,9 +19,11 @@ from pydantic import BaseModel, ConfigDict
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
+from noetl.facts.secret import Seal, unsealed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.usecases.ports import Results
+from noetl.usecases.secrets import Safe
 
 Effects = Literal["none", "internal", "external"]
 
@@ -35,8 +37,13 @@ def no_credentials(name: str) -> Mapping[str, Json]:
 class Services:
     """What tools may reach. Sizes are bytes, times seconds."""
 
-    #: The data of a credential by name. Raises ToolError(kind="auth") that names the nearest one.
+    #: The data of a credential by name, for the call that the thread is in. Raises ToolError(kind="auth") that names
+    #: the nearest one.
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
+    #: Opens references to secrets. None: this process opens none.
+    safe: Safe | None = None
+    #: Seals the references that a tool makes.
+    seal: Seal = unsealed
     #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
     results: Results | None = None
     #: Whether tools may connect to loopback, link-local and private addresses.
@@ -84,6 +91,8 @@ class Tool(ABC):
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
+    #: Whether references to secrets stay closed: the tool only hands them on.
+    hands_on: ClassVar[bool] = False
     #: Whether `run` may yield a Suspension.
     suspends: ClassVar[bool] = False
     #: Keys of the configuration (`*`: the args) in which references to results come unopened.

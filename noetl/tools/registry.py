@@ -19,6 +19,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.opening import Opening, opening
 from noetl.tools.results import ResultRefused, checked
 
 GROUP = "noetl.tools"
@@ -73,6 +74,8 @@ class Registry:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._tools: dict[str, Tool] = {}
+        #: Calls that run with secrets in them, by the id of the call as it came.
+        self._opened: dict[int, Call] = {}
         self._lock = threading.Lock()
 
     def kinds(self) -> Mapping[str, KindInfo]:
@@ -89,9 +92,13 @@ class Registry:
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
 
     def _outcome(self, call: Call) -> Outcome | Suspension:
+        with opening(call, self.services.safe) as secrets:
+            return secrets.hidden(self._tried(call, secrets))
+
+    def _tried(self, call: Call, secrets: Opening) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
-            outcome = tool.run(call, configured(tool, call.config))
+            outcome = self._ran(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
             return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
@@ -108,6 +115,16 @@ class Registry:
                     traceback=traceback.format_exc(),
                 )
             )
+
+    def _ran(self, tool: Tool, call: Call, secrets: Opening) -> Outcome | Suspension:
+        opened = call if tool.hands_on else secrets.opened(call)
+        if opened is call:
+            return tool.run(call, configured(tool, call.config))
+        self._opened[id(call)] = opened
+        try:
+            return tool.run(opened, configured(tool, opened.config))
+        finally:
+            del self._opened[id(call)]
 
     def _tool(self, kind: str) -> Tool:
         tool = self._tools.get(kind)
@@ -133,7 +150,7 @@ class Registry:
         """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run on."""
         tool = self._tools.get(call.kind)
         if tool is not None:
-            tool.interrupt(call)
+            tool.interrupt(self._opened.get(id(call), call))
 
     def close(self) -> None:
         """Gives back what the tools hold."""
