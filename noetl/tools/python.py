@@ -6,28 +6,55 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
-from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.outcome import Outcome, failed, succeeded
+from noetl.facts.reference import Keep
+from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
-from noetl.tools import user_code
+from noetl.tools import inline, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.runner.requests import PythonRequest
+from noetl.tools.python_tables import InputGone, Keeper, inputs
+from noetl.tools.runner.requests import CODE, Frames, PythonRequest, RunnerReply
+from noetl.tools.scripts import Script, Scripts, Source
 
 _NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
 class PythonConfig(ToolConfig):
-    """Configuration of a python task."""
+    """Configuration of a python task: `code`, or a `script` from elsewhere."""
 
-    code: str = Field(
+    code: str | None = Field(
+        default=None,
         description="Python source. The task's inputs are globals (all of them also `input_data` and `args`);"
-        " the result is the value of `result`, of `main(...)`, or of a top-level `return`."
+        " the result is the value of `result`, of `main(...)`, or of a top-level `return`.",
+    )
+    script: str | Script | None = Field(
+        default=None,
+        description="In the place of `code`: a file below the playbook's directory, a `noetl://` reference to a"
+        " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",
     )
     libs: dict[str, str] | list[str] | None = Field(
-        default=None, description="Modules to import before the code runs: names, or alias: module."
+        default=None,
+        description="Modules to import before the code runs: names (`pandas as pd` too), or a mapping from alias"
+        " to a module or something in one (`os.path.join`).",
     )
+    env: dict[str, user_code.EnvValue] = Field(
+        default_factory=dict,
+        description="Environment variables of the code, beside PATH, HOME, locale, time zone and certificates.",
+    )
+    frames: Frames | None = Field(
+        default=None,
+        description="Inputs that are tables (lists of mappings) come as frames of this library; those that are"
+        " kept by reference are read from their file.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> PythonConfig:
+        if self.code is not None and self.script is not None:
+            raise ValueError("only one of code and script may be given")
+        return self
 
 
 class Python(Tool):
@@ -37,39 +64,87 @@ class Python(Tool):
     error_kind = "python"
     description = "Runs Python code in a process of its own, with a deadline and a memory limit."
     config_model = PythonConfig
-    required = (("code",),)
+    required = (("code", "script"),)
     verbatim = ("code",)
     python_keys = ("code",)
+    source_files = ("script",)
+    by_reference = ("*",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._runner = user_code.open_runner(services)
+        self._runners = user_code.Runners(services)
+        self._scripts = Scripts(services)
 
     def run(self, call: Call, config: PythonConfig) -> Outcome:
-        request = PythonRequest(
-            code=config.code,
-            inputs=call.args,
-            context=_context(call, config.code),
-            libs=config.libs or (),
-            owner=call.where.owner,
-            limits=user_code.limits(self.services, call.spec),
-        )
-        reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
-        if reply.status == "ok":
-            return succeeded(reply.value, user_code.printed(reply))
-        outcome = user_code.failure(reply, "python", "The code")
-        raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
-        return replace(outcome, extras={"py": raised}) if raised else outcome
+        source = self._source(call, config)
+        try:
+            with inputs(call.args, self.services, config.frames) as given:
+                request = PythonRequest(
+                    code=source.text,
+                    inputs=given.values,
+                    context=_context(call, source),
+                    libs=config.libs or (),
+                    owner=call.where.owner,
+                    limits=user_code.limits(self.services, call.spec),
+                    env=user_code.environment(config.env),
+                    files=given.files,
+                    frames=config.frames,
+                    keep=self._keeper(call),
+                    name=source.name,
+                    file=source.file,
+                )
+                reply = self._asked(call, request)
+        except InputGone as gone:
+            return failed(described(gone.cause, f"The input '{gone.name}'"))
+        return _outcome(reply, source)
+
+    def _source(self, call: Call, config: PythonConfig) -> Source:
+        if config.script is None:
+            return Source(config.code or "")
+        return self._scripts.source(config.script, self.deadline(call))
+
+    def _keeper(self, call: Call) -> Keeper:
+        return Keeper(self.services.results, self.services.inline_bytes, Keep(call.where.execution_id))
+
+    def _asked(self, call: Call, request: PythonRequest) -> RunnerReply:
+        isolation = user_code.isolation(self.services, call.spec)
+        if isolation == "inline":
+            return inline.run(request, self.services.scratch)
+        return user_code.ask(self._runners.of(isolation), request, self.deadline(call), token=call)
 
     def interrupt(self, call: Call) -> None:
-        self._runner.interrupt(call)
+        self._runners.interrupt(call)
 
     def close(self) -> None:
-        self._runner.close()
+        self._runners.close()
+        self._scripts.close()
 
 
-def _context(call: Call, code: str) -> Mapping[str, Json] | None:
-    """The whole template context, only where the code names it: it may be large."""
-    if not _NAMES_CONTEXT.search(code):
+def _context(call: Call, source: Source) -> Mapping[str, Json] | None:
+    """The whole template context, only where the code names it: it may be large. Scripts have their inputs alone:
+    what a playbook's tasks need of the context is found before any script is read."""
+    if source.name != CODE or not _NAMES_CONTEXT.search(source.text):
         return None
     return dict(call.args) if call.context is None else call.context()
+
+
+def _outcome(reply: RunnerReply, source: Source) -> Outcome:
+    if reply.status == "ok":
+        return succeeded(reply.value, user_code.printed(reply))
+    outcome = user_code.failure(reply, "python", "The code")
+    raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
+    if source.name != CODE:
+        outcome, raised = (
+            _in_script(outcome, source),
+            {**raised, "script": source.name, "line": reply.error.get("line")},
+        )
+    return replace(outcome, extras={"py": raised}) if reply.error else outcome
+
+
+def _in_script(outcome: Outcome, source: Source) -> Outcome:
+    """The script's line goes into the message: that of the error is one of the playbook."""
+    error = outcome.error
+    if error is None:
+        return outcome
+    place = source.name if error.line is None else f"{source.name}:{error.line}"
+    return replace(outcome, error=replace(error, message=f"{place}: {error.message}", line=None))
