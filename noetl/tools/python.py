@@ -30,7 +30,7 @@ class PythonConfig(ToolConfig):
         description="Python source. The task's inputs are globals (all of them also `input_data` and `args`);"
         " the result is the value of `result`, of `main(...)`, or of a top-level `return`.",
     )
-    script: str | Script | None = Field(
+    script: Script | str | None = Field(
         default=None,
         description="In the place of `code`: a file below the playbook's directory, a `noetl://` reference to a"
         " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",

@@ -94,8 +94,7 @@ class Scripts:
         )
         place, sha256 = given.place, (given.sha256 or "").lower()
         if given.file is not None or given.path is not None:
-            file = inside(str(place), self._services.base_dir)
-            return _checked(_read(file, str(place)), str(place), sha256, str(file))
+            return source_file(str(place), self._services.base_dir, sha256)
         if not isinstance(place, str) or _scheme(place) == "noetl":
             name = place if isinstance(place, str) else str(place.get("ref"))
             return _checked(self._referenced(place, name), name, sha256)
@@ -125,6 +124,13 @@ class Scripts:
         return value.encode("utf-8", "replace")
 
     def _fetched(self, url: str, sha256: str, deadline_s: float) -> bytes:
+        if _scheme(url) not in ("http", "https"):
+            raise ToolError(
+                "client_error",
+                f"The script '{url[:200]}' has no address that is spoken here: http, https and noetl are; a file is "
+                "named by its path below the playbook's directory.",
+                type="InvalidUrl",
+            )
         if not sha256:
             raise ToolError(
                 "client_error",
@@ -170,8 +176,14 @@ def _scheme(place: str) -> str:
     return urlsplit(place).scheme.lower() if "://" in place else ""
 
 
-def inside(name: str, base_dir: Path | None) -> Path:
-    """The file `name` below the playbook's directory, links followed. Raises ToolError where it leads elsewhere."""
+def source_file(name: str, base_dir: Path | None, sha256: str = "") -> Source:
+    """The script `name` below the playbook's directory. Raises ToolError that names it."""
+    path = _inside(name, base_dir)
+    return _checked(_read(path, name), name, sha256, str(path))
+
+
+def _inside(name: str, base_dir: Path | None) -> Path:
+    """The path without links. Raises ToolError where it leads out of the directory."""
     if base_dir is None:
         raise ToolError(
             "client_error",

@@ -67,14 +67,17 @@ def wrapped(
     mounts = list(
         dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), here, *map(str, readable)])
     )
+    covered = [path for path in hidden if any(path.is_relative_to(mount) for mount in mounts)]
     # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends by
     # itself when its control socket closes, and everything inside ends with it.
     return [
         *(program, *_ALONE, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *_read_only(mounts),
-        *_emptied(mounts, hidden),
+        *_emptied(covered, mounts),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--bind", root, root, "--ro-bind", shown, shown, "--chdir", root),
+        # Last: what lies on them had to be made.
+        *(word for path in ["/", *map(str, covered)] for word in ("--remount-ro", path)),
         "--",
         *command,
     ]
@@ -84,15 +87,12 @@ def _read_only(paths: Iterable[str]) -> list[str]:
     return [word for path in paths for word in ("--ro-bind-try", path, path)]
 
 
-def _emptied(mounts: list[str], hidden: Iterable[Path]) -> list[str]:
-    """Covers what is hidden where a mount would show it; mounts that lie inside of it are made again."""
+def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:
+    """Covers what a mount would show; mounts that lie inside of it are made again."""
     words: list[str] = []
-    for path in hidden:
-        if any(path.is_relative_to(mount) for mount in mounts):
-            words += ["--tmpfs", str(path)]
-            words += _read_only(
-                mount for mount in mounts if Path(mount) != path and Path(mount).is_relative_to(path)
-            )
+    for path in covered:
+        inner = (mount for mount in mounts if Path(mount) != path and Path(mount).is_relative_to(path))
+        words += ["--tmpfs", str(path), *_read_only(inner)]
     return words
 
 
