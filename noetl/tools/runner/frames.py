@@ -48,7 +48,7 @@ def _made(name: str, sort: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except ModuleNotFoundError as error:
-        missing = error.name or _MODULES[sort]
+        missing = (error.name or _MODULES[sort]).partition(".")[0]
         raise NoFrame(
             f"`frames: {sort}` needs {missing}, which is not installed where this task runs: "
             f"install it there with `pip install {missing}`.",

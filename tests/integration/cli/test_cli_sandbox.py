@@ -18,9 +18,7 @@ from noetl.cli.main import main
 
 Program = Callable[..., subprocess.Popen[str]]
 
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None and "CI" not in os.environ, reason="bubblewrap is not installed"
-)
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 #: Everything that row 28 of the bad inputs is about; each attempt yields what it got, or the type of the error.
 ATTEMPTS = """\
