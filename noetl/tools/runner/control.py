@@ -100,7 +100,8 @@ class Control:
 
     def __init__(self, settings: RunnerSettings) -> None:
         settings.scratch.mkdir(parents=True, exist_ok=True)
-        root = tempfile.mkdtemp(prefix="noetl-run-", dir=settings.scratch)
+        # Without links: in a sandbox they lead nowhere.
+        root = tempfile.mkdtemp(prefix="noetl-run-", dir=settings.scratch.resolve())
         self.pid = os.getpid()
         self._root = Path(root)
         self._lock = threading.Lock()

@@ -67,7 +67,7 @@ def wrapped(
     mounts = list(
         dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), here, *map(str, readable)])
     )
-    covered = [path for path in hidden if any(path.is_relative_to(mount) for mount in mounts)]
+    covered = _covered(mounts, hidden)
     # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends by
     # itself when its control socket closes, and everything inside ends with it.
     return [
@@ -85,6 +85,17 @@ def wrapped(
 
 def _read_only(paths: Iterable[str]) -> list[str]:
     return [word for path in paths for word in ("--ro-bind-try", path, path)]
+
+
+def _covered(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
+    """Where hidden directories would be seen: a link to one must not show it, nor one to a mount."""
+    seen = dict[Path, None]()
+    for real in (path.resolve() for path in hidden):
+        for mount in mounts:
+            held = Path(mount).resolve()
+            if real.is_relative_to(held):
+                seen[Path(mount) / real.relative_to(held)] = None
+    return list(seen)
 
 
 def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:

@@ -134,6 +134,27 @@ def test_code_in_a_sandbox_reaches_no_secret_no_server_and_no_file_of_the_machin
     assert [one.name for one in (home / "scratch").iterdir()] == []
 
 
+@needs_bubblewrap
+def test_a_home_is_hidden_although_only_a_link_leads_into_the_playbooks_directory(
+    program: Program, tmp_path: Path
+) -> None:
+    folder = tmp_path / "playbooks"
+    (folder / "hidden").mkdir(parents=True)
+    (folder / "hidden" / "secret.key").write_text("canary")
+    (tmp_path / "link").symlink_to(folder / "hidden")
+    (tmp_path / "shown").symlink_to(folder)
+    file = tmp_path / "shown" / "playbook.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: boxed, path: tests/boxed}\n"
+        "executor: {spec: {isolation: sandbox}}\n"
+        "workflow:\n  - step: start\n    tool: {kind: shell, command: ls -A hidden; cat hidden/secret.key || true}\n"
+    )
+    report = ran(program, file, NOETL_HOME=str(tmp_path / "link"))
+    assert report["status"] == "completed", report["error"]
+    assert "canary" not in report["result"]["stdout"]
+    assert "No such file" in report["result"]["stderr"]
+
+
 BROKEN_BWRAP = "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
 
 
