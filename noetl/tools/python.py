@@ -58,11 +58,46 @@ class PythonConfig(ToolConfig):
 
 
 class Python(Tool):
+    """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
+
+    `code` is handed over as written unless `spec.render: true`. Each input is a global of it; all of them are `input_data`
+    and `args` too. Code that names `context` gets a mapping of everything that a template would see.
+
+    The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
+    `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's. `spec.isolation: sandbox` runs it without network and
+    without the files of the machine.
+
+    **Scripts.** `script` is a file below the playbook's directory (links that lead out are refused), a reference to a
+    result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` and `url` (`uri`), with `sha256`.
+    A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
+    worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
+    `context`, and modules beside it are not imported.
+
+    **Frames.** A frame of pandas, polars or Arrow (`Table`, `RecordBatch`), anywhere in a result, is a table: up to
+    `NOETL_INLINE_BYTES` of JSON it is a list of mappings, above that a reference to a Parquet file, which never passes
+    through the worker's memory. Values are those that SQL tools yield; a column of durations is whole numbers. An index
+    of pandas is kept where it has a name. With `frames`, each input that is a list of mappings comes as a frame, whether
+    small or kept by reference; an empty list as an empty frame. Handing over pandas frames needs pyarrow
+    (`pip install 'noetl[frames]'`); polars and Arrow need nothing else.
+    """
+
     kind = "python"
     queue = "python"
     effects = "external"
     error_kind = "python"
     description = "Runs Python code in a process of its own, with a deadline and a memory limit."
+    result = """
+        The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
+        inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
+        is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
+    """
+    errors = """
+        An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
+        `outcome.py` holds its `{type, message, traceback}`. Of a script the message names file and line, and `outcome.py`
+        has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
+        without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
+        `libs` that is not installed fails the task, and says what to install.
+    """
     config_model = PythonConfig
     required = (("code", "script"),)
     verbatim = ("code",)
