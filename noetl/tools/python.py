@@ -68,7 +68,7 @@ class Python(Tool):
     without the files of the machine.
 
     **Scripts.** `script` is a file below the playbook's directory (links that lead out are refused), a reference to a
-    result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` and `url` (`uri`), with `sha256`.
+    result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
     A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
     worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
     `context`, and modules beside it are not imported.
@@ -103,7 +103,7 @@ class Python(Tool):
     verbatim = ("code",)
     python_keys = ("code",)
     source_files = ("script",)
-    by_reference = ("*",)
+    by_reference = ("*", "script")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

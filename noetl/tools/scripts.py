@@ -23,6 +23,8 @@ from noetl.tools.runner.requests import CODE
 if TYPE_CHECKING:
     from noetl.tools.transport import Client
 
+#: How errors call a script that is the text of a result.
+RESULT: Final = "<result>"
 #: Largest script.
 MAX_BYTES: Final = 1024 * 1024
 #: Downloaded scripts that a worker keeps.
@@ -40,7 +42,8 @@ class Script(BaseModel):
     file: str | None = Field(default=None, description="A file below the playbook's directory.")
     path: str | None = Field(default=None, description="The same as `file`.")
     ref: str | dict[str, Any] | None = Field(
-        default=None, description="A reference to a result that is a text (`noetl://...`, or its mapping)."
+        default=None,
+        description="A result that is a text: its reference (`noetl://...`, or the mapping), or a template that yields it.",
     )
     url: str | None = Field(default=None, description="An http or https address; needs `sha256`.")
     uri: str | None = Field(
@@ -95,6 +98,9 @@ class Scripts:
         place, sha256 = given.place, (given.sha256 or "").lower()
         if given.file is not None or given.path is not None:
             return source_file(str(place), self._services.base_dir, sha256)
+        if given.ref is not None and isinstance(place, str) and _scheme(place) != "noetl":
+            # What a template yields for a result that is small enough to stand in the log.
+            return _checked(place.encode("utf-8", "replace"), RESULT, sha256)
         if not isinstance(place, str) or _scheme(place) == "noetl":
             name = place if isinstance(place, str) else str(place.get("ref"))
             return _checked(self._referenced(place, name), name, sha256)

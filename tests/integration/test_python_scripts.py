@@ -183,6 +183,8 @@ def test_a_script_is_a_result_that_is_a_text(run: Run, results: Results, tmp_pat
         outcome = run(script)
         assert outcome.error is None
         assert outcome.result == 42
+    assert run({"ref": SCRIPT}).result == 42, "small results come as they are"
+    assert failure(run({"ref": "x = 1\n1 / 0"})).message == "<result>:2: division by zero"
     number = results.put([1], Keep("1"))
     assert failure(run(number["ref"])).message == f"The script {number['ref']} is a list, and no text."
     gone = failure(run(f"noetl://results/{'0' * 64}"))
