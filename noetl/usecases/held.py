@@ -112,9 +112,14 @@ def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
     else:
         return [item for item, _ in first]
     pages = _pages(chain(first, sized), rt.limits.page_bytes)
-    parts: list[dict[str, Json]] = [{"count": len(page), "ref": rt.results.put(page, keep)} for page in pages]
+    parts = [{"count": len(page), "ref": _page(rt, page, keep)} for page in pages]
     manifest = {"kind": MANIFEST, "count": sum(part["count"] for part in parts), "parts": parts}
     return rt.results.put(manifest, keep) if _size(manifest) > rt.limits.inline_bytes else manifest
+
+
+def _page(rt: Runtime, page: list[Json], keep: Keep) -> Json:
+    """Nobody looks at one page by itself: without its preview the manifest stays short."""
+    return {key: value for key, value in rt.results.put(page, keep).items() if key != "preview"}
 
 
 def _pages(sized: Iterable[tuple[Json, int]], limit: int) -> Iterator[list[Json]]:
