@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import ResultSpec, known_keys
+from noetl.dsl.document import Part, ResultSpec, SelectSpec, known_keys
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
@@ -36,7 +36,7 @@ def keeping(context: Context, site: Site, tools: Sequence[Path]) -> Keeping:
 def _over(context: Context, how: Keeping, path: Path) -> Keeping:
     if not (given := context.raw(path)):
         return how
-    _warn_unknown(context, given, path)
+    _warn_unknown(context, ResultSpec, given, path)
     for key in ("inline", "inline_bytes"):
         if isinstance(given.get(key), int):
             how = replace(how, inline_bytes=_inline(context, given[key], (*path, key)))
@@ -49,8 +49,8 @@ def _over(context: Context, how: Keeping, path: Path) -> Keeping:
     return how
 
 
-def _warn_unknown(context: Context, given: JsonMap, path: Path) -> None:
-    known = known_keys(ResultSpec)
+def _warn_unknown(context: Context, model: type[Part], given: JsonMap, path: Path) -> None:
+    known = known_keys(model)
     for key in given:
         if key not in known:
             hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
@@ -94,9 +94,11 @@ def _select(context: Context, given: Json, path: Path) -> tuple[Selected, ...]:
 def _parts(context: Context, given: list[Json], path: Path) -> Iterator[tuple[Selected, Path]]:
     for number, part in enumerate(given):
         at: Path = (*path, number)
-        text, alias = (part.get("path"), part.get("as")) if isinstance(part, dict) else (part, None)
+        named = part if isinstance(part, dict) else {"path": part}
+        _warn_unknown(context, SelectSpec, named, at)
+        text, alias = named.get("path"), named.get("as")
         if not isinstance(text, str):
-            if isinstance(part, dict):
+            if named is part:
                 context.report.missing(
                     at, "path", "it does not say what to select", "add path: data.rows[0].id"
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from playbooks import lone, playbook
 
 from noetl.facts.events import StepDone, TaskDone
 from noetl.facts.json import Json
-from noetl.facts.reference import MANIFEST, is_reference
+from noetl.facts.reference import MANIFEST, Keep, is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import KINDS, Simulation
 from noetl.usecases import inspect
@@ -184,31 +185,25 @@ def test_a_large_result_is_put_once_and_what_comes_after_sees_the_reference(
 
 
 def test_a_result_with_references_inside_is_kept_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer: dict[str, Json] = {"row_count": 1000}
+    task = "{name: get, kind: postgres}"
     sim = Simulation(
-        read("{name: get, kind: postgres}", n="get.rows | length", c="get.row_count", last="get.rows[-1]"),
+        read(task, n="get.rows | length", c="get.row_count", last="get.rows[-1]"),
+        {"postgres": lambda _: answer},
         limits=Limits(inline_bytes=2000),
     )
-    rows = sim.rt.results.put(list(range(1000)), _keep())
-    sim.tools._functions = {**sim.tools._functions, "postgres": lambda _: {"rows": rows, "row_count": 1000}}  # type: ignore[assignment]
+    answer["rows"] = sim.rt.results.put(list(range(1000)), Keep("1"))
     watch = Watch(sim, monkeypatch)
     report = sim.run()
     assert watch.put == []
-    assert result_of(sim, report, "get") == {"rows": rows, "row_count": 1000}
+    assert result_of(sim, report, "get") == answer
     assert report.result == {"n": 1000, "c": 1000, "last": 999}
-
-
-def _keep() -> Any:
-    from noetl.facts.reference import Keep
-
-    return Keep("1")
 
 
 # --- tools that take references --------------------------------------------------------------------------
 
 
 def test_a_tool_gets_what_it_takes_by_reference_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     seen: list[Call] = []
     kind = replace(KINDS["duckdb"], by_reference=("rows", "*"))
     monkeypatch.setitem(KINDS, "duckdb", kind)
