@@ -9,6 +9,7 @@ from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
 from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, loaded
 
@@ -91,4 +92,4 @@ def truth(
 
 def _holds(value: Json, load: Load | None) -> bool:
     # Of what is kept by reference too: an empty list may have a name of its own.
-    return bool(value if load is None else loaded(value, load))
+    return bool(value if load is None or type(value) in ATOMS else loaded(value, load))

@@ -20,7 +20,7 @@ from noetl.expressions.results import Result, body_of
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Lazy, Load, is_reference, loaded, opened
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
@@ -46,7 +46,7 @@ class Run(Meter):
         self._names = names
         self._load = load
         #: What each lazy list was loaded from, by its identity; the list is kept so that this stays its own.
-        self._origins: dict[int, tuple[Lazy, Json]] = {}
+        self._origins: dict[int, tuple[Lazy, Json]] | None = None
         self.filters = filters
         self.tests = tests
 
@@ -60,6 +60,7 @@ class Run(Meter):
             value = value.value
         found = _loaded(value, self._load)
         if found is not value and isinstance(found, Lazy):
+            self._origins = self._origins or {}
             self._origins[id(found)] = (found, value)
         return found
 
@@ -83,7 +84,7 @@ class Run(Meter):
 
     def closed(self, value: Lazy) -> Json:
         """The reference that a lazy list came from; all of it as a plain list where there is none."""
-        _, reference = self._origins.get(id(value), (value, None))
+        _, reference = (self._origins or {}).get(id(value), (value, None))
         return listed(value, self) if reference is None else reference
 
     def chain(self, chain: Chain) -> Any:
@@ -210,21 +211,22 @@ class Method(Callee):
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     """The value at the end of a chain, a reference left as it is where it is the end."""
-    value, rest = find(names, chain.head), chain.parts
-    while rest:
-        value, rest = _further(value, rest, load)
+    value, parts, at = find(names, chain.head), chain.parts, 0
+    while at < len(parts):
+        kept = value.value if type(value) is Result else value
+        if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
+            value, at = kept["extracted"][path_text(parts[at:end])], end
+        else:
+            value, at = into(value, parts[at], load), at + 1
     return value.value if type(value) is Result else value
 
 
-def _further(value: Any, rest: tuple[str | int, ...], load: Load | None) -> tuple[Any, tuple[str | int, ...]]:
-    """The next step of a chain; several at once where a reference knows what is at their end."""
-    kept = value.value if type(value) is Result else value
-    if load is not None and type(kept) is dict and "extracted" in kept and is_reference(kept):
-        extracted = kept["extracted"]
-        for end in range(len(rest), 0, -1):
-            if (path := path_text(rest[:end])) in extracted:
-                return extracted[path], rest[end:]
-    return into(value, rest[0], load), rest[1:]
+def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
+    """Where the longest path from `at` on ends that the reference `kept` knows the value of."""
+    if load is None or not is_reference(kept):
+        return None
+    ends = range(len(parts), at, -1)
+    return next((end for end in ends if path_text(parts[at:end]) in kept["extracted"]), None)
 
 
 def into(value: Any, part: str | int, load: Load | None) -> Any:

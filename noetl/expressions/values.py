@@ -17,8 +17,8 @@ from noetl.facts.reference import Lazy
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
-
-
+#: What is no lazy list, told without asking an abstract class.
+_READY = ATOMS | {float, list, dict, tuple, range, Undefined}
 _TEXTS = frozenset({str})
 
 
@@ -164,7 +164,7 @@ def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
 
 def listed(value: Any, meter: Meter) -> Any:
     """`value`; a list that is read lazily as a plain one, paid for as it comes."""
-    if not isinstance(value, Lazy):
+    if type(value) in _READY or not isinstance(value, Lazy):
         return value
     if len(value) > MAX_HELD:
         raise OverLimit(f"holds a list of {len(value)} elements at once; {MAX_HELD} is the most")
