@@ -16,6 +16,7 @@ class Noop(Tool):
     #: It does next to nothing, and every deployment serves this queue.
     queue = "python"
     effects = "none"
+    hands_on = True
     description = "Does nothing and yields its input."
     config_model = NoopConfig
 

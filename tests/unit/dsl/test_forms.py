@@ -338,8 +338,8 @@ def test_code_is_verbatim_unless_it_is_to_be_rendered(net_of: NetOf) -> None:
 
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:
     net = net_of(
-        "keychain: {api: {kind: token}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
+        "keychain: {api: {kind: token, auth: idp}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
     )
     assert net.workload == {"a": 1, "b": "{{ a }}"}
-    assert net.keychain == ({"name": "api", "kind": "token"},)
+    assert net.keychain == ({"name": "api", "kind": "token", "auth": "idp"},)
     assert (net.name, net.path, net.file) == ("sample", "sample", "sample.yaml")
