@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -29,10 +29,10 @@ def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
 class Inputs:
     """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
-    is too large for the log into one (both by content, hence the same at every call). `env` is the
-    allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
-    what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what templates see under that
-    name: references to secrets.
+    is too large for the log into one, `paged` a list into a manifest of pages (all by content, hence the same at
+    every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the
+    catalog, or says why not; what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what
+    templates see under that name: references to secrets.
 
     `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this execution among all
     versions that the turn records, of all executions that it serves: no two of those that they call get one id.
@@ -42,6 +42,7 @@ class Inputs:
     commands: Mapping[str, bool] = field(default_factory=dict)
     load: Load | None = None
     hold: Callable[[Json], Json] = lambda value: value
+    paged: Callable[[Iterable[Json]], Json] = list
     env: JsonMap = field(default_factory=dict)
     max_in_flight: int = 16
     max_items: int = 100_000

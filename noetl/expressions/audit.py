@@ -58,7 +58,7 @@ def _brief(value: Any, limit: int) -> Json:
     if isinstance(value, Undefined):
         return None
     if is_reference(value):
-        return f"<reference {str(value['ref'])[:limit]}>"
+        return f"<reference {value['ref']}>"[:limit] if "ref" in value else "<list of pages>"
     if is_secret(value):
         return f"<{called(value)}>"
     if isinstance(value, Callee) or callable(value):
