@@ -69,6 +69,7 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         line=context.report.source.mark(entry.path).line,
         lines={key: context.line(path) for key, path in lines.items()},
         verbatim=verbatim,
+        quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
         wants_context=names_context(kind, config),
     )
 

@@ -11,5 +11,6 @@ from noetl.expressions.audit import values_read
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.scopes import names_used
+from noetl.expressions.shell import ShellText
 
-__all__ = ["Fault", "Warn", "check", "evaluate", "names_used", "truth", "values_read"]
+__all__ = ["Fault", "ShellText", "Warn", "check", "evaluate", "names_used", "truth", "values_read"]

@@ -82,6 +82,7 @@ class Tool(ABC):
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
     verbatim: ClassVar[tuple[str, ...]] = ()
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
+    quoted: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
     #: Whether `run` may yield a Suspension.
@@ -119,6 +120,7 @@ class Tool(ABC):
             required=cls.required,
             verbatim=cls.verbatim,
             verbatim_with_params=cls.verbatim_with_params,
+            quoted=cls.quoted,
             python_keys=cls.python_keys,
             defaults=cls.defaults,
             suspends=cls.suspends,

@@ -55,6 +55,7 @@ class Shell(Tool):
     description = "Runs shell commands in processes of their own, with a deadline."
     config_model = ShellConfig
     required = (("command", "argv", "commands"),)
+    quoted = ("command", "commands")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -336,6 +336,15 @@ def test_code_is_verbatim_unless_it_is_to_be_rendered(net_of: NetOf) -> None:
     assert [task.wants_context for task in tasks] == [True, False, False, False, False]
 
 
+def test_values_in_commands_are_quoted_unless_the_spec_says_otherwise(net_of: NetOf) -> None:
+    net = net_of(
+        "workflow:\n- step: a\n  tool:\n  - {kind: shell, command: 'echo {{ 1 }}'}\n"
+        "  - {kind: shell, command: 'echo {{ 1 }}', spec: {quote: false}}\n"
+        "  - {kind: shell, commands: ['echo {{ 1 }}']}\n  - {kind: shell, argv: [echo]}\n"
+    )
+    assert [task.quoted for task in net.steps["a"].tasks] == [("command",), (), ("commands",), ()]
+
+
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:
     net = net_of(
         "keychain: {api: {kind: token}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
