@@ -68,7 +68,10 @@ class ToolConfig(BaseModel):
 
 
 class Tool(ABC):
-    """One instance serves all threads of a worker process."""
+    """One instance serves all threads of a worker process.
+
+    The docstring of a kind's class is its page (see `noetl.tools.manual`): Markdown, for those who use it.
+    """
 
     kind: ClassVar[str]
     queue: ClassVar[str]
@@ -76,7 +79,12 @@ class Tool(ABC):
     effects: ClassVar[Effects] = "external"
     #: Error kind of results that are no JSON (see `noetl.facts.outcome.ErrorKind`).
     error_kind: ClassVar[str] = "internal"
+    #: One sentence, for lists.
     description: ClassVar[str]
+    #: What a call yields, which errors it ends with, and a list of steps that runs as it stands: Markdown, YAML.
+    result: ClassVar[str] = ""
+    errors: ClassVar[str] = ""
+    example: ClassVar[str] = ""
     config_model: ClassVar[type[ToolConfig]]
     #: Groups of keys of which one must be there (see `KindInfo`; so for the fields below).
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()

@@ -21,21 +21,51 @@ _NAMES_CONTEXT = re.compile(r"\bcontext\b")
 class PythonConfig(ToolConfig):
     """Configuration of a python task."""
 
-    code: str = Field(
-        description="Python source. The task's inputs are globals (all of them also `input_data` and `args`);"
-        " the result is the value of `result`, of `main(...)`, or of a top-level `return`."
-    )
+    code: str = Field(description="Python source.")
     libs: dict[str, str] | list[str] | None = Field(
-        default=None, description="Modules to import before the code runs: names, or alias: module."
+        default=None,
+        description="Modules to import before the code runs: their names, or a mapping from alias to module.",
     )
 
 
 class Python(Tool):
+    """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
+
+    `code` is handed over as written unless `spec.render: true`. Each input is a global of it; all of them are `input_data`
+    and `args` too. Code that names `context` gets a mapping of everything that a template would see.
+
+    The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates) and none
+    of NoETL's.
+    """
+
     kind = "python"
     queue = "python"
     effects = "external"
     error_kind = "python"
     description = "Runs Python code in a process of its own, with a deadline and a memory limit."
+    result = """
+        The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
+        inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
+        is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
+    """
+    errors = """
+        An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
+        `outcome.py` holds its `{type, message, traceback}`. A result that is no JSON is one too, and names the value.
+    """
+    example = """
+        - step: fib
+          tool:
+            kind: python
+            input: {n: 10}
+            code: |
+              def fib(n):
+                  return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+              result = {"value": fib(n)}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {value: "{{ fib.value }}"}}
+    """
     config_model = PythonConfig
     required = (("code",),)
     verbatim = ("code",)
