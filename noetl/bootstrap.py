@@ -112,6 +112,8 @@ def runtime(
         allowed_networks=settings.allowed_networks,
         scratch=settings.home_dir / "scratch",
         base_dir=base_dir,
+        file_roots=settings.file_roots,
+        artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
         memory_mb=settings.python_memory_mb,
         default_deadline_s=settings.task_timeout_s,
     )

@@ -69,6 +69,13 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
+def _directories(text: str) -> tuple[Path, ...]:
+    paths = tuple(Path(name) for name in _names(text))
+    if relative := next((path for path in paths if not path.is_absolute()), None):
+        raise ValueError(f"{relative} is not an absolute path")
+    return paths
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -102,6 +109,9 @@ class Settings:
     allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = _setting(
         (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
+    )
+    file_roots: tuple[Path, ...] = _setting(
+        (), _directories, "directories whose files artifact tasks may name besides those below the playbook's"
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
     task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
@@ -200,7 +210,7 @@ class Settings:
             value = getattr(self, one.name)
             if value == getattr(default, one.name):
                 continue
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             changed[PREFIX + one.name.upper()] = text
         return changed
 

@@ -106,6 +106,20 @@ def redis_url(redis_server: str) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI too."""
+    server = services.rabbitmq()
+    try:
+        entered = server.__enter__()
+    except services.Missing as missing:
+        pytest.skip(str(missing))
+    try:
+        yield entered
+    finally:
+        server.__exit__(None, None, None)
+
+
 @pytest.fixture(
     params=[
         pytest.param("memory", id="memory"),

@@ -49,6 +49,10 @@ class Services:
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     #: The directory that relative file names of a playbook start from. None: there is none.
     base_dir: Path | None = None
+    #: Directories whose files tools may name besides.
+    file_roots: tuple[Path, ...] = ()
+    #: Where artifacts are kept, as an fsspec URL; empty: there is no such place.
+    artifacts_url: str = ""
     #: Address space of a child that runs user code.
     memory_mb: int = 2048
     #: Largest file that user code may write.

@@ -66,12 +66,19 @@ def rows(world: World) -> Mapping[str, Any]:
     return {"base_url": world.web.url}
 
 
+def broker(world: World) -> None:
+    vault = bootstrap.vault(Settings(home=world.folder / "home"))
+    credentials.save(world.rt, vault.encrypt, "broker", "generic", {"url": world.fixture("redis_url")})
+
+
 EXAMPLES: Mapping[str, Example] = {
+    "artifact": Example({"amount": 12}),
     "duckdb": Example(
         {"rows": [{"city": "Oslo", "amount": 12}]},
         {"sales": [{"city": "Oslo", "amount": 12}, {"city": "Rome", "amount": 3}]},
     ),
     "http": Example({"rows": ["Bearer t"]}, {"token": "t"}, rows),
+    "message": Example({"bytes": 12}, {"order": 7}, broker),
     "noop": Example({"text": "Hello, Ada!"}, {"name": "Ada"}),
     "playbook": Example({"totals": {"d": 3}}, {"day": 3}, day),
     "postgres": Example(
