@@ -111,6 +111,12 @@ SAMPLES = [
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: pyton, code: x}", 6, "'python'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: snowflake}", 6, "available: duckdb, http"),
     (Code.UNKNOWN_TASK, "workbook: {load: {kind: noop}}\nworkflow: [{step: a, tool: lod}]", 5, "'load'"),
+    (
+        Code.UNKNOWN_TASK,
+        "workbook: {load: {kind: noop}, all: {kind: workbook, name: lod}}\nworkflow: [{step: a, tool: all}]",
+        4,
+        "'load'",
+    ),
     (Code.TEMPLATE, "workflow:\n- step: a\n  tool: {kind: http, url: '{{ x +  }}'}", 6, "template"),
     (
         Code.TEMPLATE,
