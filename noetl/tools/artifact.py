@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
-import json
-import mimetypes
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,14 +17,13 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.pipeline.model import Call
+from noetl.tools.artifact_content import JSON, decoded, encoded, guessed, measured, part
 from noetl.tools.base import Tool, ToolConfig
 from noetl.tools.places import Place, artifact_place, key_parts, local_file, place_of
 from noetl.usecases.ports import Results
 
 #: Artifacts that one `list` names.
 MOST: Final = 1_000
-_BLOCK: Final = 1024 * 1024
-_JSON: Final = "application/json"
 
 
 class ArtifactConfig(ToolConfig):
@@ -101,6 +97,7 @@ class Artifact(Tool):
     #: It waits for disks and networks, like the calls of http.
     queue = "http"
     effects = "external"
+    error_kind = "client_error"
     description = "Keeps files under keys, reads them back, lists them; also files and objects by URI."
     result = """
         `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
@@ -154,8 +151,8 @@ class Artifact(Tool):
         place = self._place(call, config)
         with self._content(config) as (source, content_type):
             about = {
-                **_measured(source),
-                "content_type": config.content_type or _guessed(place.uri) or content_type,
+                **measured(source),
+                "content_type": config.content_type or guessed(place.uri) or content_type,
             }
             place.write_from(source)
         return {**_named(config, place), **about}
@@ -167,12 +164,12 @@ class Artifact(Tool):
             path = local_file(config.file, self.services, "`file`")
             if not path.is_file():
                 raise ToolError("client_error", f"There is no file '{config.file[:200]}'.", type="NotFound")
-            yield path, _guessed(config.file) or "application/octet-stream"
+            yield path, guessed(config.file) or "application/octet-stream"
         elif isinstance(config.data, Mapping) and config.data.get("kind") == RESULT_REF:
             with self._results().file(config.data) as path:
-                yield path, str(config.data.get("meta", {}).get("content_type", _JSON))
+                yield path, str(config.data.get("meta", {}).get("content_type", JSON))
         else:
-            content, content_type = _encoded(self._opened(config.data), config.encoding)
+            content, content_type = encoded(self._opened(config.data), config.encoding)
             with tempfile.NamedTemporaryFile(prefix="noetl-artifact-") as file:
                 file.write(content)
                 file.flush()
@@ -182,23 +179,23 @@ class Artifact(Tool):
         if config.ref is not None:
             return {
                 "ref": _ref(config.ref)["ref"],
-                "data": _part(self._opened(_ref(config.ref)), config.path),
+                "data": part(self._opened(_ref(config.ref)), config.path),
             }
         place = self._place(call, config)
         size = self._size(call, config, place)
         if config.to is not None:
             target = local_file(config.to, self.services, "`to`")
             place.read_to(target)
-            return {**_named(config, place), "file": config.to, **_measured(target)}
+            return {**_named(config, place), "file": config.to, **measured(target)}
         if size > self.services.result_limit:
             raise ToolError(
                 "limit",
                 f"{place.uri} has {size:,} bytes, more than a result may hold; write it to a file with `to`.",
             )
         content = place.read()
-        content_type = config.content_type or _guessed(place.uri) or ""
+        content_type = config.content_type or guessed(place.uri) or ""
         about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        return {**_named(config, place), **about, **_decoded(content, content_type, config.path)}
+        return {**_named(config, place), **about, **decoded(content, content_type, config.path)}
 
     def _list(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
@@ -213,14 +210,15 @@ class Artifact(Tool):
             told = {
                 name: reference[name] for name in ("ref", "meta", "preview", "extracted") if name in reference
             }
-            part = {"data": _part(self._opened(reference), config.path)} if config.path else {}
-            return {"exists": True, **told, **part}
+            if config.path:
+                told["data"] = part(self._opened(reference), config.path)
+            return {"exists": True, **told}
         place = self._place(call, config)
         size = place.size()
         about = {"exists": size is not None, **_named(config, place), "bytes": size}
-        content_type = config.content_type or _guessed(place.uri)
-        part = {"data": self._get(call, config)["data"]} if config.path and size is not None else {}
-        return {**about, "content_type": content_type, **part}
+        content_type = config.content_type or guessed(place.uri)
+        more = {"data": self._get(call, config)["data"]} if config.path and size is not None else {}
+        return {**about, "content_type": content_type, **more}
 
     def _place(self, call: Call, config: ArtifactConfig) -> Place:
         if config.uri is not None:
@@ -271,58 +269,3 @@ def _ref(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
 
 def _named(config: ArtifactConfig, place: Place) -> dict[str, Json]:
     return {"uri": place.uri} if config.key is None else {"key": config.key, "uri": place.uri}
-
-
-def _encoded(data: Json, encoding: str | None) -> tuple[bytes, str]:
-    if encoding is not None:
-        try:
-            return base64.b64decode(data, validate=True), "application/octet-stream"
-        except ValueError as error:
-            raise ToolError("client_error", f"`data` is not base64: {error}.") from error
-    if isinstance(data, str):
-        return data.encode("utf-8", "replace"), "text/plain"
-    return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), _JSON
-
-
-def _decoded(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
-    """`{data, content_type}`, and `encoding` where it is no text."""
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        if path:
-            raise ToolError("client_error", "`path` needs a value; this artifact is no text.") from None
-        found = content_type or "application/octet-stream"
-        return {"data": base64.b64encode(content).decode(), "content_type": found, "encoding": "base64"}
-    if path or content_type.partition(";")[0] == _JSON or content_type.endswith("+json"):
-        try:
-            return {"data": _part(json.loads(text), path), "content_type": content_type or _JSON}
-        except (ValueError, RecursionError) as error:
-            raise ToolError("client_error", f"The artifact is not JSON: {error}.", type="NotJson") from error
-    return {"data": text, "content_type": content_type or "text/plain"}
-
-
-def _part(value: Json, path: str | None) -> Json:
-    """What stands at a dotted path; null where nothing does."""
-    for name in (path or "").split(".") if path else ():
-        if isinstance(value, Mapping):
-            value = value.get(name)
-        elif (
-            isinstance(value, list) and name.lstrip("-").isdecimal() and -len(value) <= int(name) < len(value)
-        ):
-            value = value[int(name)]
-        else:
-            return None
-    return value
-
-
-def _guessed(name: str) -> str | None:
-    return mimetypes.guess_type(name, strict=False)[0]
-
-
-def _measured(path: Path) -> dict[str, Json]:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            size += len(block)
-            digest.update(block)
-    return {"bytes": size, "sha256": digest.hexdigest()}

@@ -73,6 +73,8 @@ def error(registry: Registry, action: str, /, **config: Any) -> ErrorInfo:
         ("a.json", {"rows": [1, None, "ü"]}, "application/json"),
         ("deep/er/a.txt", "text\n", "text/plain"),
         ("a.csv", "a,b\n1,2\n", "text/csv"),
+        ("a.ndjson", "{}\n{}\n", "application/x-ndjson"),
+        ("a.json.gz", "{}", "application/octet-stream"),
         ("no-ending", "text", "text/plain"),
         ("%2e%2e", "text", "text/plain"),
     ],
@@ -146,7 +148,8 @@ def test_resolve_tells_without_reading(registry: Registry) -> None:
     assert (told["exists"], told["bytes"], told["content_type"]) == (True, 21, "application/json")
     assert "data" not in told
     assert result(registry, "resolve", key="a.json", path="rows.0.id")["data"] == 7
-    assert result(registry, "resolve", key="a.json", path="rows.9.id")["data"] is None
+    for nowhere in ("rows.9.id", "rows.--1", "none", "rows.0.id.x"):
+        assert result(registry, "resolve", key="a.json", path=nowhere)["data"] is None
     assert result(registry, "resolve", key="b.json") == {
         "exists": False,
         "key": "b.json",
@@ -160,6 +163,7 @@ def test_a_result_that_was_too_large_is_read_and_kept(registry: Registry, result
     value = {"rows": [{"id": number} for number in range(2_000)]}
     reference = results.put(value, Keep("1"))
     assert result(registry, "get", ref=reference["ref"], path="rows.-1.id")["data"] == 1_999
+    assert result(registry, "resolve", ref=reference, path="rows.0.id")["data"] == 0
     told = result(registry, "resolve", ref=reference)
     assert told["meta"] == reference["meta"]
     assert told["exists"] is True

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.tool_call import outcome_of
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.pipeline.model import Call, Later, Suspension, Where
 from noetl.tools.registry import kinds
 
 from .conftest import Cli
@@ -109,6 +112,19 @@ def test_credentials_and_files_are_those_of_a_run(cli: Cli) -> None:
     made = cli("tool", "test", "sqlite", "--config", "{database: x.db, command: create table t (a)}")
     assert made.code == 0
     assert Path("x.db").exists()
+
+
+def test_a_tool_that_wants_to_be_called_again_is_with_its_checkpoint() -> None:
+    class Patient:
+        def run(self, call: Call) -> Outcome | Suspension:
+            seen = [*(call.checkpoint or ()), call.attempt]
+            return succeeded(seen) if len(seen) == 3 else Later(0.0, seen)
+
+        def interrupt(self, call: Call) -> None:
+            raise AssertionError
+
+    call = Call("patient", {}, {}, {}, Where("0", "r", "s"), "t", 1, "key")
+    assert outcome_of(Patient(), call).result == [1, 1, 1]
 
 
 def test_ctrl_c_ends_the_call(program: Callable[..., subprocess.Popen[str]]) -> None:

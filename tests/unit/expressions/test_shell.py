@@ -34,7 +34,7 @@ def printed(command: str, /, **names: Any) -> str:
     return done.stdout
 
 
-#: A command → what it prints around the value.
+#: A command → what it prints before the value, and behind it (`V`: the value again).
 PLACES = {
     "printf %s {{ v }}": ("", ""),
     'printf %s "{{ v }}"': ("", ""),
@@ -51,9 +51,10 @@ PLACES = {
     "[[ a =~ (a|b) ]] && printf %s {{ v }}": ("", ""),
     "echo $(( (1 + 2) * 3 )) >&2; printf %s {{ v }}": ("", ""),
     'echo `echo \\`echo \'x\\`` >&2 || :; printf %s "{{ v }}"': ("", ""),
-    "cat <<EOF\n<{{ v }}>\nEOF\nprintf %s {{ v }}": ("<", None),
+    "cat <<EOF\n<{{ v }}>\nEOF\nprintf %s {{ v }}": ("<", ">\nV"),
     "cat <<'EOF'\n<{{ v }}>\nEOF": ("<", ">\n"),
     "cat <<-EOF\n\tit's\n\t<{{ v }}>\n\tEOF": ("it's\n<", ">\n"),
+    "cat <<EOF\n\\$(it's) \\`: {{ v }}\n{{ v }}\nEOF\nprintf '' {{ v }}": ("$(it's) `: ", "\nV\n"),
     "cat <<< {{ v }}": ("", "\n"),
     "printf %s $'a\\'b'{{ v }}": ("a'b", ""),
     "printf %s $$ >&2; printf %s $#{{ v }}": ("0", ""),
@@ -70,9 +71,8 @@ PLACES = {
 @example(v="-5")
 def test_a_value_is_what_the_command_gets(place: str, v: str) -> None:
     before, after = PLACES[place]
-    out = printed(place, v=v.replace("\r", ""))
-    wanted = before + v.replace("\r", "") + (f">\n{v}".replace("\r", "") if after is None else after)
-    assert out == wanted
+    v = v.replace("\r", "")
+    assert printed(place, v=v) == before + v + after.replace("V", v)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,15 @@ def test_where_it_cannot_be_sure_a_value_that_could_be_code_is_refused(place: st
 def test_no_value_ends_a_here_document(command: str, names: dict[str, str]) -> None:
     with pytest.raises(TemplateError, match="would end it"):
         rendered(command, **names)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["echo ${{ v }}(echo {{ w }})", 'echo "${{ v }}(echo {{ w }})"', "cat <<E\n${{ v }}(echo {{ w }})\nE"],
+)
+def test_an_empty_value_joins_nothing(place: str) -> None:
+    with pytest.raises(TemplateError, match="read it as code"):
+        rendered(place, v="", w="; id")
 
 
 def test_arithmetic_takes_numbers_and_nothing_else() -> None:
