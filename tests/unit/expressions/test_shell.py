@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,11 @@ def rendered(command: str, /, **names: Any) -> str:
 def printed(command: str, /, **names: Any) -> str:
     """What bash prints when it runs the rendered command."""
     argv = [str(BASH), "-c", rendered(command, **names)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True, env={}, cwd="/")
-    assert not Path("/pwned").exists()
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=20, check=True, env={"PATH": os.defpath}, cwd=folder
+        )
+        assert list(Path(folder).iterdir()) == []
     return done.stdout
 
 
