@@ -161,9 +161,12 @@ def _seconds(timeout: str | None) -> float | None:
     if timeout is None:
         return None
     try:
-        return seconds(timeout)
+        deadline = seconds(timeout)
     except ValueError as error:
-        raise BadRequest(f"--timeout {timeout!r} cannot be used: {error}.") from error
+        raise BadRequest(f"--timeout cannot be used: {error}") from error
+    if not deadline:
+        raise BadRequest("--timeout is zero, which leaves no time for the call; give it some.")
+    return deadline
 
 
 def _has_template(value: Json) -> bool:

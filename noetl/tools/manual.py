@@ -132,7 +132,7 @@ def default_of(key: Key) -> str:
     """How the default of a key is shown."""
     if key.required:
         return "required"
-    return "-" if key.default is None else json.dumps(key.default, ensure_ascii=False).strip('"')
+    return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
 
 
 def _key(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Key:

@@ -86,7 +86,8 @@ def test_a_call_that_failed_says_so_and_ends_with_1(cli: Cli) -> None:
         (["shell", "--config", "a: ["], "--config:"),
         (["shell", "--config", "@none.yaml"], "There is no file 'none.yaml'"),
         (["noop", "--input", "3"], "--input"),
-        (["noop", "--timeout", "soon"], "--timeout 'soon' cannot be used"),
+        (["noop", "--timeout", "soon"], "--timeout cannot be used: 'soon' is not a duration"),
+        (["noop", "--timeout", "0"], "--timeout is zero"),
         (["playbook", "--config", "path: a/b"], "asks for an execution of its own; try it with `noetl run`"),
     ],
 )
