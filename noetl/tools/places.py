@@ -119,9 +119,13 @@ class Place:
 
 def place_of(uri: str, services: Services, options: Mapping[str, Json], what: str) -> Place:
     """What `uri` means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the driver's `options`.
+    The URI of an artifact means that one.
 
     Raises ToolError(client_error).
     """
+    store = f"{services.artifacts_url.rstrip('/')}/"
+    if services.artifacts_url and uri.startswith(store):
+        return artifact_place(services, *key_parts(uri.removeprefix(store)))
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         file = local_file(rest if separator else uri, services, what)

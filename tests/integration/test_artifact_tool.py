@@ -98,6 +98,13 @@ def test_bytes_travel_as_base64(registry: Registry) -> None:
     assert "not base64" in error(registry, "put", key="a", data="?", encoding="base64").message
 
 
+def test_an_artifact_is_known_by_its_uri_as_well(registry: Registry) -> None:
+    put = result(registry, "put", key="a/b.txt", data="x")
+    assert result(registry, "get", uri=put["uri"], execution="2")["data"] == "x"
+    assert result(registry, "get", uri=result(registry, "list")["artifacts"][0]["uri"])["data"] == "x"
+    assert error(registry, "get", uri=f"{put['uri']}/../../../../../secret").type == "BadPath"
+
+
 def test_keys_belong_to_an_execution_unless_they_are_shared(registry: Registry) -> None:
     result(registry, "put", key="a", data="mine")
     result(registry, "put", key="a", data="ours", scope="shared")
