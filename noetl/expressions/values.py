@@ -17,8 +17,9 @@ from noetl.facts.json import Json
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
 
-
 _TEXTS = frozenset({str})
+# A tuple: a union would be built anew for each value that is looked at.
+_LISTS = (list, tuple)
 
 
 def kind_of(value: Any) -> str:
@@ -173,16 +174,16 @@ def measure(value: Any, meter: Meter) -> int:
         if isinstance(item, str):
             size += len(item) + 2
             meter.read(len(item))
-        elif isinstance(item, Mapping):
-            meter.items(len(item))
-            size += 4 * len(item) + 2
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple):
-            meter.items(len(item))
+        elif isinstance(item, _LISTS):
+            meter.walk(len(item))
             size += 2 * len(item) + 2
             stack.extend(item)
-        else:
+        elif type(item) in ATOMS or not isinstance(item, Mapping):
             size += 4
+        else:
+            meter.walk(len(item))
+            size += 4 * len(item) + 2
+            stack.extend(item.values())
         if size > MAX_TEXT:
             raise OverLimit(f"handles a value of more than {MAX_TEXT} characters")
     return size

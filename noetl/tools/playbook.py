@@ -40,12 +40,12 @@ class CallPlaybook(Tool):
     effects = "none"
     description = "Calls another playbook and waits for it, without holding a worker."
     result = """
-        The child's result; that of the step `return_step`, null where it never ran; of a detached child `{execution_id,
+        The child's result; that of the step `return_step`, null where it did not run; of a detached child `{execution_id,
         path, version}`. `outcome.meta.execution_id` names the child.
     """
     errors = """
         A child that ends other than `completed` is an error of kind `child` with the message and the type of the child's
-        own error. A path or version that is not found, and a playbook that cannot be run, are errors of kind
+        own error. A path, version or `return_step` that is not found, and a playbook that cannot be run, are errors of kind
         `client_error`; an eleventh execution in a chain of calls is one of kind `limit`, type `CallDepth`.
     """
     example = """

@@ -128,6 +128,23 @@ def test_a_tool_that_wants_to_be_called_again_is_with_its_checkpoint() -> None:
     assert outcome_of(Patient(), call).result == [1, 1, 1]
 
 
+def test_its_deadline_is_one_for_all_calls_and_waits() -> None:
+    class Endless:
+        calls = 0
+
+        def run(self, call: Call) -> Outcome | Suspension:
+            self.calls += 1
+            return Later(0.05 if self.calls < 3 else 3_600.0)
+
+        def interrupt(self, call: Call) -> None:
+            raise AssertionError
+
+    call = Call("endless", {}, {}, {}, Where("0", "r", "s"), "t", 1, "key", deadline_s=1.0)
+    ended = outcome_of(Endless(), call)
+    assert ended.error is not None
+    assert (ended.error.kind, ended.error.retryable) == ("timeout", True)
+
+
 def test_ctrl_c_ends_the_call(program: Callable[..., subprocess.Popen[str]]) -> None:
     config = "command: touch began; sleep 300; touch over"
     process = program("tool", "test", "shell", "--config", config)
