@@ -17,17 +17,21 @@ from typing import Final
 from noetl.config import Settings
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
 from noetl.store import open_store
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
+from noetl.tools import opening
 from noetl.tools.base import Services
 from noetl.tools.registry import Registry
-from noetl.tools.vault import Vault, load_or_create_key
-from noetl.usecases.credentials import reveal
+from noetl.tools.secret_keys import Keys
+from noetl.tools.secret_sources import Providers, SourceSettings
+from noetl.tools.secret_tokens import TokenSource
+from noetl.tools.vault import Vault
 from noetl.usecases.ports import Dispatcher, Store
 from noetl.usecases.runtime import Limits, Runtime
+from noetl.usecases.secrets import Safe, Sources
 
 
 def now() -> datetime:
@@ -85,9 +89,35 @@ def limits(settings: Settings) -> Limits:
     )
 
 
+def keys(settings: Settings) -> Keys:
+    """The keys that credentials are encrypted with: from the settings, a command, or a file. The one in the home is
+    made where it is missing; another one that is missing was not mounted."""
+    return Keys(
+        given=settings.secret_key,
+        command=settings.secret_key_command,
+        file=settings.key_file,
+        make=settings.secret_key_file is None,
+    )
+
+
 def vault(settings: Settings) -> Vault:
-    """The keys that credentials are encrypted with: from the settings, else a file in the home."""
-    return Vault(settings.secret_key or load_or_create_key(settings.key_file))
+    """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
+    return keys(settings).vault()
+
+
+def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
+    """What opens secrets for the tools of this process."""
+    sources = SourceSettings(
+        variables=settings.secret_variables(),
+        prefix=settings.secrets_env_prefix,
+        directory=settings.secrets_dir,
+        vault_addr=settings.vault_addr,
+        vault_token=settings.vault_token,
+        vault_token_file=settings.vault_token_file,
+        vault_ca=settings.vault_ca,
+    )
+    tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
+    return Safe(store, keys.vault, Sources(Providers(sources), tokens))
 
 
 def runtime(
@@ -102,11 +132,20 @@ def runtime(
     opened = store or open_store(settings.database)
     results = open_results(settings.results)
 
-    def credential(name: str) -> Mapping[str, Json]:
-        return reveal(opened, vault(settings).decrypt, name)
+    held = keys(settings)
+    secrets_of_calls = safe(settings, opened, held)
 
+    def credential(name: str) -> Mapping[str, Json]:
+        return opening.credential(secrets_of_calls, name)
+
+    def seal(reference: JsonMap) -> JsonMap:
+        return held.vault().seal(reference)
+
+    opening.hush_log()
     services = Services(
         credential=credential,
+        safe=secrets_of_calls,
+        seal=seal,
         results=results,
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
@@ -114,7 +153,12 @@ def runtime(
         base_dir=base_dir,
         file_roots=settings.file_roots,
         artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
+        python_isolation=settings.python_isolation,
+        python_inline=settings.python_inline,
+        python_env=settings.python_env_allow,
+        private=(settings.home_dir,),
         memory_mb=settings.python_memory_mb,
+        inline_bytes=settings.inline_bytes,
         default_deadline_s=settings.task_timeout_s,
     )
     tools = Registry(services)
@@ -129,6 +173,7 @@ def runtime(
         random=random.random,
         limits=limits(settings),
         env=settings.environment(),
+        seal=seal,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from noetl.errors import ConfigError
@@ -76,8 +76,29 @@ def _directories(text: str) -> tuple[Path, ...]:
     return paths
 
 
+def _prefix(text: str) -> str:
+    if text.upper().startswith(PREFIX):
+        raise ValueError(f"variables that begin with {PREFIX} are settings")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _isolation(text: str) -> str:
+    chosen = text.strip().lower()
+    if chosen not in ("process", "sandbox"):
+        raise ValueError("expected process or sandbox")
+    return chosen
+
+
+def _handed_on(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    own = [name for name in names if name.startswith(PREFIX)]
+    if own:
+        raise ValueError(f"{own[0]} is a setting of NoETL, and user code sees none")
+    return names
 
 
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -86,6 +107,11 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 def _setting(default: Any, read: Callable[[str], Any], about: str) -> Any:
     return field(default=default, metadata={"read": read, "about": about})
+
+
+def _secret(about: str) -> Any:
+    """A setting that no representation shows."""
+    return field(default="", repr=False, metadata={"read": str, "about": about})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +123,23 @@ class Settings:
     broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
     result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
     results_url: str = _setting("", str, "fsspec URL for large results; default: a folder in the home")
-    secret_key: str = _setting("", str, "Fernet keys for credentials, comma-separated, newest first")
+    secret_key: str = _secret("Fernet keys for credentials, comma-separated, newest first")
+    secret_key_command: str = _setting("", str, "command that prints those keys, run without a shell")
+    secret_key_file: Path | None = _setting(
+        None, _directory, "file with those keys; default: secret.key in the home, made on first use"
+    )
+    secrets_env_prefix: str = _setting(
+        "", _prefix, "prefix of environment variables that the provider env gives"
+    )
+    secrets_dir: Path | None = _setting(
+        None, _directory, "directory of the files that the provider file gives"
+    )
+    vault_addr: str = _setting("", str, "address of the HashiCorp Vault that the provider vault asks")
+    vault_token: str = _secret("token for that vault")
+    vault_token_file: Path | None = _setting(None, _directory, "file with the token for that vault")
+    vault_ca: Path | None = _setting(
+        None, _directory, "file with the authorities of that vault's certificate"
+    )
     env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
     host: str = _setting("127.0.0.1", str, "address the API listens on")
     port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
@@ -114,6 +156,15 @@ class Settings:
         (), _directories, "directories whose files artifact tasks may name besides those below the playbook's"
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
+    python_isolation: Literal["process", "sandbox"] = _setting(
+        "process", _isolation, "where python and shell tasks run: process, or sandbox (bubblewrap)"
+    )
+    python_inline: bool = _setting(
+        False, _bool, "whether python tasks may run in the worker's own process (spec.isolation: inline)"
+    )
+    python_env_allow: tuple[str, ...] = _setting(
+        (), _handed_on, "environment variables that python and shell tasks see beside the usual ones"
+    )
     task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
     inline_bytes: int = _setting(65536, _whole(0), "results above this size are kept outside of the log")
     loop_max_in_flight: int = _setting(16, _whole(1), "iterations of a parallel loop at once, by default")
@@ -188,7 +239,7 @@ class Settings:
 
     @property
     def key_file(self) -> Path:
-        return self.home_dir / "secret.key"
+        return self.secret_key_file or self.home_dir / "secret.key"
 
     @property
     def backend(self) -> str | None:
@@ -201,6 +252,14 @@ class Settings:
         """The allow-listed variables, for templates."""
         source = os.environ if environ is None else environ
         return {name: source[name] for name in self.env_allow if name in source}
+
+    def secret_variables(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The variables that the provider env may give, by name without the prefix; none without a prefix."""
+        source = os.environ if environ is None else environ
+        prefix = self.secrets_env_prefix
+        if not prefix:
+            return {}
+        return {name.removeprefix(prefix): value for name, value in source.items() if name.startswith(prefix)}
 
     def as_environ(self) -> dict[str, str]:
         """The variables that make another process read the same settings."""

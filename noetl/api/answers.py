@@ -182,8 +182,12 @@ class PlaybookView(PlaybookSummary):
 
 
 class CredentialSummary(Answer):
+    """`place` is the path, or the execution, that it is kept for."""
+
     name: str
     type: str
+    scope: Literal["global", "path", "execution"]
+    place: str
     created_at: str
     updated_at: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.api import shapes
 from noetl.api.answers import CredentialList, CredentialSummary
 from noetl.api.groups import group
-from noetl.api.requests import CredentialBody, CredentialPath
+from noetl.api.requests import CredentialBody, CredentialPath, CredentialQuery
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import credentials
@@ -17,7 +17,8 @@ api = group("credentials", "/api/credentials", "Secrets for tools, encrypted")
 def save(body: CredentialBody) -> tuple[dict[str, Json], int]:
     """Create or replace a credential"""
     here = services()
-    row = credentials.save(here.rt, here.encrypt, body.name, body.type, body.data)
+    of = credentials.audience(body.path, body.execution)
+    row = credentials.save(here.rt, here.encrypt, body.name, body.type, body.data, of)
     return shapes.credential(row), 201
 
 
@@ -28,7 +29,7 @@ def listed() -> dict[str, Json]:
 
 
 @api.delete("/<path:name>", responses={204: None})
-def delete(path: CredentialPath) -> tuple[str, int]:
+def delete(path: CredentialPath, query: CredentialQuery) -> tuple[str, int]:
     """Delete a credential"""
-    credentials.delete(services().rt, path.name)
+    credentials.delete(services().rt, path.name, credentials.audience(query.path, query.execution))
     return "", 204

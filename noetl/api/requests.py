@@ -80,6 +80,11 @@ class CredentialPath(BaseModel):
 # --- queries and headers ----------------------------------------------------------------------------
 
 
+class CredentialQuery(Parameters):
+    path: str | None = Field(None, max_length=512, description="the one for this path")
+    execution: str | None = Field(None, max_length=19, description="the one for this execution")
+
+
 class VersionQuery(Parameters):
     version: PlaybookVersion | None = None
 
@@ -212,8 +217,10 @@ class ValueBody(Body):
 
 class CredentialBody(Body):
     name: str = Field(description="letters, digits, `-`, `_`, `.` and `/`")
-    type: str = Field(description="postgres, http or generic")
+    type: str = Field(description="postgres, http, basic, bearer, api_key, oauth2 or generic")
     data: JsonObject = Field(description="the secret fields; encrypted, never shown again")
+    path: str | None = Field(None, max_length=512, description="for playbooks with this path, and below it")
+    execution: str | None = Field(None, max_length=19, description="for this execution alone")
 
 
 class RenderBody(Body):

@@ -63,6 +63,8 @@ def credential(row: CredentialRow) -> dict[str, Json]:
     return {
         "name": row.name,
         "type": row.type,
+        "scope": row.scope,
+        "place": row.place,
         "created_at": instant(row.created_at),
         "updated_at": instant(row.updated_at),
     }

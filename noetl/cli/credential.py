@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -17,6 +18,14 @@ from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.vault import POSTGRES_FIELDS, postgres_dsn, unknown_postgres_fields
 from noetl.usecases import credentials
+
+
+def _scoped(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say whom a credential is for."""
+    command = click.option(
+        "--execution", metavar="ID", help="For this execution alone; it goes with the execution."
+    )(command)
+    return click.option("--path", metavar="PATH", help="For playbooks with this path, and below it.")(command)
 
 
 @click.group(epilog="Example: noetl credential list")
@@ -34,8 +43,10 @@ def credential() -> None:
 @click.option(
     "--data", required=True, metavar="JSON|@FILE", help="Its fields; `-` reads them from standard input."
 )
-def set_(name: str, kind: str, data: str) -> None:
-    """Create or replace the credential NAME."""
+@_scoped
+def set_(name: str, kind: str, data: str, path: str | None, execution: str | None) -> None:
+    """Create or replace the credential NAME: for all playbooks, unless told otherwise."""
+    of = credentials.audience(path, execution)
     fields = payload_of(data if data != "-" else sys.stdin.read(), "--data")
     if kind == "postgres" and fields:
         _check_postgres(fields)
@@ -43,8 +54,12 @@ def set_(name: str, kind: str, data: str) -> None:
     settings.make_home()
     vault = bootstrap.vault(settings)
     with opened() as rt:
-        credentials.save(rt, vault.encrypt, name, kind, fields)
-    click.echo(f"Credential {name} is set.")
+        credentials.save(rt, vault.encrypt, name, kind, fields, of)
+    click.echo(f"Credential {name} is set{_for(of)}.")
+
+
+def _for(of: credentials.Audience) -> str:
+    return "" if of == credentials.EVERYBODY else f" for {of}"
 
 
 def _check_postgres(fields: JsonMap) -> None:
@@ -61,22 +76,46 @@ def _check_postgres(fields: JsonMap) -> None:
 @credential.command(name="list", epilog="Example: noetl credential list --json")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def list_(as_json: bool) -> None:
-    """Names and types; never the secrets."""
+    """Names, types and whom they are for; never the secrets."""
     with opened() as rt:
         rows = credentials.credentials(rt)
     if as_json:
-        json_out([{"name": row.name, "type": row.type, "updated_at": row.updated_at} for row in rows])
+        fields = ("name", "type", "scope", "place", "updated_at")
+        json_out([{field: getattr(row, field) for field in fields} for row in rows])
         return
     table(
-        ("name", "type", "updated"),
-        [(row.name, row.type, f"{row.updated_at:%Y-%m-%d %H:%M}") for row in rows],
+        ("name", "type", "for", "updated"),
+        [
+            (row.name, row.type, f"{row.scope} {row.place}".strip(), f"{row.updated_at:%Y-%m-%d %H:%M}")
+            for row in rows
+        ],
     )
 
 
 @credential.command(epilog="Example: noetl credential delete warehouse")
 @click.argument("name")
-def delete(name: str) -> None:
-    """Forget the credential NAME."""
+@_scoped
+def delete(name: str, path: str | None, execution: str | None) -> None:
+    """Forget the credential NAME: the one for all playbooks, unless told otherwise."""
+    of = credentials.audience(path, execution)
     with opened() as rt:
-        credentials.delete(rt, name)
-    click.echo(f"Credential {name} is gone.")
+        credentials.delete(rt, name, of)
+    click.echo(f"Credential {name} is gone{_for(of)}.")
+
+
+@credential.command(epilog="Example: noetl credential rotate --new-key")
+@click.option("--new-key", is_flag=True, help="First put a new key in front of those in the key file.")
+def rotate(new_key: bool) -> None:
+    """Encrypt all credentials anew, with the newest key.
+
+    The older keys stay where they are: executions that began with them need them until they have ended.
+    """
+    settings = Settings.from_env()
+    settings.make_home()
+    keys = bootstrap.keys(settings)
+    if new_key:
+        keys.add()
+    with opened() as rt:
+        vault = keys.vault()
+        count = credentials.rotate(rt, vault.encrypt, vault.decrypt)
+    click.echo(f"{count} credential{'' if count == 1 else 's'} encrypted with the newest key.")

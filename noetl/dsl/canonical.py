@@ -10,6 +10,7 @@ from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Polic
 from noetl.dsl.entries import workbook_entries
 from noetl.dsl.foreign import refuse_foreign
 from noetl.dsl.identifiers import usable
+from noetl.dsl.keychain import keychain
 from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
@@ -17,7 +18,6 @@ from noetl.dsl.routes import has_targets, routes
 from noetl.dsl.specs import check_timeout, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
 from noetl.dsl.validation import warn_unknown
-from noetl.facts.json import JsonMap
 from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
 
 MAX_STEPS = 1_000
@@ -55,7 +55,7 @@ def compile_document(context: Context) -> Net | None:
         transitions=transitions,
         workload=workload,
         workbook=workbook_tasks(context),
-        keychain=_keychain(document),
+        keychain=keychain(context),
         final_step=_special_step(context, spec.final_step, "final_step"),
         failure=failure,
         no_next_is_error=bool(spec.no_next_is_error),
@@ -228,13 +228,6 @@ def _special_step(context: Context, name: str | None, key: str) -> str | None:
     context.report.add(Code.UNKNOWN_STEP, (*_EXECUTOR_SPEC, key), f"there is no step {shown(name)}", hint)
     context.graph_broken = True
     return None
-
-
-def _keychain(document: Document) -> tuple[JsonMap, ...]:
-    given = document.keychain
-    if isinstance(given, Mapping):
-        return tuple({"name": name, **entry} for name, entry in given.items())
-    return tuple(given or ())
 
 
 def _text(value: object) -> str:

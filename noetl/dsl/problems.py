@@ -50,9 +50,11 @@ class Code(StrEnum):
     UNKNOWN_KEY = "NOETL250"
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
+    IN_PLAIN_TEXT = "NOETL253"
     UNKNOWN_STEP = "NOETL301"
     UNKNOWN_KIND = "NOETL302"
     UNKNOWN_TASK = "NOETL303"
+    UNKNOWN_KEYCHAIN = "NOETL304"
     TEMPLATE = "NOETL401"
     PYTHON = "NOETL402"
     UNDEFINED = "NOETL450"
@@ -98,9 +100,11 @@ MEANING: Mapping[Code, str] = {
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",
+    Code.IN_PLAIN_TEXT: "a secret stands in the keychain as plain text",
     Code.UNKNOWN_STEP: "a step is named that does not exist",
     Code.UNKNOWN_KIND: "a tool kind that is not installed",
     Code.UNKNOWN_TASK: "a task is named that does not exist",
+    Code.UNKNOWN_KEYCHAIN: "a template names an entry that the keychain does not have",
     Code.TEMPLATE: "a template that cannot be parsed, or names an unknown filter",
     Code.PYTHON: "python code that cannot be parsed",
     Code.UNDEFINED: "a template names something that nothing defines",

@@ -36,7 +36,7 @@ BUILTINS = frozenset(
 _OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
 _FOR_WORKLOAD = frozenset(
-    {"workload", "payload", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
+    {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
@@ -49,10 +49,13 @@ _MAX_NAMES = 20
 def check_templates(context: Context, net: Net | None) -> None:
     """Adds the problems of every template that the compilation met."""
     scopes = _scopes(net) if net is not None else {}
+    secrets = [] if net is None else [str(entry["name"]) for entry in net.keychain]
     for use in context.uses:
         faults = _check_syntax(context, use)
         if use.guard and not faults:
             _check_guard(context, use)
+        if not faults and net is not None:
+            _check_secrets(context, use, secrets)
         known = scopes.get(use.step)
         if faults or known is None:
             continue
@@ -103,6 +106,15 @@ def _check_names(
         if not _is_expected_to_miss(text, name):
             hint = context.report.suggest(name, known, "define it in workload, set or input")
             context.report.add(Code.UNDEFINED, use.path, f"nothing defines {shown(name)}", hint)
+
+
+def _check_secrets(context: Context, use: Use, known: list[str]) -> None:
+    texts = [text for text in _texts(use.template, guard=use.guard) if "keychain" in text]
+    chains = [chain for text in texts for chain in expressions.names_used(text, guard=use.guard)]
+    asked = {chain[1] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
+    for name in sorted(asked - set(known))[:_MAX_NAMES]:
+        hint = context.report.suggest(name, known, "add it to keychain:")
+        context.report.add(Code.UNKNOWN_KEYCHAIN, use.path, f"the keychain has no entry {shown(name)}", hint)
 
 
 def _is_expected_to_miss(text: str, name: str) -> bool:

@@ -31,7 +31,8 @@ class Inputs:
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
     is too large for the log into one (both by content, hence the same at every call). `env` is the
     allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
-    what it finds is recorded. `max_depth` bounds how deep calls nest.
+    what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what templates see under that
+    name: references to secrets.
 
     `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this execution among all
     versions that the turn records, of all executions that it serves: no two of those that they call get one id.
@@ -49,3 +50,4 @@ class Inputs:
     max_depth: int = 10
     turn: str = ""
     place: int = 0
+    keychain: JsonMap = field(default_factory=dict)

@@ -72,6 +72,7 @@ def step_names(
         "execution_id": state.execution_id,
         "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
         "env": inputs.env,
+        "keychain": inputs.keychain,
     }
     if state.parent is not None and state.parent.iter is not None:
         builtins["iter"] = {"parent": state.parent.iter}

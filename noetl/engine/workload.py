@@ -15,7 +15,7 @@ from noetl.net.model import Net
 
 
 def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = None) -> JsonMap:
-    """`workload` templates see each other, payload values, `execution_id`, `job`, `env` and `now()`.
+    """`workload` templates see each other, payload values, `execution_id`, `job`, `env`, `keychain` and `now()`.
 
     Values of payload and overrides are data and never rendered. Raises TemplateError where a template
     fails or values refer to each other in a circle.
@@ -42,6 +42,7 @@ class _Workload(Mapping[str, Any]):
             "execution_id": state.execution_id,
             "job": job,
             "env": inputs.env,
+            "keychain": inputs.keychain,
             "now": lambda: now,
         }
 

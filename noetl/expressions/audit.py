@@ -14,6 +14,7 @@ from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import plain
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference
+from noetl.facts.secret import called, is_secret
 
 
 def values_read(
@@ -58,6 +59,8 @@ def _brief(value: Any, limit: int) -> Json:
         return None
     if is_reference(value):
         return f"<reference {str(value['ref'])[:limit]}>"
+    if is_secret(value):
+        return f"<{called(value)}>"
     if isinstance(value, Callee) or callable(value):
         return "<function>"
     if not _is_small(value, limit):

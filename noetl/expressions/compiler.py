@@ -14,7 +14,7 @@ from jinja2 import nodes
 from noetl.expressions import operators
 from noetl.expressions.grammar import chain_of, constant_key, describe, is_global
 from noetl.expressions.refusals import Broken, Refusal
-from noetl.expressions.run import GLOBALS, Run, Verb
+from noetl.expressions.run import GLOBALS, Run, Verb, refuse_marked, refuse_secret
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of
@@ -22,6 +22,8 @@ from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.nearest import did_you_mean
 
 _MISSING: Final = object()
+#: Filters that need not know the value of a secret: a marker stands for it in what they make.
+_ON_SECRETS: Final = frozenset({"default", "d", "join", "safe", "string", "to_json", "tojson", "urlencode"})
 
 
 class Scope:
@@ -257,6 +259,8 @@ class Expressions:
         """A filter over `value`."""
         verb = self._verb("filter", node, FILTERS)
         source = value or _constant("")
+        if node.name not in _ON_SECRETS:
+            source = _known(source, node.name)
         return self._applied(verb, source, node)
 
     def _test(self, node: nodes.Test) -> Eval:
@@ -298,6 +302,18 @@ class Expressions:
             return scope.run.call(callee(scope), args, kwargs)
 
         return call
+
+
+def _known(source: Eval, name: str) -> Eval:
+    """`source`, refused where a filter would look at, or change, what only a tool call knows."""
+
+    def get(scope: Scope) -> Any:
+        value = source(scope)
+        refuse_marked(value)
+        refuse_secret(value, f"uses the filter '{name}' on")
+        return value
+
+    return get
 
 
 def _constant(value: Any) -> Eval:

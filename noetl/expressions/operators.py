@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from noetl.expressions.limits import Meter, check_bits
-from noetl.expressions.refusals import Broken
+from noetl.expressions.refusals import Broken, Forbidden
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import kind_of, measure
+from noetl.expressions.values import kind_of, measure, text
+from noetl.facts.secret import is_secret
 
 _STRUCTURES = (list, tuple, Mapping)
 #: What is compared at no cost.
@@ -33,6 +34,10 @@ def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], An
 
 def add(meter: Meter, left: Any, right: Any) -> Any:
     """`left + right`: numbers, texts, lists."""
+    if isinstance(left, str) and isinstance(right, Mapping) and is_secret(right):
+        right = text(right, meter)
+    elif isinstance(right, str) and isinstance(left, Mapping) and is_secret(left):
+        left = text(left, meter)
     if isinstance(left, str) and isinstance(right, str):
         meter.text(len(left) + len(right))
     elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
@@ -127,6 +132,7 @@ def _comparison(
 ) -> Binary:
     def compare(meter: Meter, left: Any, right: Any) -> bool:
         if type(left) not in _CHEAP or type(right) not in _CHEAP:
+            _refuse_secrets(left, right)
             pay(meter, left, right)
         try:
             return bool(function(left, right))
@@ -138,11 +144,21 @@ def _comparison(
     return compare
 
 
+def _refuse_secrets(left: Any, right: Any) -> None:
+    """A secret is compared with null (whether there is one) and with nothing else: only a tool call knows it."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Mapping) and is_secret(one) and not isinstance(other, Undefined | None):
+            raise Forbidden("compares a secret, whose value is known only inside of a tool call")
+
+
 def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
     """`needle in haystack`; nothing is in what is undefined."""
     if isinstance(haystack, Undefined):
         return False
+    if isinstance(needle, Mapping):
+        _refuse_secrets(needle, haystack)
     if isinstance(haystack, Mapping):
+        _refuse_secrets(haystack, needle)
         return isinstance(needle, str | int | float | bool | None) and needle in haystack
     if isinstance(haystack, str) and isinstance(needle, Undefined | None):
         return False

@@ -22,6 +22,7 @@ from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, kind_of, measure
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference, opened
+from noetl.facts.secret import MARK, deeper, is_secret
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
 Verb: TypeAlias = Callable[..., Any]
@@ -82,6 +83,7 @@ class Run(Meter):
         if not isinstance(value, str | list | tuple | range):
             raise Broken(f"cannot be computed: {kind_of(value)} has no slices")
         if isinstance(value, str):
+            refuse_marked(value)
             self.text(len(value))
         else:
             self.items(len(value))
@@ -98,6 +100,7 @@ class Run(Meter):
         if isinstance(value, Undefined):
             return ()
         if isinstance(value, Mapping):
+            refuse_secret(value, "loops over")
             self.items(len(value))
             return list(value)
         if isinstance(value, set | frozenset):
@@ -180,6 +183,7 @@ class Method(Callee):
         self._value = value
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        refuse_marked(self._value)
         return self._function(run, self._value, *args, **kwargs)
 
 
@@ -228,7 +232,8 @@ def reach(value: Any, key: Any) -> Any:
         # Not even looked up: hashing or printing what a template built may take for ever.
         found = Undefined(f"[{kind_of(key)}]")
     elif isinstance(value, Mapping):
-        found = _from_mapping(value, key)
+        # What stands for a secret has the secret's names, known only inside of a tool call.
+        found = deeper(value, str(key)) if is_secret(value) else _from_mapping(value, key)
     elif isinstance(value, str | list | tuple | range) and isinstance(key, int):
         found = value[key] if -len(value) <= key < len(value) else _absent(value, key)
     elif isinstance(key, str):
@@ -236,6 +241,18 @@ def reach(value: Any, key: Any) -> Any:
     else:
         found = _absent(value, key)
     return found
+
+
+def refuse_secret(value: Any, verb: str) -> None:
+    """Refuses what only the value of a secret could answer. `verb` as in "The template `...` compares a secret"."""
+    if isinstance(value, Mapping) and is_secret(value):
+        raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
+
+
+def refuse_marked(value: Any) -> None:
+    """Refuses to change a text that a secret will be put into."""
+    if isinstance(value, str) and MARK in value:
+        raise Forbidden("changes a text with a secret in it, whose value is known only inside of a tool call")
 
 
 def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:

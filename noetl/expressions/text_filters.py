@@ -18,8 +18,9 @@ from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Run, Verb
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import measure, text, to_json
+from noetl.expressions.values import marked, measure, text, to_json
 from noetl.facts.json import Json
+from noetl.facts.secret import is_secret, reformed
 
 #: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
 _MAX_SLOW = 100_000
@@ -123,12 +124,14 @@ def _striptags(run: Run, value: Any) -> str:
 
 
 def _urlencode(run: Run, value: Any) -> str:
+    if is_secret(value):
+        return marked(value, run, "url")
     if isinstance(value, Mapping | list | tuple):
         run.text(12 * measure(value, run))
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
     run.text(12 * len(rendered))
-    return jinja.do_urlencode(rendered)
+    return jinja.do_urlencode(reformed(rendered, "url"))
 
 
 def _urlize(

@@ -13,6 +13,7 @@ from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.results import Result
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
+from noetl.facts.secret import Form, holds_secret, is_secret, marker, reformed
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
@@ -36,7 +37,7 @@ def kind_of(value: Any) -> str:
         case str():
             return "a text"
         case Mapping():
-            return "a mapping"
+            return "a secret" if is_secret(value) else "a mapping"
         case list() | tuple() | range():
             return "a list"
         case _:
@@ -145,7 +146,16 @@ def text(value: Any, meter: Meter) -> str:
         return str(value)
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Mapping) and is_secret(value):
+        return marked(value, meter)
     return to_json(value, meter)
+
+
+def marked(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
+    """The marker of a secret, written in the tool call as `form` says."""
+    found = marker(secret, form)
+    meter.text(len(found))
+    return found
 
 
 def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
@@ -155,9 +165,22 @@ def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
     opened = meter.opened(unfolded)
     if opened is not unfolded:
         meter.text(measure(opened, meter))
+    if holds_secret(opened):
+        opened = _with_markers(opened)
     result = json.dumps(opened, ensure_ascii=False, indent=indent, allow_nan=False)
     meter.text(len(result))
     return result
+
+
+def _with_markers(value: Json) -> Json:
+    """JSON text is text: in it markers stand for secrets."""
+    if isinstance(value, Mapping):
+        if is_secret(value):
+            return marker(value, "json")
+        return {key: _with_markers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_markers(item) for item in value]
+    return reformed(value, "json") if isinstance(value, str) else value
 
 
 def measure(value: Any, meter: Meter) -> int:

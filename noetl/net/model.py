@@ -239,8 +239,9 @@ class KindInfo:
     must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
     says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
     Texts in `quoted` (or in a list there) are command lines: what templates put into them is quoted, unless
-    the task says `spec.quote: false`. `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax). `suspends`:
-    its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
+    the task says `spec.quote: false`.
+    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
+    name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     """
 
@@ -254,6 +255,7 @@ class KindInfo:
     verbatim_with_params: tuple[str, ...] = ()
     quoted: tuple[str, ...] = ()
     python_keys: tuple[str, ...] = ()
+    source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
     by_reference: tuple[str, ...] = ()

@@ -174,6 +174,7 @@ class Caller:
             context=self._context(sight) if task.wants_context else None,
             # A copy: one that the tool changes and hands back must differ from what is in the log.
             checkpoint=deepcopy(checkpoint),
+            secrets=progress.secrets,
         )
 
     def _timeout(self, task: Task, sight: Sight) -> float | None:
@@ -190,7 +191,8 @@ class Caller:
         def context() -> Mapping[str, Any]:
             names = sight if everything is None else layered(sight, everything())
             # To code, results are what templates see: values, not references to them.
-            return {name: opened(value_of(value), load) for name, value in names.items()}
+            # Secrets get to code only as inputs.
+            return {name: opened(value_of(names[name]), load) for name in names if name != "keychain"}
 
         return context
 

@@ -47,8 +47,15 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             outcome = Outcome("error", error=fact.error, meta=fact.meta, extras=fact.extras)
             ended = _ended(program, progress, fact.task, outcome)
             return replace(ended, ending=Failed(fact.error)) if fact.fatal else ended
-        case AttemptFailed():
-            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0, since=None, answer=None)
+        case AttemptFailed() as fact:
+            return replace(
+                progress,
+                attempt=progress.attempt + 1,
+                wait_s=0.0,
+                since=None,
+                answer=None,
+                secrets={**progress.secrets, **fact.meta.get("secret_versions", {})},
+            )
         case PolicyEvaluated() as fact:
             return _judged(program, progress, fact, draft.attempt)
         case VariablesSet() as fact:
@@ -78,6 +85,7 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         checkpoints=0,
         since=None,
         answer=None,
+        secrets={},
         visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
         results={**progress.results, task: outcome.result},
         last=outcome,

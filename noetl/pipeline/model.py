@@ -37,7 +37,8 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One attempt of one task, rendered: no template and no reference is left in it.
+    """One attempt of one task, rendered: no template and no reference to a result is left in it. References to
+    secrets are: the tools open them, and nobody else.
 
     `context` yields the whole template context, lazily, for code that names `context`.
     `deadline_s` is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
@@ -55,6 +56,8 @@ class Call:
     context: Callable[[], Mapping[str, Json]] | None = None
     #: What the tool handed over when it last said `Later`; None at its first call.
     checkpoint: Json = None
+    #: Versions of the secrets that earlier attempts used, by the secret's name: this one uses the same.
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class Progress:
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
-    `wait_s` is owed before the next attempt. `checkpoint` is the newest of the task that is due, and
+    `secrets` are the versions of secrets that attempts of the task that is due have used. `wait_s` is owed
+    before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
     has a timeout; `answer` how the playbook that it called has ended.
     """
@@ -140,6 +144,7 @@ class Progress:
     checkpoints: int = 0
     since: str | None = None
     answer: Outcome | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
     ending: Ending | None = None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import Column, bindparam, delete, func, insert, select
+from sqlalchemy import Column, ColumnElement, bindparam, case, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.facts.json import JsonMap
@@ -27,8 +28,16 @@ PLAYBOOK: Final[Sequence[Column[Any]]] = (
     _p.description,
 )
 _r = credential.c
-#: In the order of CredentialRow's fields.
-CREDENTIAL: Final[Sequence[Column[Any]]] = (_r.name, _r.type, _r.data, _r.created_at, _r.updated_at)
+#: In the order of CredentialRow's fields; of a scope of its own, `label` is what people call it.
+CREDENTIAL: Final[Sequence[ColumnElement[Any]]] = (
+    case((_r.label == "", _r.name), else_=_r.label).label("name"),
+    _r.type,
+    _r.data,
+    _r.created_at,
+    _r.updated_at,
+    _r.scope,
+    _r.place,
+)
 
 _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
 _add_playbook = insert(playbook)
@@ -41,9 +50,23 @@ _newest = (
     .where(_p.version == select(func.max(_other.c.version)).where(_other.c.path == _p.path).scalar_subquery())
     .order_by(_p.path)
 )
-_credential = select(*CREDENTIAL).where(_r.name == bindparam("name"))
+_credential = select(*CREDENTIAL).where(_r.name == bindparam("key"))
 _credentials = select(*CREDENTIAL).order_by(_r.name)
-_delete = delete(credential).where(_r.name == bindparam("name"))
+_called = (
+    select(*CREDENTIAL)
+    .where(or_(_r.name == bindparam("called"), _r.label == bindparam("called")))
+    .order_by(_r.name)
+)
+_reencrypt = (
+    update(credential)
+    .where(_r.name == bindparam("key"), _r.data == bindparam("before"))
+    .values(data=bindparam("after"))
+)
+#: Written out, so that the partial index serves them.
+_of_execution = text("scope = 'execution'")
+_owners = select(_r.place).where(_of_execution).distinct()
+_delete_of = delete(credential).where(_of_execution, _r.place == bindparam("owner"))
+_delete = delete(credential).where(_r.name == bindparam("key"))
 
 
 def _put_net(dialect: Any) -> Any:
@@ -70,8 +93,8 @@ class Definitions(Concern):
         self._session.write(_nets[self._session.dialect], values)
 
     def net(self, digest: str) -> JsonMap | None:
-        text = self._session.read(_net, {"digest": digest}).scalar()
-        found: JsonMap | None = None if text is None else codec.loads(text)
+        body = self._session.read(_net, {"digest": digest}).scalar()
+        found: JsonMap | None = None if body is None else codec.loads(body)
         return found
 
     def add_playbook(self, row: PlaybookRow) -> None:
@@ -94,15 +117,31 @@ class Definitions(Concern):
 
     def save_credential(self, row: CredentialRow) -> None:
         """Creates it, or replaces all but `created_at`."""
-        values = {c.name: getattr(row, c.name) for c in CREDENTIAL}
+        label = "" if row.scope == "global" else row.name
+        values = {**asdict(row), "name": row.key, "label": label}
         self._session.write(_saves[self._session.dialect], values)
 
-    def credential(self, name: str) -> CredentialRow | None:
-        found = self._session.read(_credential, {"name": name}).first()
+    def credential(self, key: str) -> CredentialRow | None:
+        found = self._session.read(_credential, {"key": key}).first()
         return CredentialRow(*found) if found else None
 
-    def credentials(self) -> list[CredentialRow]:
-        return [CredentialRow(*found) for found in self._session.read(_credentials)]
+    def credentials(self, name: str | None = None) -> list[CredentialRow]:
+        """All, or those of one name, ordered by key."""
+        if name is None:
+            return [CredentialRow(*found) for found in self._session.read(_credentials)]
+        return [CredentialRow(*found) for found in self._session.read(_called, {"called": name})]
 
-    def delete_credential(self, name: str) -> bool:
-        return self._session.write(_delete, {"name": name}).rowcount > 0
+    def reencrypt_credential(self, row: CredentialRow, data: bytes) -> bool:
+        """Gives the credential other ciphertext, unless it is no longer what `row` says."""
+        values = {"key": row.key, "before": row.data, "after": data}
+        return self._session.write(_reencrypt, values).rowcount > 0
+
+    def delete_credential(self, key: str) -> bool:
+        return self._session.write(_delete, {"key": key}).rowcount > 0
+
+    def executions_with_credentials(self) -> list[str]:
+        """The ids of those that credentials are kept for."""
+        return [place for (place,) in self._session.read(_owners)]
+
+    def delete_credentials_of(self, execution_id: str) -> None:
+        self._session.write(_delete_of, {"owner": execution_id})

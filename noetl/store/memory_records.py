@@ -58,21 +58,43 @@ class Definitions(Concern):
     def save_credential(self, row: CredentialRow) -> None:
         """Creates it, or replaces all but `created_at`."""
         table = self._journal.locked.credentials
-        before = table.rows.get(row.name)
+        before = table.rows.get(row.key)
         kept = row if before is None else replace(row, created_at=before.created_at)
-        self._journal.put(table, row.name, kept)
+        self._journal.put(table, row.key, kept)
 
-    def credential(self, name: str) -> CredentialRow | None:
-        return self._journal.tables.credentials.rows.get(name)
+    def credential(self, key: str) -> CredentialRow | None:
+        return self._journal.tables.credentials.rows.get(key)
 
-    def credentials(self) -> list[CredentialRow]:
-        return sorted(self._journal.tables.credentials.rows.values(), key=lambda row: row.name)
+    def credentials(self, name: str | None = None) -> list[CredentialRow]:
+        """All, or those of one name, ordered by key."""
+        rows = self._journal.tables.credentials.rows.values()
+        return sorted((row for row in rows if name in (None, row.name)), key=lambda row: row.key)
 
-    def delete_credential(self, name: str) -> bool:
+    def reencrypt_credential(self, row: CredentialRow, data: bytes) -> bool:
+        """Gives the credential other ciphertext, unless it is no longer what `row` says."""
         table = self._journal.locked.credentials
-        found = name in table.rows
-        self._journal.put(table, name, None)
+        now = table.rows.get(row.key)
+        if now is None or now.data != row.data:
+            return False
+        self._journal.put(table, row.key, replace(now, data=data))
+        return True
+
+    def delete_credential(self, key: str) -> bool:
+        table = self._journal.locked.credentials
+        found = key in table.rows
+        self._journal.put(table, key, None)
         return found
+
+    def executions_with_credentials(self) -> list[str]:
+        """The ids of those that credentials are kept for."""
+        rows = self._journal.tables.credentials.rows.values()
+        return sorted({row.place for row in rows if row.scope == "execution"})
+
+    def delete_credentials_of(self, execution_id: str) -> None:
+        table = self._journal.locked.credentials
+        for key, row in list(table.rows.items()):
+            if (row.scope, row.place) == ("execution", execution_id):
+                self._journal.put(table, key, None)
 
 
 class Records(Concern):

@@ -225,7 +225,14 @@ credential = Table(
     Column("data", LargeBinary, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
+    Column("scope", Text, nullable=False, server_default=text("'global'")),
+    #: The path, or the execution, that it is kept for.
+    Column("place", Text, nullable=False, server_default=text("''")),
+    #: What people call it. `name` is unique: of a scope of its own it says the place as well.
+    Column("label", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("name"),
+    partial("ix_credential_label", "label", where="label <> ''"),
+    partial("ix_credential_place", "place", where="scope = 'execution'"),
 )
 
 #: No foreign key: the key is claimed before its execution exists.

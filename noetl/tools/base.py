@@ -19,9 +19,11 @@ from pydantic import BaseModel, ConfigDict
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
+from noetl.facts.secret import Seal, unsealed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.usecases.ports import Results
+from noetl.usecases.secrets import Safe
 
 Effects = Literal["none", "internal", "external"]
 
@@ -35,16 +37,28 @@ def no_credentials(name: str) -> Mapping[str, Json]:
 class Services:
     """What tools may reach. Sizes are bytes, times seconds."""
 
-    #: The data of a credential by name. Raises ToolError(kind="auth") that names the nearest one.
+    #: The data of a credential by name, for the call that the thread is in. Raises ToolError(kind="auth") that names
+    #: the nearest one.
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
+    #: Opens references to secrets. None: this process opens none.
+    safe: Safe | None = None
+    #: Seals the references that a tool makes.
+    seal: Seal = unsealed
     #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
     results: Results | None = None
     #: Whether tools may connect to loopback, link-local and private addresses.
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    #: `process`: a child with limits. `sandbox`: the same inside bubblewrap.
+    #: Where user code runs unless its task asks for more. `process`: a child with limits. `sandbox`: the same inside
+    #: bubblewrap.
     python_isolation: Literal["process", "sandbox"] = "process"
+    #: Whether tasks may run python code in the worker's own process.
+    python_inline: bool = False
+    #: Variables of the worker's environment that user code sees beside the usual ones.
+    python_env: tuple[str, ...] = ()
+    #: Directories that a sandbox never shows.
+    private: tuple[Path, ...] = ()
     #: Where temporary files go.
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     #: The directory that relative file names of a playbook start from. None: there is none.
@@ -61,6 +75,8 @@ class Services:
     output_limit: int = 64 * 1024
     #: Deadline of calls whose `spec.timeout` says nothing.
     default_deadline_s: float = 3600.0
+    #: Tables above this size, as JSON text, are kept by reference.
+    inline_bytes: int = 64 * 1024
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
 
@@ -96,7 +112,10 @@ class Tool(ABC):
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
     quoted: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
+    source_files: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
+    #: Whether references to secrets stay closed: the tool only hands them on.
+    hands_on: ClassVar[bool] = False
     #: Whether `run` may yield a Suspension.
     suspends: ClassVar[bool] = False
     #: Keys of the configuration (`*`: the args) in which references to results come unopened.
@@ -134,6 +153,7 @@ class Tool(ABC):
             verbatim_with_params=cls.verbatim_with_params,
             quoted=cls.quoted,
             python_keys=cls.python_keys,
+            source_files=cls.source_files,
             defaults=cls.defaults,
             suspends=cls.suspends,
             by_reference=cls.by_reference,

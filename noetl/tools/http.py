@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
@@ -16,7 +15,7 @@ from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.http_answer import content, refusal
 from noetl.tools.http_auth import Grant, OAuthClient, grant_of
 from noetl.tools.http_request import HttpConfig, granted, limits_of, order_of
-from noetl.tools.http_secrets import Blackout
+from noetl.tools.opening import blackout, hide
 
 if TYPE_CHECKING:
     from noetl.tools.http_tokens import Tokens
@@ -83,14 +82,8 @@ class Http(Tool):
         limits = _running(limits_of(config, call, self.services))
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
-        black = Blackout()
-        black.add(grant.secrets, (name for name, _ in grant.params))
-        try:
-            answer = black.answer(self._exchanged(order, grant, limits, black))
-            return _outcome(config, answer)
-        except ToolError as error:
-            # Without a cause: what the drivers said may quote the request.
-            raise black.error(error) from None
+        hide(grant.secrets, (name for name, _ in grant.params))
+        return _outcome(config, _hushed(self._exchanged(order, grant, limits)))
 
     def close(self) -> None:
         with self._lock:
@@ -98,25 +91,23 @@ class Http(Tool):
                 self._wire[0].close()
                 self._wire = None
 
-    def _exchanged(self, order: Order, grant: Grant, limits: Callable[[], Limits], black: Blackout) -> Answer:
+    def _exchanged(self, order: Order, grant: Grant, limits: Callable[[], Limits]) -> Answer:
         client, _ = self._connected()
         if grant.client is None:
             return client.exchange(granted(order, grant), limits())
-        return self._with_token(order, grant.client, limits, black)
+        return self._with_token(order, grant.client, limits)
 
-    def _with_token(
-        self, order: Order, who: OAuthClient, limits: Callable[[], Limits], black: Blackout
-    ) -> Answer:
+    def _with_token(self, order: Order, who: OAuthClient, limits: Callable[[], Limits]) -> Answer:
         """A token may end before its time: one that is refused is replaced, once."""
         from noetl.tools.http_tokens import Way  # see `_connected`
         from noetl.tools.transport import same_origin
 
         client, tokens = self._connected()
-        black.add([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
+        hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         way, refused = Way(order.verify, order.proxy), None
         while True:
             token = tokens.token(who, way, limits, refused)
-            black.add([token])
+            hide([token])
             bearing = replace(order, headers={**order.headers, "authorization": f"Bearer {token}"})
             answer = client.exchange(bearing, limits())
             # Behind a redirect to another origin the token was not even shown.
@@ -148,6 +139,16 @@ def _running(limits: Limits) -> Callable[[], Limits]:
         return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
 
     return left
+
+
+def _hushed(answer: Answer) -> Answer:
+    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
+    black = blackout()
+    if not black:
+        return answer
+    headers = {name: black.text(value) for name, value in answer.headers.items()}
+    body, url, reason = black.bytes(answer.body), black.text(answer.url), black.text(answer.reason)
+    return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
 def _outcome(config: HttpConfig, answer: Answer) -> Outcome:

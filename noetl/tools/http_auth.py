@@ -26,11 +26,13 @@ class OAuthClient:
     client_secret: str = field(repr=False)
     params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     in_body: bool = False
+    #: For whom alone its token is; empty: for all.
+    holder: str = ""
 
     @property
     def key(self) -> str:
         """What tokens are kept under: another secret is another client."""
-        parts = [self.token_url, self.client_id, self.client_secret, self.params, self.in_body]
+        parts = [self.token_url, self.client_id, self.client_secret, self.params, self.in_body, self.holder]
         return sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
@@ -74,6 +76,14 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Grant
             return _api_key(data)
         case _:
             return Grant(client=_client(data, place))
+
+
+def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
+    """The client that `data` describes. Raises ToolError(auth) where it is none."""
+    wrong = fault("oauth2", {name: value for name, value in data.items() if name != "type"})
+    if wrong is not None:
+        raise ToolError("auth", f"{place} cannot get a token; {wrong}.", type="UnusableCredential")
+    return _client(data, place)
 
 
 def opened(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:

@@ -67,11 +67,19 @@ class Tokens:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def token(
-        self, who: OAuthClient, way: Way, limits: Callable[[], Limits], refused: str | None = None
+        self,
+        who: OAuthClient,
+        way: Way,
+        limits: Callable[[], Limits],
+        refused: str | None = None,
+        *,
+        ttl: float | None = None,
+        renew: bool = True,
     ) -> str:
         """A token that is good, as far as it is known; never `refused`, unless it is issued again.
 
-        `limits` are what is left for the call. Raises ToolError(auth | rate_limit | server_error | timeout | connection).
+        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used; without `renew` one that
+        has ended is not replaced. Raises ToolError(auth | rate_limit | server_error | timeout | connection).
         """
         kept = self._of(who.key)
         if not kept.lock.acquire(timeout=max(limits().total, 0.0)):
@@ -83,10 +91,17 @@ class Tokens:
             )
         try:
             if kept.token is None or kept.token == refused or self._clock() >= kept.until:
+                if kept.token is not None and not renew:
+                    raise ToolError(
+                        "auth",
+                        f"{who.place}: the token has ended, and `auto_renew` is off.",
+                        type="TokenEnded",
+                    )
                 # Forgotten first: where the fetch fails, the next call asks again.
                 kept.token = None
                 asked = self._clock()
                 token, lasts = fetched(self._http, who, way, limits())
+                lasts = lasts if ttl is None else min(lasts, ttl)
                 kept.token, kept.until = token, asked + lasts - min(_EARLY_S, lasts / 5)
             return kept.token
         finally:

@@ -18,6 +18,7 @@ class Noop(Tool):
     #: It does next to nothing, and every deployment serves this queue.
     queue = "python"
     effects = "none"
+    hands_on = True
     description = "Does nothing and yields its input."
     result = "The inputs, as a mapping."
     example = """

@@ -62,6 +62,7 @@ class CallPlaybook(Tool):
     config_model = PlaybookConfig
     required = (("path",),)
     suspends = True
+    hands_on = True
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
         payload = deep_merge(dict(call.args), config.payload)

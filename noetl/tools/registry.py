@@ -6,7 +6,7 @@ import importlib.metadata
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -19,6 +19,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.opening import Opening, opening
 from noetl.tools.results import ResultRefused, checked
 
 GROUP = "noetl.tools"
@@ -86,6 +87,8 @@ class Registry:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._tools: dict[str, Tool] = {}
+        #: Calls that run with secrets in them, by the id of the call as it came.
+        self._opened: dict[int, Call] = {}
         self._lock = threading.Lock()
 
     def kinds(self) -> Mapping[str, KindInfo]:
@@ -102,9 +105,13 @@ class Registry:
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
 
     def _outcome(self, call: Call) -> Outcome | Suspension:
+        with opening(call, self.services.safe) as secrets:
+            return secrets.hidden(self._tried(call, secrets))
+
+    def _tried(self, call: Call, secrets: Opening) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
-            outcome = tool.run(call, configured(tool, call.config))
+            outcome = self._ran(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
             return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
@@ -121,6 +128,16 @@ class Registry:
                     traceback=traceback.format_exc(),
                 )
             )
+
+    def _ran(self, tool: Tool, call: Call, secrets: Opening) -> Outcome | Suspension:
+        opened = call if tool.hands_on else secrets.opened(call)
+        if opened is call:
+            return tool.run(call, configured(tool, call.config))
+        self._opened[id(call)] = opened
+        try:
+            return tool.run(opened, configured(tool, opened.config))
+        finally:
+            del self._opened[id(call)]
 
     def _tool(self, kind: str) -> Tool:
         tool = self._tools.get(kind)
@@ -146,7 +163,7 @@ class Registry:
         """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run on."""
         tool = self._tools.get(call.kind)
         if tool is not None:
-            tool.interrupt(call)
+            tool.interrupt(self._opened.get(id(call), call))
 
     def close(self) -> None:
         """Gives back what the tools hold."""
@@ -197,13 +214,15 @@ def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfi
         unknown = set(unknown_keys(tool, config))
         return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
     except ValidationError as error:
-        raise ToolError("client_error", _explained(tool, error), type="ValidationError") from None
+        raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: Tool | type[Tool], error: ValidationError) -> str:
+def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, fault["loc"]))
+    where = ".".join(_path(fault["loc"], config))
+    if fault["type"] == "missing":
+        where = ".".join(filter(None, (where, str(fault["loc"][-1]))))
     if fault["type"] == "extra_forbidden":
         # Of a mapping inside of the configuration; at its top they are only warned of.
         return f"The {tool.kind} task has no key '{where}'."
@@ -213,6 +232,17 @@ def _explained(tool: Tool | type[Tool], error: ValidationError) -> str:
     if not where:
         return f"The {tool.kind} task cannot be run: {reason}."
     return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
+
+
+def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
+    """`loc` without what names no part of `value`: pydantic puts the branches of unions in."""
+    for part in loc:
+        inside = (isinstance(value, Mapping) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        )
+        if inside:
+            yield str(part)
+            value = value[part]
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

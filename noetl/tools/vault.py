@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import json
-import os
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.errors import BadRequest, ConfigError, ToolError
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.secret import is_sealed_by, sealed
 
 # Imported where it is used: it takes 20 ms, and most runs open no credential.
 if TYPE_CHECKING:
@@ -64,10 +63,13 @@ class Vault:
         from cryptography.fernet import MultiFernet
 
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
-        self._count = len(texts)
+        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a credential.
+        self._seals = [
+            hmac.digest(text.encode(), b"noetl: references to secrets", "sha256") for text in texts
+        ]
 
     def __repr__(self) -> str:
-        return f"Vault({self._count} keys)"
+        return f"Vault({len(self._seals)} keys)"
 
     def encrypt(self, data: Mapping[str, Json]) -> bytes:
         """The ciphertext of `data`. Raises BadRequest where it is not JSON."""
@@ -92,6 +94,14 @@ class Vault:
         data: dict[str, Json] = json.loads(text)
         return data
 
+    def seal(self, reference: JsonMap) -> dict[str, Json]:
+        """`reference` to a secret, sealed with the first key."""
+        return sealed(reference, self._seals[0])
+
+    def has_sealed(self, reference: JsonMap) -> bool:
+        """Whether one of the keys made the seal of `reference`."""
+        return any(is_sealed_by(reference, key) for key in self._seals)
+
 
 def _fernet(text: str, number: int) -> Fernet:
     from cryptography.fernet import Fernet
@@ -103,43 +113,6 @@ def _fernet(text: str, number: int) -> Fernet:
             f"Key {number} for credentials is not 32 bytes in URL-safe base64; make one with "
             "`python -c 'from noetl.tools.vault import generate_key; print(generate_key())'`."
         ) from None
-
-
-def load_or_create_key(path: Path) -> str:
-    """The keys in the file `path`, which is made (readable by its owner alone) where it is missing.
-
-    Processes that race for it get the same key. Raises ConfigError where the file cannot be used.
-    """
-    try:
-        if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _create(path, generate_key())
-        keys = path.read_text("ascii").strip()
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"The key file {path} cannot be used: {why}.") from error
-    if not keys:
-        raise ConfigError(
-            f"The key file {path} is empty; restore it, or delete it and set all credentials again."
-        )
-    return keys
-
-
-def _create(path: Path, key: str) -> None:
-    """Written under another name and linked: nobody ever sees half a key, and the first one wins."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(key + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return
-    finally:
-        draft.unlink()
 
 
 def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:

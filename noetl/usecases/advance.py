@@ -18,6 +18,7 @@ from noetl.errors import Unavailable
 from noetl.facts.events import Draft, Event, Processed
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Keep
+from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, children, snapshots
 from noetl.usecases.orders import Orders, orders
 from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
@@ -168,7 +169,7 @@ def _turn(
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, plan, before, (), before, caught_up=False)
-    inputs = replace(_inputs(rt, tx, before, now), turn=name, place=drafted - before.version)
+    inputs = replace(_inputs(rt, tx, plan, before, now), turn=name, place=drafted - before.version)
     try:
         drafts, after = decide(plan, before, inputs)
         rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
@@ -202,7 +203,7 @@ def stored_state(tx: Transaction, execution_id: str) -> State:
     return snapshots.from_json(snapshot.state)
 
 
-def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs:
+def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:
     commands: dict[str, bool] = {}
     if any(not run.ended for run in state.runs.values()):
         # Anything that is decided now may end in a halt, which spares what a worker holds.
@@ -220,6 +221,7 @@ def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs
         max_generations=rt.limits.max_generations,
         playbook=lambda path, version: children.find(rt, tx, path, version),
         max_depth=rt.limits.max_depth,
+        keychain=Keychain(plan.net.keychain, state.execution_id, rt.seal),
     )
 
 

@@ -24,6 +24,17 @@ KEY: Final = ("api_key", "key", "value")
 #: Names of the header or the parameter that carries an API key.
 KEY_NAME: Final = ("header", "name", "param")
 
+#: Fields that are no secrets: where something is and whom it knows. They may be seen.
+PUBLIC: Final = frozenset(
+    {
+        *("type", "host", "db_host", "hostname", "port", "db_port", *USER, "db_user"),
+        *("database", "db", "dbname", "db_name", "schema", "sslmode", "sslrootcert", "application_name"),
+        *("connect_timeout", "target_session_attrs", "channel_binding", "gssencmode", "path", "read_only"),
+        *("token_url", "client_id", "client_auth", "grant_type", "scope", "audience", "in", "endpoint"),
+        *("header", "name", "param", "region", "account", "role", "warehouse"),
+    }
+)
+
 _SYNONYMS: Final = {
     "apikey": "api_key",
     "token": "bearer",

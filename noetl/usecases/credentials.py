@@ -1,23 +1,59 @@
-"""Credentials: encrypted before they reach the store, opened only for a tool call."""
+"""Credentials: encrypted before they reach the store, for everybody, for some playbooks, or for one execution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
 
-from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.credential_types import TYPES, fault
-from noetl.usecases.ports import CredentialRow, Store
+from noetl.usecases.ports import CredentialRow, CredentialScope, Transaction, credential_key
 from noetl.usecases.runtime import Runtime
 
-__all__ = ["TYPES", "credentials", "delete", "reveal", "save"]
+__all__ = ["EVERYBODY", "TYPES", "Audience", "audience", "best", "credentials", "delete", "rotate", "save"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who may use a credential. `place` is a path of the catalog, or the id of an execution."""
+
+    scope: CredentialScope = "global"
+    place: str = ""
+
+    def __str__(self) -> str:
+        return self.scope if self.scope == "global" else f"{self.scope} {self.place}"
+
+
+EVERYBODY: Final = Audience()
+
+
+def audience(path: str | None = None, execution: str | None = None) -> Audience:
+    """For the playbooks at `path` and below, for one execution, or for everybody. Raises BadRequest."""
+    if path and execution:
+        raise BadRequest("A credential is kept for a path or for an execution, not for both.")
+    if execution:
+        return Audience("execution", execution)
+    if path is None:
+        return EVERYBODY
+    place = path.strip("/")
+    if not place or len(place) > 512 or not place.isprintable():
+        raise BadRequest(f"{path[:80]!r} is no path of the catalog.")
+    return Audience("path", place)
 
 
 def save(
-    rt: Runtime, encrypt: Callable[[JsonMap], bytes], name: str, type: str, data: JsonMap
+    rt: Runtime,
+    encrypt: Callable[[JsonMap], bytes],
+    name: str,
+    type: str,
+    data: JsonMap,
+    of: Audience = EVERYBODY,
 ) -> CredentialRow:
-    """Creates or replaces. Raises BadRequest for a bad name, type or data."""
+    """Creates or replaces. Raises BadRequest for a bad name, type or data; NotFound or Conflict for an execution
+    that there is not, or that has ended."""
     if not name or len(name) > 128 or not all(c.isalnum() or c in "-_./" for c in name):
         raise BadRequest(f"{name!r} is not a credential name: use letters, digits, `-`, `_`, `.` and `/`.")
     if type not in TYPES:
@@ -31,10 +67,22 @@ def save(
         raise BadRequest(f"Credential {name!r} cannot be kept: {wrong}.")
     now = rt.clock()
     with rt.store.begin() as tx:
-        before = tx.credential(name)
-        row = CredentialRow(name, type, encrypt(data), before.created_at if before else now, now)
+        _check(tx, of)
+        before = tx.credential(credential_key(name, of.scope, of.place))
+        made = before.created_at if before else now
+        row = CredentialRow(name, type, encrypt(data), made, now, of.scope, of.place)
         tx.save_credential(row)
     return row
+
+
+def _check(tx: Transaction, of: Audience) -> None:
+    if of.scope != "execution":
+        return
+    row = tx.lock(of.place) if of.place.isdecimal() and len(of.place) < 20 else None
+    if row is None:
+        raise NotFound(f"There is no execution {of.place[:80]!r}.")
+    if row.ended_at is not None:
+        raise Conflict(f"Execution {of.place} is {row.status}; nothing will use the credential.")
 
 
 def credentials(rt: Runtime) -> list[CredentialRow]:
@@ -43,20 +91,51 @@ def credentials(rt: Runtime) -> list[CredentialRow]:
         return tx.credentials()
 
 
-def delete(rt: Runtime, name: str) -> None:
-    """Raises NotFound with the nearest name."""
+def delete(rt: Runtime, name: str, of: Audience = EVERYBODY) -> None:
+    """Raises NotFound with the nearest name, or with where that name is kept."""
     with rt.store.begin() as tx:
-        if not tx.delete_credential(name):
-            hint = did_you_mean(name, (row.name for row in tx.credentials()))
-            raise NotFound(f"There is no credential {name!r}.{hint}")
+        if tx.delete_credential(credential_key(name, of.scope, of.place)):
+            return
+        kept = [str(Audience(row.scope, row.place)) for row in tx.credentials(name)]
+        if kept:
+            raise NotFound(f"Credential {name!r} is kept for {' and '.join(kept)}, not for {of}.")
+        hint = did_you_mean(name, (row.name for row in tx.credentials()))
+        raise NotFound(f"There is no credential {name!r}.{hint}")
 
 
-def reveal(store: Store, decrypt: Callable[[bytes], Mapping[str, Json]], name: str) -> Mapping[str, Json]:
-    """The data of a credential, for a tool, with its `type`. Raises ToolError of kind `auth`."""
-    with store.read() as tx:
-        row = tx.credential(name)
-        if row is None:
-            hint = did_you_mean(name, (one.name for one in tx.credentials()))
-            raise ToolError("auth", f"There is no credential {name!r}.{hint}", type="UnknownCredential")
-    # A credential that is of no use to a tool is known by its type; what its data says itself wins.
-    return {"type": row.type, **decrypt(row.data)}
+def rotate(
+    rt: Runtime, encrypt: Callable[[JsonMap], bytes], decrypt: Callable[[bytes], Mapping[str, Json]]
+) -> int:
+    """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises ConfigError that
+    names one that no key opens: then nothing has changed."""
+    with rt.store.begin() as tx:
+        rows = tx.credentials()
+        return sum(tx.reencrypt_credential(row, encrypt(_opened(row, decrypt))) for row in rows)
+
+
+def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:
+    try:
+        return decrypt(row.data)
+    except ConfigError as error:
+        raise ConfigError(f"Credential {row.name!r} stays as it is, and so do all others: {error}") from None
+
+
+def best(rows: Iterable[CredentialRow], path: str, execution_id: str) -> CredentialRow | None:
+    """The one that an execution of the playbook at `path` uses: its own, else the one of the nearest path, else
+    the global one."""
+    usable = [(_nearness(row, path, execution_id), row) for row in rows]
+    found = max((one for one in usable if one[0] >= 0), key=lambda one: one[0], default=None)
+    return None if found is None else found[1]
+
+
+def _nearness(row: CredentialRow, path: str, execution_id: str) -> int:
+    match row.scope:
+        case "global":
+            return 0
+        case "path":
+            below = f"{path.strip('/')}/".startswith(f"{row.place}/")
+            return len(row.place) if below else -1
+        case "execution":
+            return 1_000_000 if row.place == execution_id else -1
+        case _:
+            assert_never(row.scope)

@@ -198,7 +198,7 @@ class _Lane:
         self.started, self.begun = rt.clock(), bool(earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        scope = names(rt, command, self._scope(index))
+        scope = names(rt, self.plan, command, self._scope(index))
         scope = replace(scope, ctx=patched(scope.ctx, self.patches))
         for move in run(prog, scope, progress, hands(rt, command, self.watched)):
             match move:

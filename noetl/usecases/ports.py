@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from noetl.facts.events import Draft, Event
 from noetl.facts.json import Json, JsonMap
@@ -117,15 +117,31 @@ class PlaybookRow:
     description: str = ""
 
 
+#: Who may use a credential: everybody, playbooks whose path is its place or below, or one execution.
+CredentialScope: TypeAlias = Literal["global", "path", "execution"]
+
+
+def credential_key(name: str, scope: CredentialScope = "global", place: str = "") -> str:
+    """See `CredentialRow.key`."""
+    return name if scope == "global" else f"{name}@{scope}:{place}"
+
+
 @dataclass(frozen=True, slots=True)
 class CredentialRow:
-    """A credential, encrypted. `data` is the ciphertext."""
+    """A credential, encrypted. `data` is the ciphertext. `place` is the path, or the execution, that it is kept for."""
 
     name: str
     type: str
     data: bytes
     created_at: datetime
     updated_at: datetime
+    scope: CredentialScope = "global"
+    place: str = ""
+
+    @property
+    def key(self) -> str:
+        """What no other credential is stored under; `@` is in no name."""
+        return credential_key(self.name, self.scope, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +336,21 @@ class Transaction(Protocol):
 
     def save_credential(self, row: CredentialRow) -> None: ...
 
-    def credential(self, name: str) -> CredentialRow | None: ...
+    def credential(self, key: str) -> CredentialRow | None:
+        """By `CredentialRow.key`."""
 
-    def credentials(self) -> list[CredentialRow]: ...
+    def credentials(self, name: str | None = None) -> list[CredentialRow]:
+        """All, or those of one name, ordered by key."""
 
-    def delete_credential(self, name: str) -> bool: ...
+    def reencrypt_credential(self, row: CredentialRow, data: bytes) -> bool:
+        """Gives the credential other ciphertext, unless it is no longer what `row` says."""
+
+    def delete_credential(self, key: str) -> bool: ...
+
+    def executions_with_credentials(self) -> list[str]:
+        """The ids of those that credentials are kept for."""
+
+    def delete_credentials_of(self, execution_id: str) -> None: ...
 
     def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None: ...
 

@@ -14,6 +14,7 @@ from noetl.engine.state import State
 from noetl.errors import NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Keep, is_reference
+from noetl.facts.secret import Seal, unsealed
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
@@ -103,6 +104,8 @@ class Runtime:
     random: Callable[[], float]
     limits: Limits = Limits()
     env: JsonMap = field(default_factory=dict)
+    #: Seals references to secrets, so that they can be told from what data pretends to be.
+    seal: Seal = unsealed
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.
     library: Library | None = None
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))

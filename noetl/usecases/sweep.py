@@ -35,20 +35,31 @@ class Swept:
 
 
 def sweep(rt: Runtime) -> Swept:
-    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, and wakes
-    executions that owe a turn."""
+    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes executions that
+    owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
     expired = _end_expired(rt, now)
     with rt.store.read() as tx:
         due = tx.unsent(now, BATCH)
         silent = tx.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.owing(now, BATCH)
+        holders = tx.executions_with_credentials()
+    _forget_credentials(rt, holders)
     silent = _lost(rt, silent, now)
     if silent:
         log.warning("%d commands were never claimed and are sent again", len(silent))
     sent = _send(rt, [*due, *silent], now)
     woken = _wake(rt, owing)
     return Swept(len(due) if sent else 0, len(silent) if sent else 0, expired, woken)
+
+
+def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
+    """A credential of one execution goes with it."""
+    for execution_id in executions:
+        with rt.store.begin() as tx:
+            row = tx.execution(execution_id)
+            if row is None or row.ended_at is not None:
+                tx.delete_credentials_of(execution_id)
 
 
 #: A command that waits so many times longer than `resend_s` is sent again whatever its queue holds.

@@ -29,6 +29,7 @@ from noetl.facts.events import (
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Keep
+from noetl.facts.secret import Keychain
 from noetl.net.model import Transition
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
@@ -208,7 +209,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     return Program(step.tasks, where, plan.net.file, parallel_loop=parallel, reducers=reducers)
 
 
-def names(rt: Runtime, command: CommandRow, iteration: JsonMap | None = None) -> Names:
+def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:
     """What the command's templates see, from the context in its row."""
     context = command.context
     steps = {
@@ -224,6 +225,7 @@ def names(rt: Runtime, command: CommandRow, iteration: JsonMap | None = None) ->
             "execution_id": command.execution_id,
             "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
             "env": rt.env,
+            "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
         },
         iter=called_from(context) if iteration is None else iteration,
     )
@@ -304,7 +306,7 @@ class _Job:
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        for move in run(prog, names(rt, command), progress, hands(rt, command, self.watched)):
+        for move in run(prog, names(rt, self.plan, command), progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
                     self._report(move.drafts, close=False)

@@ -148,6 +148,38 @@ def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None
         assert tx.credential("pg") is None
 
 
+def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and_an_execution(
+    store: Store,
+) -> None:
+    every = CredentialRow("pg", "postgres", b"1", NOW, NOW)
+    path = CredentialRow("pg", "postgres", b"2", NOW, NOW, "path", "a/b")
+    own = CredentialRow("pg", "postgres", b"3", NOW, NOW, "execution", "100")
+    other = CredentialRow("x", "http", b"4", NOW, NOW, "execution", "100")
+    with store.begin() as tx:
+        for row in (every, path, own, other):
+            tx.save_credential(row)
+    with store.begin() as tx:
+        assert {row.key for row in tx.credentials("pg")} == {every.key, path.key, own.key}
+        assert tx.credential("pg") == every
+        assert tx.credential(path.key) == path
+        assert {row.name for row in tx.credentials()} == {"pg", "x"}
+        assert tx.executions_with_credentials() == ["100"]
+        tx.delete_credentials_of("100")
+        assert tx.executions_with_credentials() == []
+        assert [row.scope for row in tx.credentials("pg")] == ["global", "path"]
+        assert tx.delete_credential(path.key)
+        assert tx.credential("pg") == every
+
+
+def test_a_credential_is_given_other_ciphertext_only_where_it_is_still_the_same(store: Store) -> None:
+    row = CredentialRow("pg", "postgres", b"1", NOW, NOW, "path", "a")
+    with store.begin() as tx:
+        tx.save_credential(row)
+        assert tx.reencrypt_credential(row, b"2")
+        assert not tx.reencrypt_credential(row, b"3")
+        assert tx.credential(row.key) == replace(row, data=b"2")
+
+
 def test_dead_letters_are_listed_newest_first_whatever_they_hold(store: Store) -> None:
     with store.begin() as tx:
         tx.add_dead_letter("http", "not json", "\0\ud800garbage", NOW)

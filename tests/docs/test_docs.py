@@ -37,7 +37,7 @@ def shown(setting: Field[Any]) -> str:
     match setting.default:
         case bool() as flag:
             return str(flag).lower()
-        case () | "":
+        case () | "" | None:
             return "-"
         case value:
             return str(value)

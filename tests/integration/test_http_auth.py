@@ -24,6 +24,7 @@ from noetl.tools.http import Http
 from noetl.tools.http_auth import OAuthClient
 from noetl.tools.http_request import HttpConfig
 from noetl.tools.http_tokens import Tokens, Way
+from noetl.tools.opening import opening
 from noetl.tools.transport import Client, Limits
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
@@ -95,8 +96,16 @@ def tool() -> Iterator[Http]:
 
 
 def call(tool: Http, url: str, **config: Any) -> Outcome:
+    """What the registry makes of a call: the tool hides its secrets, and the registry takes them out."""
     order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
-    return tool.run(order, HttpConfig.model_validate({"url": url, **config}))
+    with opening(order, None) as secrets:
+        try:
+            came = tool.run(order, HttpConfig.model_validate({"url": url, **config}))
+        except ToolError as error:
+            error.message = secrets.black.text(error.message)
+            error.args, error.extras = (error.message,), secrets.black.value(error.extras)
+            raise
+    return secrets.black.outcome(came)
 
 
 def refused(tool: Http, url: str, **config: Any) -> ToolError:

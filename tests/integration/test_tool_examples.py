@@ -71,6 +71,15 @@ def broker(world: World) -> None:
     credentials.save(world.rt, vault.encrypt, "broker", "generic", {"url": world.fixture("redis_url")})
 
 
+def customer(world: World) -> Mapping[str, Any]:
+    vault = bootstrap.vault(Settings(home=world.folder / "home"))
+    credentials.save(world.rt, vault.encrypt, "acme", "generic", {"token": "s3cret-of-acme"})
+    world.web.routes["/orders"] = lambda handler: handler.answer(
+        status=200 if handler.headers["authorization"] == "Bearer s3cret-of-acme" else 401
+    )
+    return {"base_url": world.web.url}
+
+
 EXAMPLES: Mapping[str, Example] = {
     "artifact": Example({"amount": 12}),
     "duckdb": Example(
@@ -87,6 +96,7 @@ EXAMPLES: Mapping[str, Example] = {
         warehouse,
     ),
     "python": Example({"value": 55}),
+    "secrets": Example({"status": 200}, {"customer": "acme"}, customer),
     "shell": Example({"words": 3}, {"text": "it's $(two)\nthree"}),
     "sqlite": Example({"n": 1}, {"city": "Oslo"}, orders),
 }

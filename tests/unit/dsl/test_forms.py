@@ -360,8 +360,8 @@ def test_values_in_commands_are_quoted_unless_the_spec_says_otherwise(net_of: Ne
 
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:
     net = net_of(
-        "keychain: {api: {kind: token}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
+        "keychain: {api: {kind: token, auth: idp}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"
     )
     assert net.workload == {"a": 1, "b": "{{ a }}"}
-    assert net.keychain == ({"name": "api", "kind": "token"},)
+    assert net.keychain == ({"name": "api", "kind": "token", "auth": "idp"},)
     assert (net.name, net.path, net.file) == ("sample", "sample", "sample.yaml")

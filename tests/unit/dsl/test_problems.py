@@ -111,6 +111,18 @@ SAMPLES = [
     (Code.UNKNOWN_STEP, f"executor: {{spec: {{entry_step: x}}}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'x'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: pyton, code: x}", 6, "'python'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: snowflake}", 6, "available: duckdb, http"),
+    (
+        Code.IN_PLAIN_TEXT,
+        f"keychain: [{{name: k, kind: static, value: x}}]\nworkflow: [{{step: a, {_TOOL}}}]",
+        4,
+        "set k",
+    ),
+    (
+        Code.UNKNOWN_KEYCHAIN,
+        "keychain: {db: {credential: c}}\nworkflow: [{step: a, tool: {kind: shell, command: '{{ keychain.dbb }}'}}]",
+        5,
+        "'db'",
+    ),
     (Code.UNKNOWN_TASK, "workbook: {load: {kind: noop}}\nworkflow: [{step: a, tool: lod}]", 5, "'load'"),
     (
         Code.UNKNOWN_TASK,
@@ -287,6 +299,7 @@ def test_strict_makes_warnings_errors(compiled: Compile) -> None:
 
 def test_known_names_of_every_scope_are_not_warned_of(body: Compile) -> None:
     text = """\
+keychain: {x: {credential: c}}
 workload: {base: 'http://x', later: '{{ base }}/{{ execution_id }}/{{ env.HOME }}'}
 workflow:
 - step: start

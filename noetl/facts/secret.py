@@ -1,0 +1,179 @@
+"""References to secrets: what stands for a secret everywhere but inside of a tool call.
+
+A *secret reference* is `{kind: secret_ref, execution, keychain | provider + name, version?, field?, seal}`. Only who has
+the installation's keys can make its `seal`, so that data from outside cannot ask for a secret by looking like a reference;
+`field` is not under the seal: whoever holds a reference may reach deeper. In mixed text a *marker* stands for it: a word of
+letters that need no escaping in JSON, addresses and headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import quote
+
+from noetl.errors import BadRequest, ConfigError, TemplateError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import did_you_mean
+
+#: The value of `kind` in the mapping that stands for a secret.
+SECRET_REF: Final = "secret_ref"  # noqa: S105 - a word of the format
+#: What every marker begins with.
+MARK: Final = "~noetl-secret."
+_MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]+)\.~("?)')
+
+#: How the secret is to be written where its marker stands.
+Form: TypeAlias = Literal["text", "json", "url"]
+#: Adds the seal to a reference.
+Seal: TypeAlias = Callable[[JsonMap], JsonMap]
+
+
+def is_secret(value: Any) -> bool:
+    """Whether `value` is a secret reference; not whether its seal is good."""
+    return (
+        isinstance(value, Mapping) and value.get("kind") == SECRET_REF and isinstance(value.get("seal"), str)
+    )
+
+
+def deeper(reference: JsonMap, part: str) -> dict[str, Json]:
+    """The reference to a field of what `reference` stands for."""
+    field = reference.get("field")
+    return {**reference, "field": f"{field}.{part}" if field else part}
+
+
+def called(reference: JsonMap) -> str:
+    """How messages name a secret: `keychain.db.password`, or `secret 'db' (vault)`."""
+    field = f".{reference['field']}" if reference.get("field") else ""
+    if "keychain" in reference:
+        return f"keychain.{reference['keychain']}{field}"
+    return f"secret '{reference.get('name')}'{field} ({reference.get('provider')})"
+
+
+def sealed(reference: JsonMap, key: bytes) -> dict[str, Json]:
+    """`reference` with the seal that `key` makes: HMAC-SHA256 over all but `field`, cut to 128 bits."""
+    base = {name: value for name, value in reference.items() if name not in ("field", "seal")}
+    text = json.dumps(base, sort_keys=True, separators=(",", ":"))
+    digest = hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
+    return {**reference, "seal": _encoded(digest)}
+
+
+def unsealed(reference: JsonMap) -> dict[str, Json]:
+    """`reference` with a seal that nobody accepts: that of a process without keys."""
+    return {**reference, "seal": ""}
+
+
+def is_sealed_by(reference: JsonMap, key: bytes) -> bool:
+    """Whether the seal of `reference` is the one that `key` makes."""
+    return hmac.compare_digest(str(sealed(reference, key)["seal"]).encode(), str(reference["seal"]).encode())
+
+
+class Keychain(Mapping[str, JsonMap]):
+    """What templates see as `keychain`: the name of an entry → its reference, sealed when it is asked for."""
+
+    __slots__ = ("_entries", "_execution", "_seal")
+
+    def __init__(self, entries: tuple[JsonMap, ...], execution_id: str, seal: Seal) -> None:
+        self._entries = tuple(str(entry["name"]) for entry in entries if "name" in entry)
+        self._execution = execution_id
+        self._seal = seal
+
+    def __getitem__(self, name: str) -> JsonMap:
+        """Raises TemplateError for a name that the playbook's keychain does not have, and where nothing can be sealed."""
+        if name not in self._entries:
+            hint = did_you_mean(str(name), self._entries)
+            raise TemplateError(f"The keychain of this playbook has no entry {str(name)[:80]!r}.{hint}")
+        try:
+            return self._seal({"kind": SECRET_REF, "execution": self._execution, "keychain": name})
+        except ConfigError as error:
+            raise TemplateError(f"keychain.{name} cannot be used: {error}") from error
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Raises nothing for a name that there is not: so that whoever looks at any mapping may look at this one."""
+        return self[name] if name in self._entries else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def marker(reference: JsonMap, form: Form = "text") -> str:
+    """The text that stands for `reference` inside of a longer one."""
+    packed = json.dumps(dict(reference), separators=(",", ":"))
+    return f"{MARK}{form}.{_encoded(packed.encode('utf-8', 'surrogatepass'))}.~"
+
+
+def reformed(text: str, form: Form) -> str:
+    """`text` with the secrets in it to be written as `form` says; those that are told otherwise already stay so."""
+    return text.replace(f"{MARK}text.", f"{MARK}{form}.")
+
+
+def unmarked(text: str, open: Callable[[JsonMap], Json]) -> str:
+    """`text` with every marker replaced by what `open` yields for its reference, written as the marker says.
+
+    Raises BadRequest where a marker was changed or cut, or where its secret is no text and no JSON is asked for.
+    """
+    if len(_MARKER.findall(text)) != text.count(MARK):
+        raise BadRequest(
+            "A text with a secret in it was changed, so that the secret cannot be put in its place."
+        )
+    return _MARKER.sub(lambda match: _written(match, open), text)
+
+
+def _written(match: re.Match[str], open: Callable[[JsonMap], Json]) -> str:
+    before, form, packed, after = match.groups()
+    reference = _unpacked(packed)
+    value = open(reference)
+    if form == "json" and before and after:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool | None | list | Mapping):
+        raise BadRequest(f"{called(reference)} is no text; name one of its fields.")
+    match form:
+        case "json":
+            written = json.dumps(str(value), ensure_ascii=False)[1:-1]
+        case "url":
+            written = quote(str(value), safe="")
+        case _:
+            written = str(value)
+    return f"{before}{written}{after}"
+
+
+def _unpacked(packed: str) -> JsonMap:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+    except (ValueError, RecursionError):
+        found = None
+    if not is_secret(found):
+        raise BadRequest(
+            "A text with a secret in it was changed, so that the secret cannot be put in its place."
+        )
+    return found  # type: ignore[no-any-return]  # a mapping, see above
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def holds_secret(value: Json) -> bool:
+    """Whether a reference or a marker stands anywhere in `value`, however deep (without recursion)."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, str):
+            if "secret" in current and MARK in current:
+                return True
+        elif isinstance(current, Mapping):
+            if current.get("kind") == SECRET_REF and is_secret(current):
+                return True
+            pending.extend(current.values())
+        elif isinstance(current, list):
+            pending.extend(current)
+    return False

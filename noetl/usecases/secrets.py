@@ -1,0 +1,289 @@
+"""Opening secrets, for tool calls alone: what a reference or the name of a credential stands for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from noetl.errors import ConfigError, ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.secret import called
+from noetl.net.codec import from_json
+from noetl.usecases.credentials import Audience, best
+from noetl.usecases.ports import Store, Transaction
+from noetl.usecases.runtime import Cache
+
+#: The provider that is always there: the encrypted credentials.
+STORE: Final = "store"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What was opened: a text, or a mapping of fields. `version` where its provider keeps versions."""
+
+    value: Json
+    version: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Secret(version={self.version})"
+
+
+class Provider(Protocol):
+    """Somewhere that secrets are kept. `keep_s`: seconds that a worker may use what it read without asking again."""
+
+    keep_s: float
+
+    def read(self, name: str, version: str | None) -> Secret:
+        """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or `timeout` where its
+        server does not answer. Messages never quote a value."""
+
+
+class Vault(Protocol):
+    """Opens what is encrypted, and knows its own seals."""
+
+    def decrypt(self, token: bytes, /) -> Mapping[str, Json]: ...
+
+    def has_sealed(self, reference: JsonMap, /) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOrder:
+    """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and for how long.
+
+    `place` is how messages name it. `ttl` bounds the seconds that a token is used. Without `renew` the first token
+    is the only one that `execution_id` gets from a worker.
+    """
+
+    place: str
+    auth: Mapping[str, Json]
+    ttl: float | None
+    renew: bool
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose secrets: an execution, the path of its playbook, and that playbook's keychain by name."""
+
+    execution_id: str = ""
+    path: str = ""
+    keychain: Mapping[str, JsonMap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where secrets come from besides the store. `provider` raises ToolError for a name that there is not."""
+
+    provider: Callable[[str], Provider]
+    token: Callable[[TokenOrder], str]
+
+
+class Safe:
+    """Opens secrets for one process. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        vault: Callable[[], Vault],
+        sources: Sources,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._vault = vault
+        self._sources = sources
+        self._clock = clock
+        self._places: Cache[str, Place] = Cache(1024)
+        self._kept: Cache[tuple[str, str, str | None], tuple[float, Secret]] = Cache(256)
+
+    def credential(self, name: str, execution_id: str = "") -> Mapping[str, Json]:
+        """The fields of what a task means by `auth: name`: an entry of its playbook's keychain, else a credential.
+
+        Raises ToolError of kind `auth` that names the nearest one.
+        """
+        place = self._place(execution_id)
+        entry = place.keychain.get(name)
+        if entry is None:
+            return self._stored(name, place)
+        value = _fields(self._entry(entry, place, None).value)
+        if not isinstance(value, Mapping):
+            raise ToolError("auth", f"keychain.{name} is a text, and no credential.", type="UnusableSecret")
+        return value
+
+    def open(self, reference: JsonMap, versions: Mapping[str, str]) -> Secret:
+        """What `reference` stands for. `versions` are those that the task has used before, by the secret's name."""
+        if not self._vault().has_sealed(reference):
+            message = (
+                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot ask for "
+                "secrets; where the keys were changed, add the old one behind the new one."
+            )
+            raise ToolError("auth", message, type="UnsealedSecret")
+        place = self._place(str(reference.get("execution", "")))
+        whole = self._whole(reference, place, versions)
+        wanted = reference.get("field")
+        return (
+            whole if wanted is None else Secret(_picked(whole.value, str(wanted), reference), whole.version)
+        )
+
+    def find(self, provider: str, name: str, version: str | None, execution_id: str) -> Secret:
+        """The secret that a provider has under a name. Raises ToolError."""
+        place = self._place(execution_id)
+        return self._provided(provider, name, version, place, None)
+
+    def _whole(self, reference: JsonMap, place: Place, versions: Mapping[str, str]) -> Secret:
+        base = base_name(reference)
+        if "keychain" in reference:
+            entry = place.keychain.get(str(reference["keychain"]))
+            if entry is None:
+                raise ToolError(
+                    "auth", f"{base} is no entry of its playbook's keychain.", type="UnknownSecret"
+                )
+            return self._entry(entry, place, versions.get(base))
+        version = reference.get("version") or versions.get(base)
+        return self._provided(str(reference["provider"]), str(reference["name"]), version, place, None)
+
+    def _entry(self, entry: JsonMap, place: Place, version: str | None) -> Secret:
+        name = f"keychain.{entry.get('name')}"
+        match entry.get("kind"):
+            case "credential":
+                return Secret(self._stored(str(entry.get("credential")), place))
+            case "secret":
+                pinned = entry.get("version")
+                version = version if pinned is None else str(pinned)
+                kept = entry.get("ttl")
+                path = str(entry.get("path"))
+                found = self._provided(str(entry.get("provider")), path, version, place, kept)
+                part = entry.get("field")
+                return (
+                    found if part is None else Secret(_picked(found.value, str(part), entry), found.version)
+                )
+            case "token":
+                return self._token(entry, place, name)
+            case kind:
+                raise ToolError("auth", f"{name} cannot be opened: {_useless(kind)}", type="UnusableSecret")
+
+    def _token(self, entry: JsonMap, place: Place, name: str) -> Secret:
+        auth = entry.get("auth")
+        fields: dict[str, Json] = {}
+        if isinstance(auth, Mapping):
+            fields = {key: value for key, value in auth.items() if key != "credential"}
+            auth = auth.get("credential")
+        data = {**(self._stored(str(auth), place) if auth is not None else {}), **fields}
+        ttl, renew = entry.get("ttl"), entry.get("auto_renew", True)
+        order = TokenOrder(name, data, None if ttl is None else float(ttl), bool(renew), place.execution_id)
+        token = self._sources.token(order)
+        return Secret({"type": "bearer", "token": token, "access_token": token})
+
+    def _provided(
+        self, provider: str, name: str, version: str | None, place: Place, keep_s: float | None
+    ) -> Secret:
+        if provider == STORE:
+            return Secret(self._stored(name, place))
+        source = self._sources.provider(provider)
+        key = (provider, name, version)
+        kept = self._kept.get(key)
+        if kept is not None and self._clock() < kept[0]:
+            return kept[1]
+        found = source.read(name, version)
+        lasts = source.keep_s if keep_s is None else float(keep_s)
+        if lasts > 0:
+            self._kept.put(key, (self._clock() + lasts, found))
+        return found
+
+    def _stored(self, name: str, place: Place) -> Mapping[str, Json]:
+        with self._store.read() as tx:
+            rows = tx.credentials(name)
+            row = best(rows, place.path, place.execution_id)
+            if row is None:
+                others = [Audience(row.scope, row.place) for row in rows]
+                raise ToolError("auth", _unknown(tx, name, place, others), type="UnknownCredential")
+        try:
+            data = self._vault().decrypt(row.data)
+        except ConfigError as error:
+            raise ToolError(
+                "auth", f"Credential {name!r} cannot be opened: {error}", type="WrongKey"
+            ) from error
+        # A credential that is of no use to a tool is known by its type; what its data says itself wins.
+        return {"type": row.type, **data}
+
+    def _place(self, execution_id: str) -> Place:
+        if not execution_id.isdecimal() or len(execution_id) > 19:
+            return Place()
+        place = self._places.get(execution_id)
+        if place is None:
+            with self._store.read() as tx:
+                place = _read(tx, execution_id)
+            self._places.put(execution_id, place)
+        return place
+
+
+def _read(tx: Transaction, execution_id: str) -> Place:
+    row = tx.execution(execution_id)
+    body = None if row is None else tx.net(row.digest)
+    if row is None or body is None:
+        return Place(execution_id)
+    keychain = {str(entry["name"]): entry for entry in from_json(body).keychain if "name" in entry}
+    return Place(execution_id, row.path, keychain)
+
+
+def base_name(reference: JsonMap) -> str:
+    """How the whole of a secret is called, whatever field of it a reference means."""
+    return called({key: value for key, value in reference.items() if key != "field"})
+
+
+def _unknown(tx: Transaction, name: str, place: Place, others: list[Audience]) -> str:
+    if others:
+        kept = " and ".join(str(one) for one in others)
+        return f"Credential {name!r} is kept for {kept}, not for playbook {place.path!r}."
+    hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *place.keychain])
+    return f"There is no credential {name!r}.{hint}"
+
+
+def _useless(kind: Json) -> str:
+    if kind == "static":
+        return (
+            "its value stands in the playbook as plain text, which is no secret; store it with "
+            "`noetl credential set`, and make the entry one of kind credential."
+        )
+    return f"kind {str(kind)[:40]!r} means nothing; there are credential, secret and token."
+
+
+def _fields(value: Json) -> Json:
+    """A text that is a JSON mapping has the fields of that."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found if isinstance(found, Mapping) else value
+
+
+def _picked(value: Json, field: str, reference: JsonMap) -> Json:
+    """`field` is dotted. `value` of a text is the text, and `data` of what has none is itself."""
+    rest = field
+    while rest:
+        inner = _fields(value)
+        if isinstance(inner, Mapping) and rest in inner:
+            return inner[rest]
+        head, _, rest = rest.partition(".")
+        if isinstance(inner, Mapping) and head in inner:
+            value = inner[head]
+        elif isinstance(inner, list) and head.isdecimal() and int(head) < len(inner):
+            value = inner[int(head)]
+        elif head != "data" and not (head == "value" and isinstance(value, str)):
+            raise _no_field(inner, head, reference)
+    return value
+
+
+def _no_field(value: Json, head: str, reference: JsonMap) -> ToolError:
+    place = f"keychain.{reference['name']}" if "provider" not in reference and "name" in reference else ""
+    place = place or base_name(reference)
+    if not isinstance(value, Mapping):
+        why = f"{place} has no field {head[:80]!r}: it is a text without fields."
+    else:
+        why = f"{place} has no field {head[:80]!r}.{did_you_mean(head, map(str, value))}"
+    return ToolError("auth", why, type="UnknownField")

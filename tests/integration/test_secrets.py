@@ -1,0 +1,313 @@
+"""Secrets in playbooks that run for real: whose they are, which version, and who cannot have them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
+from noetl.tools import secret_sources
+from noetl.tools.vault import Vault, generate_key
+from noetl.usecases import catalog, credentials, inspect
+from noetl.usecases.credentials import audience
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.secrets import Secret
+from noetl.usecases.start import StartRequest, start
+from noetl.usecases.sweep import sweep
+from tests import httpd
+
+Run = Callable[..., dict[str, Any]]
+
+
+class Counting:
+    """A provider with versions, the next one at each read without a version."""
+
+    keep_s = 0.0
+    newest = 0
+
+    def __init__(self, _: Any) -> None:
+        self.asked: list[str | None] = []
+
+    def read(self, name: str, version: str | None) -> Secret:
+        self.asked.append(version)
+        if version is None:
+            Counting.newest += 1
+            version = str(Counting.newest)
+        return Secret({"value": f"{name}-of-version-{version}"}, version)
+
+
+@pytest.fixture
+def server() -> Iterator[httpd.Server]:
+    made = httpd.started()
+    yield made
+    httpd.stopped(made)
+
+
+def keep(rt: Runtime, settings: Settings, name: str, data: dict[str, Any], **of: str) -> None:
+    vault = bootstrap.vault(settings)
+    credentials.save(rt, vault.encrypt, name, "generic", data, audience(**of))
+
+
+#: Code that says a secret in a way that no scrub can know: what is tested is which one came.
+TELL = "tool: {kind: python, input: {s: '{{ keychain.k.secret }}'}, code: 'result = s[::-1]'}"
+
+
+def test_the_credential_of_the_nearest_path_is_used(rt: Runtime, settings: Settings) -> None:
+    keep(rt, settings, "who", {"secret": "for everybody"})
+    keep(rt, settings, "who", {"secret": "for team"}, path="team")
+    keep(rt, settings, "who", {"secret": "for team/a"}, path="/team/a/")
+    keep(rt, settings, "who", {"secret": "for team/a/b/c"}, path="team/a/b/c")
+
+    assert {path: told(rt, path) for path in ("team/a/b", "team/a", "team/x", "teams/a", "other")} == {
+        "team/a/b": "for team/a",
+        "team/a": "for team/a",
+        "team/x": "for team",
+        "teams/a": "for everybody",
+        "other": "for everybody",
+    }
+
+
+def told(rt: Runtime, path: str) -> str:
+    body = f"keychain: {{k: {{credential: who}}}}\nworkflow: [{{step: start, {TELL}}}]\n"
+    return str(finished(rt, path, body)["result"])[::-1]
+
+
+def finished(rt: Runtime, path: str, body: str) -> dict[str, Any]:
+    head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
+    row = catalog.register(rt, head + body, "test.yaml")
+    execution = start(rt, StartRequest(row.path, row.version))
+    ends = time.monotonic() + 60
+    while inspect.execution(rt, execution).status not in ENDED:
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    return dict(inspect.report(rt, execution).as_json())
+
+
+def test_a_credential_of_another_path_is_told_of_and_not_given(rt: Runtime, settings: Settings) -> None:
+    keep(rt, settings, "theirs", {"secret": "for them"}, path="them")
+    body = "workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: theirs}}]\n"
+
+    error = finished(rt, "us/a", body)["error"]
+
+    assert (error["kind"], error["type"], error["retryable"]) == ("auth", "UnknownCredential", False)
+    assert "kept for path them, not for playbook 'us/a'" in error["message"]
+
+
+def test_a_credential_of_an_execution_is_its_own_and_goes_with_it(
+    rt: Runtime, settings: Settings, run: Run
+) -> None:
+    report = run(
+        """
+        workflow:
+          - {step: start, tool: {kind: noop}}
+        """
+    )
+    with pytest.raises(Conflict, match="is completed; nothing will use"):
+        keep(rt, settings, "mine", {"a": "b"}, execution=report["execution_id"])
+    with pytest.raises(NotFound, match="no execution '12'"):
+        keep(rt, settings, "mine", {"a": "b"}, execution="12")
+    with pytest.raises(BadRequest, match="not for both"):
+        audience("a", "1")
+    row = dataclasses.replace(_row(rt, settings), scope="execution", place=report["execution_id"])
+    with rt.store.begin() as tx:
+        tx.save_credential(row)
+
+    sweep(rt)
+
+    assert [one for one in credentials.credentials(rt) if one.scope == "execution"] == []
+    assert _row(rt, settings).name == "kept"
+
+
+def _row(rt: Runtime, settings: Settings) -> Any:
+    keep(rt, settings, "kept", {"a": "b"})
+    return next(one for one in credentials.credentials(rt) if one.name == "kept")
+
+
+def test_data_that_looks_like_a_reference_gets_no_secret(rt: Runtime, settings: Settings, run: Run) -> None:
+    keep(rt, settings, "crown", {"secret": "crown-jewels"})
+    forged = {"kind": "secret_ref", "execution": "1", "provider": "store", "name": "crown", "field": "secret"}
+    report = run(
+        """
+        workflow:
+          - step: start
+            tool: {kind: python, input: {given: "{{ given }}"}, code: "result = given[::-1]"}
+        """,
+        given={**forged, "seal": "AAAAAAAAAAAAAAAAAAAAAA"},
+    )
+
+    assert (report["status"], report["error"]["kind"], report["error"]["type"]) == (
+        "failed",
+        "auth",
+        "UnsealedSecret",
+    )
+    assert "Data cannot ask for secrets" in report["error"]["message"]
+    assert "slewej" not in json.dumps(report)
+
+
+def test_a_retry_uses_the_version_that_was_used_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_sources, "entry_points", lambda: {"counting": _Point()})
+    body = """
+    keychain: [{name: k, provider: counting, path: key}]
+    workflow:
+      - step: start
+        tool:
+          kind: python
+          input: {s: "{{ keychain.k.value }}", n: "{{ _attempt }}"}
+          code: |
+            if n < 3:
+                raise ValueError(s[::-1])
+            result = s[::-1]
+          spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 1.2}}]}}
+      """
+    first, second = run(body, within=60.0), run(body, within=60.0)
+
+    assert first["result"][::-1] == "key-of-version-1"
+    assert second["result"][::-1] == "key-of-version-2"
+
+
+class _Point:
+    """An entry point; the packages of a test are not installed."""
+
+    value = "tests"
+
+    def load(self) -> type[Counting]:
+        return Counting
+
+
+def test_the_secrets_tool_yields_a_reference_to_the_version_that_it_found(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_sources, "entry_points", lambda: {"counting": _Point()})
+    Counting.newest = 40
+    report = run(
+        """
+        workflow:
+          - {step: start, tool: {kind: secrets, provider: counting, name: key}, next: {spec: {mode: exclusive}, arcs: [{step: use}]}}
+          - step: use
+            tool: {kind: python, input: {s: "{{ start.value }}", again: "{{ start.data.value }}"}, code: "result = [s[::-1], again == s]"}
+        """
+    )
+    found = report["steps"]["start"]["result"]
+
+    assert (found["kind"], found["provider"], found["name"], found["version"]) == (
+        ("secret_ref", "counting", "key", "41")
+    )
+    assert report["result"][0][::-1] == "key-of-version-41"
+    assert report["result"][1] is True
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "says"),
+    [
+        ("{kind: secrets, name: nosuch}", "auth", "There is no credential 'nosuch'"),
+        ("{kind: secrets, provider: vualt, name: a}", "client_error", "Did you mean 'vault'?"),
+        ("{kind: noop, input: {x: '{{ keychain.k.secret == 1 }}'}}", "template", "compares a secret"),
+        (
+            "{kind: shell, command: 'echo {{ keychain.k }}'}",
+            "client_error",
+            "keychain.k is no text; name one",
+        ),
+        ("{kind: shell, command: 'echo {{ keychain.k.secrte }}'}", "auth", "Did you mean 'secret'?"),
+        ("{kind: http, url: 'http://x', auth: '{{ keychain.k.secret }}'}", "auth", "There is no credential"),
+        ("{kind: http, url: 'http://x', auth: plain}", "auth", "plain text, which is no secret"),
+        ("{kind: http, url: 'http://x', auth: k2}", "auth", "There is no credential 'k2'"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_clear_error(
+    rt: Runtime, settings: Settings, run: Run, tool: str, kind: str, says: str
+) -> None:
+    keep(rt, settings, "known", {"secret": "s3cret-word"})
+    keychain = "[{name: k, credential: known}, {name: plain, kind: static, value: x}]"
+
+    report = run(f"keychain: {keychain}\nworkflow: [{{step: start, tool: {tool}}}]\n")
+
+    assert (report["error"]["kind"], report["error"]["retryable"]) == (kind, False)
+    assert says in report["error"]["message"]
+    assert "s3cret-word" not in json.dumps(report)
+
+
+def test_a_token_is_fetched_once_and_again_when_its_time_is_over(
+    rt: Runtime, settings: Settings, run: Run, server: httpd.Server
+) -> None:
+    issued = iter(range(1, 99))
+    server.routes["/token"] = lambda h: h.json(
+        {"access_token": f"token-number-{next(issued)}", "expires_in": 3600}
+    )
+    data = {"token_url": f"{server.url}/token", "client_id": "me", "client_secret": "s3cret-client"}
+    credentials.save(rt, bootstrap.vault(settings).encrypt, "idp", "oauth2", data)
+    body = """
+    keychain:
+      - {name: long, kind: oauth2, auth: idp}
+      - {name: short, kind: token, auth: {credential: idp, scope: short}, ttl: 1ms}
+      - {name: once, kind: token, auth: {credential: idp, scope: once}, ttl: 1ms, auto_renew: false}
+    workflow:
+      - step: start
+        loop: {in: [1, 2], iterator: n}
+        tool: {kind: python, input: {a: "{{ keychain.long.token }}", b: "{{ keychain.short.token }}"}, code: "result = [a[::-1], b[::-1]]"}
+        next: {spec: {mode: exclusive}, arcs: [{step: once}]}
+      - step: once
+        loop: {in: [1, 2], iterator: n}
+        tool: {kind: shell, command: "echo {{ keychain.once.token }}"}
+    """
+    report = run(body, within=60.0)
+
+    [(a, b), (c, d)] = report["steps"]["start"]["result"]["results"]
+    assert a == c
+    assert b != d
+    assert report["error"]["message"].endswith("the token has ended, and `auto_renew` is off.")
+    assert (report["error"]["kind"], report["error"]["retryable"]) == ("auth", False)
+    assert "token-number" not in json.dumps(report)
+
+
+def test_rotation_encrypts_all_in_one_transaction_and_names_what_no_key_opens(
+    rt: Runtime, settings: Settings
+) -> None:
+    keep(rt, settings, "turned", {"a": "b"})
+    old = bootstrap.vault(settings)
+    new = Vault(f"{generate_key()},{(settings.home / 'secret.key').read_text()}")
+    before = {row.key: row.data for row in credentials.credentials(rt)}
+
+    with pytest.raises(ConfigError, match=r"Credential '.*' stays as it is, and so do all others"):
+        credentials.rotate(rt, new.encrypt, Vault(generate_key()).decrypt)
+    assert {row.key: row.data for row in credentials.credentials(rt)} == before
+    assert credentials.rotate(rt, new.encrypt, new.decrypt) == len(before)
+    after = {row.key: row.data for row in credentials.credentials(rt)}
+    assert {key: new.decrypt(data) for key, data in after.items()} == {
+        key: old.decrypt(data) for key, data in before.items()
+    }
+    with pytest.raises(ConfigError):
+        old.decrypt(next(iter(after.values())))
+    credentials.rotate(rt, old.encrypt, new.decrypt)
+
+
+def test_a_wrong_key_is_one_clear_error_of_the_task(rt: Runtime, run: Run) -> None:
+    credentials.save(rt, Vault(generate_key()).encrypt, "strange", "generic", {"token": "x" * 9})
+
+    error = run("workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: strange}}]\n")["error"]
+
+    assert (error["kind"], error["type"], error["retryable"]) == ("auth", "WrongKey", False)
+    assert (
+        "Credential 'strange' cannot be opened: A credential cannot be decrypted with the keys"
+        in error["message"]
+    )
+    credentials.delete(rt, "strange")
+
+
+def test_what_was_set_meanwhile_is_not_overwritten_by_a_rotation(rt: Runtime, settings: Settings) -> None:
+    row = _row(rt, settings)
+    with rt.store.begin() as tx:
+        tx.save_credential(dataclasses.replace(row, data=b"newer", updated_at=row.updated_at + timedelta(1)))
+        assert not tx.reencrypt_credential(row, b"older")
+        current = tx.credential("kept")
+        assert current is not None
+        assert current.data == b"newer"
+    credentials.delete(rt, "kept")
