@@ -47,6 +47,10 @@ format: $(BIN)/.ready-check ## Let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: docs
+docs: $(BIN)/.ready-check ## Write docs/tools/ from the tools
+	$(BIN)/python docs/generate.py
+
 .PHONY: bench
 bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (see benchmarks/)
 	$(BIN)/python -m benchmarks.run $(ARGS)

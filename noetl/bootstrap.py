@@ -153,6 +153,8 @@ def runtime(
         allowed_networks=settings.allowed_networks,
         scratch=scratch,
         base_dir=base_dir,
+        file_roots=settings.file_roots,
+        artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
         python_isolation=settings.python_isolation,
         python_inline=settings.python_inline,
         python_env=settings.python_env_allow,

@@ -69,6 +69,13 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
+def _directories(text: str) -> tuple[Path, ...]:
+    paths = tuple(Path(name) for name in _names(text))
+    if relative := next((path for path in paths if not path.is_absolute()), None):
+        raise ValueError(f"{relative} is not an absolute path")
+    return paths
+
+
 def _prefix(text: str) -> str:
     if text.upper().startswith(PREFIX):
         raise ValueError(f"variables that begin with {PREFIX} are settings")
@@ -150,6 +157,9 @@ class Settings:
     allow_private_networks: bool = _setting(True, _bool, "whether http tasks may reach private addresses")
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = _setting(
         (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
+    )
+    file_roots: tuple[Path, ...] = _setting(
+        (), _directories, "directories whose files artifact tasks may name besides those below the playbook's"
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
     python_isolation: Literal["process", "sandbox"] = _setting(
@@ -265,7 +275,7 @@ class Settings:
             value = getattr(self, one.name)
             if value == getattr(default, one.name):
                 continue
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             changed[PREFIX + one.name.upper()] = text
         return changed
 

@@ -128,6 +128,20 @@ def s3_url(s3_server: str) -> str:
     return services.make_bucket(s3_server)
 
 
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI too."""
+    server = services.rabbitmq()
+    try:
+        entered = server.__enter__()
+    except services.Missing as missing:
+        pytest.skip(str(missing))
+    try:
+        yield entered
+    finally:
+        server.__exit__(None, None, None)
+
+
 @pytest.fixture(
     params=[
         pytest.param("memory", id="memory"),

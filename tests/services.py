@@ -24,9 +24,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import amqp
 import psycopg2
 import redis
 import requests
+from kombu import Connection
 from sqlalchemy import URL, make_url
 
 from noetl.store.schema import metadata
@@ -194,6 +196,58 @@ def broker() -> Iterator[str]:
             with redis.Redis.from_url(url) as client:
                 _await(process, home, lambda: client.ping(), (redis.exceptions.ConnectionError,))
             yield url
+
+
+@contextlib.contextmanager
+def rabbitmq() -> Iterator[str]:
+    """The URL of a RabbitMQ server, with the user and password `guest`. Raises Missing."""
+    given = os.environ.get("NOETL_TEST_AMQP_URL")
+    if given:
+        yield given
+        return
+    # Debian's on PATH is a wrapper that becomes another user, whose home is not ours to use.
+    places = f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ['PATH']}"
+    binary, names = shutil.which("rabbitmq-server", path=places), free_port()
+    if binary is None:
+        raise Missing("rabbitmq-server is not on PATH.")
+    with _directory("rabbit") as home:
+        port, inner = free_port(), free_port()
+        # Listeners on loopback only, and a node that needs no daemon of its own to be found.
+        (home / "rabbit.conf").write_text(
+            f"listeners.tcp.default = 127.0.0.1:{port}\nloopback_users = none\nlog.console = true\n"
+            f"distribution.listener.interface = 127.0.0.1\n"
+        )
+        (home / "plugins").write_text("[].\n")
+        for file in home.iterdir():
+            file.chmod(0o644)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "RABBITMQ_NODENAME": f"noetl{port}@localhost",
+            "RABBITMQ_DIST_PORT": str(inner),
+            "RABBITMQ_CONFIG_FILE": str(home / "rabbit.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
+            "RABBITMQ_MNESIA_BASE": str(home / "data"),
+            "RABBITMQ_LOG_BASE": str(home / "logs"),
+            "RABBITMQ_PID_FILE": str(home / "pid"),
+            "ERL_EPMD_PORT": str(names),
+        }
+        try:
+            with started(
+                [binary], home / "log", cwd=home, env=environment, **_account_of_servers()
+            ) as process:
+                url = f"amqp://guest:guest@127.0.0.1:{port}//"
+                _await(process, home, lambda: _greet(url), (OSError, amqp.exceptions.AMQPError))
+                yield url
+        finally:
+            # Erlang's directory of nodes, which this node started beside itself.
+            subprocess.run(["epmd", "-port", str(names), "-kill"], capture_output=True, check=False)
+
+
+def _greet(url: str) -> None:
+    with Connection(url, connect_timeout=5) as connection:
+        connection.connect()
 
 
 REDIS_DATABASES = 64

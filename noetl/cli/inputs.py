@@ -66,6 +66,19 @@ def payload_of(given: str | None, option: str = "--payload") -> JsonMap:
     return _json(text, str(file)) if text[:1] in ("{", "[") else _yaml(text, str(file))
 
 
+def mapping_of(given: str, option: str) -> JsonMap:
+    """A mapping in YAML or JSON, or `@FILE` with one. Raises BadRequest."""
+    place = given[1:] if given.startswith("@") else option
+    text = (read_text(Path(place)) if given.startswith("@") else given).strip()
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return _yaml(text, place)
+    if not isinstance(value, dict):
+        raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
+    return value
+
+
 def _json(text: str, place: str) -> JsonMap:
     try:
         value = json.loads(text, parse_constant=_no_constant)

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
+    "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),
     "db": ("noetl.cli.db:db", "Create, upgrade and check the database."),
     "server": ("noetl.cli.services:server", "Run the REST API."),
     "scheduler": ("noetl.cli.services:scheduler", "Run the scheduler."),

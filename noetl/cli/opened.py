@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from noetl import bootstrap
 from noetl.config import Settings
@@ -12,14 +13,15 @@ from noetl.usecases.runtime import Runtime
 
 
 @contextmanager
-def opened() -> Iterator[Runtime]:
-    """Where no broker is set, whoever schedules finds what was asked for in the tables."""
+def opened(base_dir: Path | None = None) -> Iterator[Runtime]:
+    """Where no broker is set, whoever schedules finds what was asked for in the tables. `base_dir` is where relative
+    file names of tools start."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
-    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), base_dir=base_dir)
     try:
         yield rt
     finally:

@@ -81,7 +81,7 @@ def _run_here(
 ) -> JsonMap:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
-    with _ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
+    with ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
         with progress:
@@ -102,7 +102,7 @@ def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:
 
 
 @contextmanager
-def _ended_like_by_hand() -> Iterator[None]:
+def ended_like_by_hand() -> Iterator[None]:
     """SIGTERM and SIGHUP cancel as Ctrl-C does: nobody else would end what this process began."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
@@ -115,7 +115,7 @@ def _ended_like_by_hand() -> Iterator[None]:
 
 def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
-    with _ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
+    with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)
         return inspect.report(rt, execution_id).as_json()

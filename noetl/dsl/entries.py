@@ -99,13 +99,24 @@ def _entry(context: Context, tool: Tool, path: Path, label: str | None, default:
 
 
 def _workbook_call(context: Context, tool: Tool, path: Path, label: str | None) -> Entry | None:
+    callee = _callee(context, tool, path)
+    if callee is None:
+        return None
+    name, at = callee
+    # Where `name` is the callee's it is no name of the call.
+    own = label if at[-1] == "task" or label != tool.name else None
+    return _call(context, name, own or "", at, (tool, path))
+
+
+def _callee(context: Context, tool: Tool, path: Path) -> tuple[str, Path] | None:
+    """Which workbook task a `kind: workbook` names, and where it does."""
     task = (tool.model_extra or {}).get("task")
     if isinstance(task, str):
-        return _call(context, task, label or "", (*path, "task"), (tool, path))
+        return task, (*path, "task")
     if tool.name is None:
         context.report.missing(path, "name", "the call does not say which workbook task", "add name:")
         return None
-    return _call(context, tool.name, "" if label == tool.name else label or "", (*path, "name"), (tool, path))
+    return tool.name, (*path, "name")
 
 
 def _call(
@@ -116,15 +127,49 @@ def _call(
         hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
         context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
         return None
-    if known[0].kind == "workbook":
-        context.report.add(
-            Code.UNSUPPORTED,
-            path,
-            f"workbook task {shown(name)} calls the workbook again",
-            "name the last one",
-        )
+    parts = _chain(context, *known)
+    if parts[0][0].kind == "workbook":
+        return None  # told where it stands in the workbook, once
+    return Entry(label or name, path, (*parts, caller) if caller else parts)
+
+
+def workbook_entry(context: Context, name: str) -> Entry | None:
+    """The workbook's task `name` by itself; tells what is wrong with whom it calls."""
+    tool, path = context.workbook[name]
+    parts = _chain(context, tool, path)
+    if parts[0][0].kind != "workbook":
+        return Entry(name, path, parts)
+    callee = _callee(context, tool, path)
+    if callee is None:
         return None
-    return Entry(label or name, path, (known, caller) if caller else (known,))
+    inner, at = callee
+    if inner not in context.workbook:
+        return _call(context, inner, "", at, None)
+    if _named(parts[0][0]) in context.workbook:
+        context.report.add(
+            Code.UNKNOWN_TASK,
+            at,
+            f"workbook task {shown(name)} leads in a circle through {shown(inner)}",
+            "one of them has to be of another kind",
+        )
+    return None
+
+
+def _chain(context: Context, tool: Tool, path: Path) -> tuple[tuple[Tool, Path], ...]:
+    """A task of the workbook behind those that it calls, the innermost first: of another kind than workbook unless
+    that leads to nothing, or in a circle."""
+    chain = [(tool, path)]
+    while chain[0][0].kind == "workbook":
+        inner = context.workbook.get(_named(chain[0][0]))
+        if inner is None or inner in chain:
+            break
+        chain.insert(0, inner)
+    return tuple(chain)
+
+
+def _named(tool: Tool) -> str:
+    task = (tool.model_extra or {}).get("task")
+    return task if isinstance(task, str) else tool.name or ""
 
 
 def _listing(names: Mapping[str, object]) -> str:

@@ -29,7 +29,7 @@ _STRUCTURE = frozenset(
 )
 _POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
 #: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
-_OF_THE_PIPELINE = frozenset({"policy", "render", "queue", "result"})
+_OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result"})
 
 
 def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:

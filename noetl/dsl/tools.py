@@ -9,7 +9,7 @@ from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.code import check_code, names_context, names_read
 from noetl.dsl.context import WORKBOOK, Context, Site
 from noetl.dsl.document import PolicyRule, Tool, known_keys
-from noetl.dsl.entries import Entry, entries_of
+from noetl.dsl.entries import Entry, entries_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.keeping import keeping
 from noetl.dsl.policies import policy
@@ -33,10 +33,9 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
 def workbook_tasks(context: Context) -> dict[str, Task]:
     """The workbook, compiled by itself."""
     made = {}
-    for name, (tool, path) in context.workbook.items():
-        task = _task(
-            context, Entry(name, path, ((tool, path),)), [name], Site(WORKBOOK, (("executor", "spec"),))
-        )
+    for name in context.workbook:
+        entry = workbook_entry(context, name)
+        task = _task(context, entry, [name], Site(WORKBOOK, (("executor", "spec"),))) if entry else None
         if task is not None:
             made[name] = task
     return made
@@ -71,6 +70,7 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         line=context.report.source.mark(entry.path).line,
         lines={key: context.line(path) for key, path in lines.items()},
         verbatim=verbatim,
+        quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
         wants_context=names_context(kind, config),
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
@@ -139,7 +139,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
             for key, value in (tool.model_extra or {}).items()
             if _is_config(tool, key, value)
         }
-        if tool.name is not None and "name" in kind.schema.get("properties", {}):
+        if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
             own["name"] = (tool.name, (*path, "name"))
         below = config_from_spec(context.raw((*path, "spec")), kind)
         own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
@@ -190,9 +190,16 @@ def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Templat
     for tool, path in entry.parts:
         for key, names in (("with", tool.with_), ("args", tool.args), ("input", tool.input)):
             for name, value in (names or {}).items():
-                args[name], paths[name] = value, (*path, key, name)
+                args[name], paths[name] = _declared(name, value, path), (*path, key, name)
                 context.use(paths[name], value, site.step)
     return args, paths
+
+
+def _declared(name: str, value: Template, path: Path) -> Template:
+    """An input that the workbook declares as null is for the caller to give: its step may do so as well."""
+    if value is not None or path[0] != "workbook" or "'" in name or "\\" in name:
+        return value
+    return f"{{{{ args['{name}'] | default(none) }}}}"
 
 
 def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:

@@ -13,9 +13,11 @@ from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.scopes import names_used
 from noetl.expressions.selecting import selected
+from noetl.expressions.shell import ShellText
 
 __all__ = [
     "Fault",
+    "ShellText",
     "Warn",
     "check",
     "evaluate",

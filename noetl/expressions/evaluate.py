@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
 from noetl.expressions.program import Program, program, shorten
+from noetl.expressions.shell import ShellText
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS
 from noetl.facts.json import Json
@@ -28,7 +29,8 @@ def evaluate(
     A string that is one `{{ expression }}` yields a value of its own type (undefined: null, with a
     warning), other templates yield text, strings without a template themselves. `names` is asked for
     the names that are used, when they are used. References (`facts.reference`) are loaded when
-    something looks into them; a plain chain that ends at one yields the reference itself.
+    something looks into them; a plain chain that ends at one yields the reference itself. In mixed text
+    that is a `ShellText` values are written so that a shell reads them as they are.
 
     Raises `TemplateError`, `TemplateLimit` or `TemplateSecurity`; what `load` and `names` raise of
     `NoetlError` passes through.
@@ -36,7 +38,7 @@ def evaluate(
     if isinstance(template, str):
         if not is_template(template):
             return template
-        return _settle(program(template), names, load, warn)
+        return _settle(program(template), names, load, warn, shell=isinstance(template, ShellText))
     if isinstance(template, Mapping):
         return {
             _key(key, names, load, warn): evaluate(value, names, load=load, warn=warn)
@@ -62,8 +64,10 @@ def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | Non
             raise TemplateError(f"The template `{shorten(key)}` of a key must yield a text.", key)
 
 
-def _settle(code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None) -> Json:
-    value = code.value(names, load)
+def _settle(
+    code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None, *, shell: bool = False
+) -> Json:
+    value = code.value(names, load, shell=shell)
     if type(value) is not Undefined:
         return value
     if warn is not None:

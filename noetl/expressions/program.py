@@ -15,6 +15,7 @@ from noetl.expressions.compiler import Eval, Scope
 from noetl.expressions.grammar import bound_names, chain_of, parsed
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.run import Run, follow
+from noetl.expressions.shell import ShellOut
 from noetl.expressions.statements import Out, Render, Statements
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
@@ -37,8 +38,9 @@ class Program:
     whole: Eval | None = None
     body: Render | None = None
 
-    def value(self, names: Mapping[str, Any], load: Load | None) -> Any:
-        """What the template yields; `Undefined` where a whole expression is that. Raises `TemplateError`."""
+    def value(self, names: Mapping[str, Any], load: Load | None, *, shell: bool = False) -> Any:
+        """What the template yields; `Undefined` where a whole expression is that. `shell`: mixed text is a command
+        line. Raises `TemplateError`."""
         if self.chain is not None:
             return self._walk(self.chain, names, load)
         run = Run(names, load, FILTERS, TESTS)
@@ -46,15 +48,14 @@ class Program:
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if type(value) is Undefined else plain(value, run)
-            return self._render(run)
+            return self._render(run, ShellOut(run) if shell else Out(run))
         except NoetlError:
             # What `names` and `load` are built on may be out of reach: that is not the template's fault.
             raise
         except Exception as error:  # whatever user data provokes is one kind of failure
             raise explain(error, self.source, run.line) from error
 
-    def _render(self, run: Run) -> str:
-        out = Out(run)
+    def _render(self, run: Run, out: Out) -> str:
         if self.body is not None:
             self.body(Scope(run), out)
         return out.text()

@@ -38,6 +38,10 @@ class Out:
             raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
         self._parts.append(part)
 
+    def insert(self, part: str) -> None:
+        """Writes what an expression yielded, where `write` takes what the template itself says."""
+        self.write(part)
+
     def text(self) -> str:
         return "".join(self._parts)
 
@@ -105,13 +109,17 @@ class Statements(Expressions):
         return lambda _scope, _out: None
 
     def _output(self, node: nodes.Output) -> Render:
-        parts = tuple((self.expression(part), part.lineno) for part in node.nodes)
+        parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
 
         def render(scope: Scope, out: Out) -> None:
             run = scope.run
-            for part, line in parts:
+            for part, line, own in parts:
                 run.line = line
-                out.write(text(part(scope), run))
+                value = part(scope)
+                if own:
+                    out.write(text(value, run))
+                elif value is not None and type(value) is not Undefined:
+                    out.insert(text(value, run))
 
         return render
 
@@ -189,7 +197,7 @@ class Statements(Expressions):
 
     def _filter_block(self, node: nodes.FilterBlock) -> Render:
         captured = self._captured(node.body, node.filter)
-        return lambda scope, out: out.write(text(captured(scope), scope.run))
+        return lambda scope, out: out.insert(text(captured(scope), scope.run))
 
     def _captured(self, body: Sequence[Node], filters: nodes.Filter | None) -> Eval:
         block = self.block(body)
@@ -237,7 +245,7 @@ class Statements(Expressions):
             scope.run.line = line
             args, kwargs = arguments(scope)
             result = scope.run.call(callee(scope), args, {**kwargs, "caller": _Macro(plan, scope)})
-            out.write(text(result, scope.run))
+            out.insert(text(result, scope.run))
 
         return render
 
@@ -257,6 +265,11 @@ def _into_namespace(name: str, attribute: str) -> Bind:
         target.values[attribute] = value
 
     return bind
+
+
+def _is_own(node: Node) -> bool:
+    """Whether it belongs to the template: its text, and what the author says is safe."""
+    return isinstance(node, nodes.TemplateData) or (isinstance(node, nodes.Filter) and node.name == "safe")
 
 
 def _weight(node: Node) -> int:

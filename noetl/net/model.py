@@ -105,6 +105,8 @@ class Task:
     lines: Mapping[str, int] = field(default_factory=dict)
     #: Keys of `config` that are handed over as written (`code`; SQL that comes with `params`).
     verbatim: tuple[str, ...] = ()
+    #: Keys of `config` whose texts a shell reads: values in them are quoted.
+    quoted: tuple[str, ...] = ()
     #: The task's code names `context`: it depends on every name there is.
     wants_context: bool = False
     #: Keys of `config` (`*`: the args) that may hold references to results when the tool is called.
@@ -267,6 +269,8 @@ class KindInfo:
     `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which one
     must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
     says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
+    Texts in `quoted` (or in a list there) are command lines: what templates put into them is quoted, unless
+    the task says `spec.quote: false`.
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
     name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
@@ -280,6 +284,7 @@ class KindInfo:
     required: tuple[tuple[str, ...], ...] = ()
     verbatim: tuple[str, ...] = ()
     verbatim_with_params: tuple[str, ...] = ()
+    quoted: tuple[str, ...] = ()
     python_keys: tuple[str, ...] = ()
     source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)

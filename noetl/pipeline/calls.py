@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.expressions import evaluate
+from noetl.expressions import ShellText, evaluate
 from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
@@ -255,10 +255,21 @@ def prepared(task: Task) -> Prepared:
     """`task` with its templates told apart from what is handed over as written."""
     return Prepared(
         task,
-        {k: v for k, v in task.config.items() if k not in task.verbatim and has_template(v)},
+        {
+            k: _for_shell(v) if k in task.quoted else v
+            for k, v in task.config.items()
+            if k not in task.verbatim and has_template(v)
+        },
         {k: v for k, v in task.args.items() if has_template(v)},
         frozenset(task.config) - frozenset(task.by_reference),
     )
+
+
+def _for_shell(value: Template) -> Template:
+    """`value`, a command line or a list of them; lists inside are arguments, which no shell reads."""
+    if isinstance(value, list | tuple):
+        return [ShellText(one) if isinstance(one, str) else one for one in value]
+    return ShellText(value) if isinstance(value, str) else value
 
 
 def has_template(value: Template) -> bool:

@@ -154,6 +154,15 @@ def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
     return found
 
 
+def check_host(host: str, guard: Guard) -> None:
+    """The same for drivers that connect by themselves: what they resolve later is theirs. Raises ToolError."""
+    try:
+        reachable(host, 0, guard=guard)
+    except socket.gaierror as error:
+        message = f"The name of host '{host[:100]}' cannot be resolved: {error.strerror}."
+        raise ToolError("connection", message, retryable=True, type="NameResolution") from error
+
+
 def _look_up(name: str, port: int) -> list[tuple[Any, ...]]:
     try:
         return list(socket.getaddrinfo(name, port, socket.AF_UNSPEC, socket.SOCK_STREAM))

@@ -63,6 +63,10 @@ class Services:
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     #: The directory that relative file names of a playbook start from. None: there is none.
     base_dir: Path | None = None
+    #: Directories whose files tools may name besides.
+    file_roots: tuple[Path, ...] = ()
+    #: Where artifacts are kept, as an fsspec URL; empty: there is no such place.
+    artifacts_url: str = ""
     #: Address space of a child that runs user code.
     memory_mb: int = 2048
     #: Largest file that user code may write.
@@ -84,7 +88,10 @@ class ToolConfig(BaseModel):
 
 
 class Tool(ABC):
-    """One instance serves all threads of a worker process."""
+    """One instance serves all threads of a worker process.
+
+    The docstring of a kind's class is its page (see `noetl.tools.manual`): Markdown, for those who use it.
+    """
 
     kind: ClassVar[str]
     queue: ClassVar[str]
@@ -92,12 +99,18 @@ class Tool(ABC):
     effects: ClassVar[Effects] = "external"
     #: Error kind of results that are no JSON (see `noetl.facts.outcome.ErrorKind`).
     error_kind: ClassVar[str] = "internal"
+    #: One sentence, for lists.
     description: ClassVar[str]
+    #: What a call yields, which errors it ends with, and a list of steps that runs as it stands: Markdown, YAML.
+    result: ClassVar[str] = ""
+    errors: ClassVar[str] = ""
+    example: ClassVar[str] = ""
     config_model: ClassVar[type[ToolConfig]]
     #: Groups of keys of which one must be there (see `KindInfo`; so for the fields below).
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
     verbatim: ClassVar[tuple[str, ...]] = ()
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
+    quoted: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
     source_files: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
@@ -138,6 +151,7 @@ class Tool(ABC):
             required=cls.required,
             verbatim=cls.verbatim,
             verbatim_with_params=cls.verbatim_with_params,
+            quoted=cls.quoted,
             python_keys=cls.python_keys,
             source_files=cls.source_files,
             defaults=cls.defaults,

@@ -38,18 +38,19 @@ class DuckDbConfig(SqlConfig):
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
-        description="Files and directories that SQL may read and write (`~/...` in SQL is the playbook's directory).",
+        description="Files and directories that SQL may read and write (`~/...` in SQL is the playbook's directory); others are refused.",
     )
     allow_external: bool = Field(
         default=False,
         description="Let SQL reach every file, the network and extensions, and change settings.",
     )
     tables: dict[str, Json] = Field(
-        default_factory=dict, description="Temporary tables from rows: {name: [{column: value}]}."
+        default_factory=dict,
+        description="Temporary tables from rows: `{name: [{column: value}]}`, or a SQL task's result.",
     )
     attach: dict[str, str | dict[str, Json]] = Field(
         default_factory=dict,
-        description="Other databases: {alias: credential} or {alias: {type: postgres|sqlite, auth, database, read_only}}.",
+        description="Other databases: `{alias: credential}`, or `{alias: {type, auth, database, read_only}}`.",
     )
     memory_limit: str = Field(
         default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"
@@ -58,7 +59,16 @@ class DuckDbConfig(SqlConfig):
 
 
 class DuckDb(Tool):
-    """Runs SQL in DuckDB. A database file is opened for each call and closed after it."""
+    """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
+
+    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
+    below it. A database file is opened for each call and closed after it: one task at a time uses it for writing; the
+    others wait, up to their deadline.
+
+    `attach` opens a `postgres` credential, or an SQLite file (`database`, or a credential that has it), for reading unless
+    `read_only` is false. It needs DuckDB's own extensions `postgres_scanner` and `sqlite_scanner` on the worker: they are
+    not part of the package, and nothing is downloaded while a task runs. Without them the task fails and says so.
+    """
 
     kind = "duckdb"
     queue = "duckdb"
@@ -66,6 +76,19 @@ class DuckDb(Tool):
     description = (
         "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
     )
+    result = "As for [postgres](postgres.md#result)."
+    errors = "They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`."
+    example = """
+        - step: totals
+          tool:
+            kind: duckdb
+            tables: {sales: "{{ workload.sales }}"}
+            params: {least: 10}
+            command: SELECT city, sum(amount) AS amount FROM sales GROUP BY city HAVING sum(amount) >= :least
+          next: end
+        - step: end
+          tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}
+    """
     config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
     required = (WORK,)
     verbatim_with_params = NAMES

@@ -23,12 +23,53 @@ if TYPE_CHECKING:
 
 
 class Http(Tool):
-    """Calls HTTP services. Connections and access tokens are kept for each worker process."""
+    """One request. Connections are pooled for each worker process.
+
+    At most one kind of body, except that form fields may stand beside `files`. `POST`, `PUT`, `PATCH` and `DELETE` carry an
+    `Idempotency-Key` that is the same for every attempt, unless `headers` set one. A redirect to another origin takes no
+    credentials along. `timeout.connect` and `timeout.read` bound each wait; `total` bounds the call with its redirects,
+    its body, and the token that is fetched for it; `spec.timeout` bounds the call as well. No proxy is taken from the
+    environment; `auth` is one of the [credentials](../tools.md#credentials).
+
+    With a credential of type `oauth2` the worker fetches an access token, once for all of its calls, and keeps it until
+    shortly before its end. A token that the service refuses (401) is fetched again, once, and the request sent again.
+
+    What `auth` adds is not seen again: where a server echoes it, `***` stands in the result, in errors and in addresses.
+    Secrets of fewer than six characters, or of fewer than ten small letters, are taken out of addresses only.
+
+    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` addresses that are not public are refused, in whatever spelling, also behind
+    names, redirects and of proxies, except those of `NOETL_ALLOWED_NETWORKS`. A host is resolved once; what was checked is
+    what is connected to. Behind a proxy the host is checked as well, but it is the proxy that resolves it for itself.
+    """
 
     kind = "http"
     queue = "http"
     effects = "external"
     description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
+    result = """
+        `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
+        JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
+        never parsed; `bytes` are base64. For templates the fields of a JSON body stand behind those of the response:
+        `output.data.rows` finds `rows` of the body.
+    """
+    errors = """
+        A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
+        `server_error`, the others `client_error`. `outcome.http` holds `{status, headers, retry_after, body}`, with the
+        beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are retryable; a retry waits at least as long as
+        `Retry-After` asked.
+    """
+    example = """
+        - step: orders
+          tool:
+            kind: http
+            url: "{{ workload.base_url }}/rows"
+            params: {page: 1}
+            auth: {type: bearer, token: "{{ workload.token }}"}
+            timeout: {connect: 2, read: 5, total: 10}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
+    """
     config_model: ClassVar[type[ToolConfig]] = HttpConfig
     required = (("url", "endpoint"),)
 

@@ -56,7 +56,7 @@ class HttpConfig(ToolConfig):
     """One request. Give the address as `url` or `endpoint`, and at most one kind of body."""
 
     method: str = Field(default="GET", description="The request's method.", pattern=r"^[A-Za-z]{1,20}$")
-    url: str | None = Field(default=None, description="Address, http or https.")
+    url: str | None = Field(default=None, description="Address, http or https, without user or password.")
     endpoint: str | None = Field(default=None, description="The same as `url`.")
     params: dict[str, Json] | list[tuple[str, Json]] | None = Field(
         default=None, description="Query parameters; lists repeat the name, nulls are left out."
@@ -74,24 +74,25 @@ class HttpConfig(ToolConfig):
     form: dict[str, Json] | None = Field(default=None, description="Body, sent as a form.")
     files: dict[str, str | dict[str, Json]] | None = Field(
         default=None,
-        description="Parts of a multipart form: text, or {filename, content | base64, content_type}.",
+        description="Parts of a multipart form: text, or `{filename, content or base64, content_type}`.",
     )
     timeout: float | Timeouts | None = Field(
-        default=None, description="Seconds for the whole call, or {connect, read, total} seconds."
+        default=None, description="Seconds for the whole call (60), or `{connect, read, total}`."
     )
     verify: bool | str = Field(default=True, description="Check certificates; or a file with authorities.")
     allow_redirects: bool = Field(default=True, description="Follow up to 5 redirects.")
     proxy: str | Proxy | None = Field(
-        default=None, description="Address of an http proxy, or {url, auth}; by default there is none."
+        default=None,
+        description="`http://host:port`, or `{url, auth}` with a credential of type `basic`; by default there is none.",
     )
     auth: str | dict[str, Json] | None = Field(
         default=None,
-        description="Name of a credential, {credential: name}, or {type: basic|bearer|api_key|oauth2, ...}.",
+        description="Name of a credential, `{credential: name}`, or its `type` and fields.",
     )
     as_: Form | None = Field(
         default=None,
         alias="as",
-        description="Read the body as json, text or bytes (base64); by default as its content type says.",
+        description="Read the body as this, whatever its content type says.",
     )
 
 

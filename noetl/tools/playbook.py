@@ -17,25 +17,48 @@ class PlaybookConfig(ToolConfig):
 
     path: str = Field(min_length=1, description="`metadata.path` of the playbook in the catalog.")
     version: int | None = Field(
-        default=None, ge=1, description="Its version; the newest where there is none."
+        default=None, ge=1, description="Its version in the catalog; the newest where none is given."
     )
     payload: dict[str, Any] = Field(
-        default_factory=dict, description="Laid over the child's workload, and over the task's `input`."
+        default_factory=dict,
+        description="Merged deeply over the task's inputs, and with them over the child's workload.",
     )
     return_step: str | None = Field(
         default=None, description="The step of the child whose result is wanted, instead of the child's."
     )
-    detached: bool = Field(
-        default=False, description="Does not wait: the result is `{execution_id, path, version}`."
-    )
+    detached: bool = Field(default=False, description="Do not wait for the child.")
 
 
 class CallPlaybook(Tool):
+    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no worker is held. What a
+    call means is told with the [playbooks](../playbooks.md#calling-playbooks).
+    """
+
     kind = "playbook"
     #: It only asks for the child; every deployment serves this queue.
     queue = "python"
     effects = "none"
     description = "Calls another playbook and waits for it, without holding a worker."
+    result = """
+        The child's result; that of the step `return_step`, null where it did not run; of a detached child `{execution_id,
+        path, version}`. `outcome.meta.execution_id` names the child.
+    """
+    errors = """
+        A child that ends other than `completed` is an error of kind `child` with the message and the type of the child's
+        own error. A path, version or `return_step` that is not found, and a playbook that cannot be run, are errors of kind
+        `client_error`; an eleventh execution in a chain of calls is one of kind `limit`, type `CallDepth`.
+    """
+    example = """
+        - step: nightly
+          tool:
+            kind: playbook
+            path: sales/load_day
+            input: {day: "{{ workload.day }}"}
+            return_step: totals
+          next: end
+        - step: end
+          tool: {kind: noop, input: {totals: "{{ nightly }}"}}
+    """
     config_model = PlaybookConfig
     required = (("path",),)
     suspends = True

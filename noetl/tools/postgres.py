@@ -34,7 +34,7 @@ class PostgresConfig(SqlConfig):
     """What to do, and where: a credential (`auth`) or explicit fields, which win over it."""
 
     auth: str | dict[str, Json] | None = Field(
-        default=None, description="Name of a credential, {credential: name}, or its fields."
+        default=None, description="Name of a credential, `{credential: name}`, or its fields."
     )
     host: str | None = Field(default=None, description="Server, or directory of its socket.")
     port: int | None = Field(default=None, description="Port of the server.")
@@ -43,12 +43,12 @@ class PostgresConfig(SqlConfig):
     database: str | None = Field(default=None, description="Database to connect to.")
     db: str | None = Field(default=None, description="The same as `database`.")
     dsn: str | None = Field(
-        default=None, description="postgresql://user:password@host:port/database", repr=False
+        default=None, description="`postgresql://user:password@host:port/database`.", repr=False
     )
     url: str | None = Field(default=None, description="The same as `dsn`.", repr=False)
     exactly_once: bool = Field(
         default=False,
-        description="Commit the effect together with an entry in the table `noetl_ledger`, so that a call that is made again returns what the first one did.",
+        description="Commit the effect together with an entry in the table `noetl_ledger`, so that a call that is made again returns what the first one did: see [exactly once](#exactly-once).",
     )
     stream: bool = Field(
         default=True,
@@ -57,12 +57,63 @@ class PostgresConfig(SqlConfig):
 
 
 class Postgres(Tool):
-    """Runs SQL on PostgreSQL. Connections are pooled for each worker process and credential."""
+    """Runs SQL on a PostgreSQL server, or writes [rows into a table](../tools.md#rows-into-a-table). Connections are pooled
+    for each worker process and credential; fields win over the credential.
+
+    With `params` the SQL is handed over as written and values are bound, never pasted; `::` casts are left alone. Without
+    `params` it is a template: what it inserts becomes part of the statement, and `validate` warns where a value is meant.
+    Mappings and nested lists are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own
+    unless `transaction` or `exactly_once` says otherwise.
+
+    Statements that only ask for rows are read through a cursor, so that an answer that is too large fails before it fills
+    the memory. A server uses no parallel workers for a cursor: `stream: false` is faster for heavy aggregates.
+
+    `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while it runs is the
+    server's to refuse: connect as a role that is no superuser and not in `pg_execute_server_program`.
+
+    ## Exactly once
+
+    A worker that dies may have done its work without having reported it, and the task runs again. With
+    `exactly_once: true` all statements (or rows) run in one transaction of the user's database, together with an entry under
+    the call's idempotency key. A call that is made again finds the entry and returns the result that the first one had;
+    `outcome.pg.repeated` is then true. A call that is made twice at the same time waits for the other. Attempts after a
+    failure are the same call; each iteration of a loop, each visit by `jump`, and each repetition after a success
+    (polling) is one of its own.
+
+    The table `noetl_ledger` is made on first use in the first schema of the search path: the role must be allowed to, or
+    somebody makes it: `CREATE TABLE noetl_ledger (idempotency_key text PRIMARY KEY, result json, execution_id text NOT
+    NULL, step text NOT NULL, task text NOT NULL, recorded_at timestamptz NOT NULL DEFAULT now())`. Entries are never
+    deleted; those of executions that have ended may be. Statements that begin or end a transaction are refused, and
+    those that cannot run in one fail. What a statement does outside of the database happens as often as it is made.
+    """
 
     kind = "postgres"
     queue = "postgres"
     effects = "external"
     description = "Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}."
+    result = """
+        `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's answer is
+        `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601 texts, `jsonb` is JSON, bytes are
+        base64. More than 1,000,000 rows, or more text than a result may have, are a `limit` error.
+    """
+    errors = """
+        They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate, severity, position,
+        detail, hint, statement_index, statement}`, and the error names the line in the playbook. Lost connections,
+        serialization failures and deadlocks are retryable.
+    """
+    example = """
+        - step: load
+          tool:
+            kind: postgres
+            auth: warehouse
+            params: {day: "{{ workload.day }}", rows: "{{ workload.rows }}"}
+            command: |
+              DELETE FROM readings WHERE day = :day;
+              INSERT INTO readings SELECT * FROM jsonb_populate_recordset(NULL::readings, :rows::jsonb)
+          next: end
+        - step: end
+          tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
+    """
     config_model: ClassVar[type[ToolConfig]] = PostgresConfig
     required = (WORK,)
     verbatim_with_params = NAMES

@@ -27,8 +27,7 @@ class PythonConfig(ToolConfig):
 
     code: str | None = Field(
         default=None,
-        description="Python source. The task's inputs are globals (all of them also `input_data` and `args`);"
-        " the result is the value of `result`, of `main(...)`, or of a top-level `return`.",
+        description="Python source.",
     )
     script: Script | str | None = Field(
         default=None,
@@ -97,6 +96,20 @@ class Python(Tool):
         has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
         without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
         `libs` that is not installed fails the task, and says what to install.
+    """
+    example = """
+        - step: fib
+          tool:
+            kind: python
+            input: {n: 10}
+            code: |
+              def fib(n):
+                  return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+              result = {"value": fib(n)}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {value: "{{ fib.value }}"}}
     """
     config_model = PythonConfig
     required = (("code", "script"),)

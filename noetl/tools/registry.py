@@ -35,6 +35,19 @@ def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
     return found
 
 
+def is_built_in(kind: str) -> bool:
+    """Whether an installed kind is NoETL's own."""
+    return entry_points()[kind].value.startswith("noetl.")
+
+
+def origin(kind: str) -> str:
+    """Where an installed kind comes from: `built in`, or the name and version of its distribution."""
+    if is_built_in(kind):
+        return "built in"
+    distribution = entry_points()[kind].dist
+    return "unknown" if distribution is None else f"{distribution.name} {distribution.version}"
+
+
 def load(kind: str) -> type[Tool]:
     """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
     point = entry_points().get(kind)
@@ -175,7 +188,7 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def unknown_keys(tool: Tool, config: Mapping[str, Json]) -> list[str]:
+def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[str]:
     """The keys that mean nothing to the tool: what `validate` warns of must not fail the run."""
     fields = tool.config_model.model_fields
     if tool.config_model.model_config.get("extra") != "forbid":
@@ -191,7 +204,7 @@ def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 
-def configured(tool: Tool, config: Mapping[str, Json]) -> ToolConfig:
+def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
     """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
@@ -204,7 +217,7 @@ def configured(tool: Tool, config: Mapping[str, Json]) -> ToolConfig:
         raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: Tool, error: ValidationError, config: Mapping[str, Json]) -> str:
+def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(_path(fault["loc"], config))

@@ -32,11 +32,34 @@ class SecretsConfig(ToolConfig):
 
 
 class Secrets(Tool):
+    """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a later task hands the
+    reference to. For names that only a run knows; what is known before belongs into the
+    [keychain](../playbooks.md#secrets).
+    """
+
     kind = "secrets"
     #: It is quick; every deployment serves this queue.
     queue = "python"
     effects = "none"
     description = "Finds a secret and yields a reference to it, which only tools open."
+    result = """
+        `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found. `<step>.<field>` is a
+        reference to a field of it.
+    """
+    errors = "A secret that is not there, and a provider that is turned off, are errors of kind `auth`."
+    example = """
+        - step: find
+          tool: {kind: secrets, path: "{{ workload.customer }}"}
+          next: call
+        - step: call
+          tool:
+            kind: http
+            url: "{{ workload.base_url }}/orders"
+            headers: {authorization: "Bearer {{ find.token }}"}
+          next: end
+        - step: end
+          tool: {kind: noop, input: {status: "{{ call.status_code }}"}}
+    """
     config_model = SecretsConfig
     required = (("path", "name"),)
 

@@ -32,7 +32,8 @@ class ShellConfig(ToolConfig):
         default=None, description="Commands (lines, or programs with arguments) run in order until one fails."
     )
     env: dict[str, user_code.EnvValue] = Field(
-        default_factory=dict, description="Environment variables beside PATH, HOME and the locale."
+        default_factory=dict,
+        description="Environment variables beside PATH, HOME, the locale, and those of NOETL_PYTHON_ENV_ALLOW.",
     )
     cwd: str | None = Field(
         default=None, description="Working directory; relative ones start at the playbook's directory."
@@ -48,13 +49,42 @@ class ShellConfig(ToolConfig):
 
 
 class Shell(Tool):
+    """Runs commands in a process group of their own; what is still running when they have ended is ended too. Texts are
+    read by bash, or by sh where there is no bash.
+
+    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that it is, whatever stands
+    in it. By itself a value is one word; between quotes, single or double, it goes on with them, so that
+    `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is no word, an empty text is one. A value where a shell
+    may read it as code whatever the quotes (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless.
+    `{{ options | safe }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command` that is
+    one template is used as it is. What a command hands to another shell (`bash -c "…"`, `ssh`, `eval`) is read there
+    again, unquoted: use `argv`, `env` or `stdin`.
+
+    `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
+    """
+
     kind = "shell"
     queue = "shell"
     effects = "external"
     error_kind = "shell"
     description = "Runs shell commands in processes of their own, with a deadline."
+    result = "`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written."
+    errors = """
+        A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
+        above.
+    """
+    example = """
+        - step: count
+          tool:
+            kind: shell
+            command: printf '%s' {{ workload.text }} | wc -w
+          next: end
+        - step: end
+          tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
+    """
     config_model = ShellConfig
     required = (("command", "argv", "commands"),)
+    quoted = ("command", "commands")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -41,12 +41,34 @@ class SqliteConfig(SqlConfig):
 
 
 class Sqlite(Tool):
-    """Runs SQL in SQLite. A database file is opened for each call and closed after it."""
+    """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
+
+    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
+    below it. The file gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
+    mappings are bound as JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused, and
+    so is the database that the engine itself keeps, wherever it lies.
+    """
 
     kind = "sqlite"
     queue = "sqlite"
     effects = "internal"
     description = "Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}."
+    result = "As for [postgres](postgres.md#result); `status` is the statement's first word."
+    errors = """
+        They are of kind `sql`, `connection` or `timeout`; `outcome.sqlite` holds `{code, statement_index, statement}`. A file
+        that is in use for too long is a `connection` error and retryable.
+    """
+    example = """
+        - step: count
+          tool:
+            kind: sqlite
+            database: orders.db
+            params: {city: "{{ workload.city }}"}
+            command: SELECT count(*) AS n FROM orders WHERE city = :city
+          next: end
+        - step: end
+          tool: {kind: noop, input: {n: "{{ count.rows[0].n }}"}}
+    """
     config_model: ClassVar[type[ToolConfig]] = SqliteConfig
     required = (WORK,)
     verbatim_with_params = NAMES

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import Field, fields
 from datetime import UTC, datetime
 from importlib import import_module
+from runpy import run_path
 from typing import Any, get_args
 
 import click
@@ -25,7 +26,8 @@ from noetl.facts.events import Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
-from noetl.tools.registry import kinds
+from noetl.tools.manual import manual_of
+from noetl.tools.registry import kinds, load
 from noetl.usecases.views import envelope
 
 # --- settings --------------------------------------------------------------------------------------
@@ -188,24 +190,25 @@ def test_api_lists_every_route() -> None:
 # --- tools -----------------------------------------------------------------------------------------
 
 
+def generated() -> dict[str, str]:
+    """What `make docs` would write."""
+    pages: dict[str, str] = run_path(str(ROOT / "docs/generate.py"))["pages"]()
+    return pages
+
+
+def test_the_pages_of_tools_are_those_that_the_tools_make() -> None:
+    folder = ROOT / "docs/tools"
+    written = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*")}
+    assert written == generated(), "run `make docs`"
+
+
 @pytest.mark.parametrize("kind", kinds())
-def test_tools_lists_every_kind_with_its_keys_and_defaults(kind: str) -> None:
-    info = kinds()[kind]
-    text = sections("docs/tools.md")[kind]
-    assert f"Queue `{info.queue}`" in text
-    properties = info.schema.get("properties", {})
-    assert keys(text) == list(properties)
-    for name, _, default, meaning in rows(text):
-        assert meaning, name
-        stated = properties[name.strip("`")].get("default")
-        if stated is not None:
-            given = str(stated).lower() if isinstance(stated, bool) else str(stated)
-            assert default.strip("`") == given, name
-
-
-def test_tools_lists_no_kind_that_there_is_not() -> None:
-    with_queue = {title for title, text in sections("docs/tools.md").items() if "Queue `" in text}
-    assert with_queue == set(kinds())
+def test_every_tool_says_all_of_itself(kind: str) -> None:
+    manual = manual_of(load(kind))
+    assert [key.name for key in manual.keys if not key.description.endswith(".")] == []
+    assert manual.about != manual.description
+    assert manual.result
+    assert manual.example
 
 
 # --- the language ----------------------------------------------------------------------------------

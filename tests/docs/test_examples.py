@@ -185,11 +185,3 @@ def test_a_loop_tolerates_some_failures_and_reduces_in_item_order(failing: int, 
     if status == "completed":
         assert report.result["slow"] == ["slow1", "slow2"]
         assert report.result["visits"][-1] is None
-
-
-def test_the_examples_of_tools_yield_what_is_read_from_them() -> None:
-    counted = {"exit_code": 0, "stdout": "  2\n", "stderr": ""}
-    assert part("count", {"shell": lambda _: counted}, "{text: a b}").run().result == {"words": 2}
-    assert part("fib").run().steps["fib"]["result"] == {"value": 55}
-    orders = part("orders", {"http": lambda _: response("u", {"rows": [1]})}, "{base_url: u, token: t}")
-    assert orders.run().result == {"rows": [1]}

@@ -425,8 +425,19 @@ def test_two_hundred_megabytes_of_output_are_cut_and_said_so(run: Run) -> None:
 @pytest.mark.parametrize(
     "value", ["; touch /tmp/noetl-evil", "$(touch /tmp/noetl-evil)", "`id`", "a\nb; id", "*", "-n", "'\""]
 )
-def test_arguments_are_literal(run: Run, value: str) -> None:
-    body = 'workflow: [{step: start, tool: {kind: shell, argv: [printf, "[%s]", "{{ value }}"]}}]'
+@pytest.mark.parametrize(
+    "command",
+    [
+        'argv: [printf, "[%s]", "{{ value }}"]',
+        "command: 'printf \"[%s]\" {{ value }}'",
+        'command: \'printf "[%s]" "{{ value }}"\'',
+        "command: \"printf '[%s]' '{{ value }}'\"",
+        "commands: [\"printf '[%s]' {{ value }}\"]",
+    ],
+    ids=["argv", "word", "in double quotes", "in single quotes", "commands"],
+)
+def test_arguments_are_literal(run: Run, command: str, value: str) -> None:
+    body = f"workflow: [{{step: start, tool: {{kind: shell, {command}}}}}]"
     assert run(body, value=value)["result"]["stdout"] == f"[{value}]"
     assert not Path("/tmp/noetl-evil").exists()
 

@@ -336,6 +336,28 @@ def test_code_is_verbatim_unless_it_is_to_be_rendered(net_of: NetOf) -> None:
     assert [task.wants_context for task in tasks] == [True, False, False, False, False]
 
 
+def test_a_task_of_the_workbook_may_call_another_one(net_of: NetOf) -> None:
+    net = net_of(
+        "workbook: {inner: {kind: python, code: 'result = 1', input: {a: 1, b: 1, c: 1}},"
+        " outer: {kind: workbook, name: inner, input: {b: 2, c: 2}}}\n"
+        "workflow:\n- step: a\n  tool: {kind: workbook, task: outer, name: mine, input: {c: 3}}\n"
+        "- step: b\n  tool: outer\n"
+    )
+    (mine,), (plain,) = net.steps["a"].tasks, net.steps["b"].tasks
+    assert (mine.name, mine.kind, mine.args) == ("mine", "python", {"a": 1, "b": 2, "c": 3})
+    assert (plain.name, plain.args) == ("outer", {"a": 1, "b": 2, "c": 2})
+    assert net.workbook["outer"].kind == "python"
+
+
+def test_values_in_commands_are_quoted_unless_the_spec_says_otherwise(net_of: NetOf) -> None:
+    net = net_of(
+        "workflow:\n- step: a\n  tool:\n  - {kind: shell, command: 'echo {{ 1 }}'}\n"
+        "  - {kind: shell, command: 'echo {{ 1 }}', spec: {quote: false}}\n"
+        "  - {kind: shell, commands: ['echo {{ 1 }}']}\n  - {kind: shell, argv: [echo]}\n"
+    )
+    assert [task.quoted for task in net.steps["a"].tasks] == [("command",), (), ("commands",), ()]
+
+
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:
     net = net_of(
         "keychain: {api: {kind: token, auth: idp}}\nworkload: {a: 1, b: '{{ a }}'}\nworkflow: [{step: start}]\n"

@@ -124,6 +124,12 @@ SAMPLES = [
         "'db'",
     ),
     (Code.UNKNOWN_TASK, "workbook: {load: {kind: noop}}\nworkflow: [{step: a, tool: lod}]", 5, "'load'"),
+    (
+        Code.UNKNOWN_TASK,
+        "workbook: {load: {kind: noop}, all: {kind: workbook, name: lod}}\nworkflow: [{step: a, tool: all}]",
+        4,
+        "'load'",
+    ),
     (Code.TEMPLATE, "workflow:\n- step: a\n  tool: {kind: http, url: '{{ x +  }}'}", 6, "template"),
     (
         Code.TEMPLATE,

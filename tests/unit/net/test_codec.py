@@ -40,6 +40,7 @@ _TASK = Task(
     line=7,
     lines={"url": 8},
     verbatim=("url",),
+    quoted=("params",),
     wants_context=True,
 )
 NET = Net(

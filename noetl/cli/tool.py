@@ -1,0 +1,187 @@
+"""`noetl tool`: the kinds of tools that are installed, and one call of one of them outside of any playbook."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import click
+
+from noetl.cli.complaints import word
+from noetl.cli.inputs import json_out, mapping_of
+from noetl.cli.opened import opened
+from noetl.cli.run import as_text
+from noetl.cli.tables import table
+from noetl.cli.tool_call import outcome_of
+from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.facts.durations import seconds
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.outcome import Outcome
+from noetl.pipeline.model import Call, Where
+from noetl.tools import registry
+from noetl.tools.base import Tool
+from noetl.tools.manual import Key, Manual, default_of, manual_of, served
+
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+@click.group(epilog="Example: noetl tool list")
+def tool() -> None:
+    """Look at the installed kinds of tools, and try one."""
+
+
+@tool.command(name="list", epilog="Example: noetl tool list --json")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def list_(as_json: bool) -> None:
+    """Every kind: its queue, its effects, where it comes from, what it does."""
+    known = registry.kinds()
+    if as_json:
+        json_out([_listed(kind) for kind in known])
+        return
+    table(
+        ("kind", "queue", "effects", "from", "what it does"),
+        [
+            (kind, one.queue, one.effects, registry.origin(kind), one.description)
+            for kind, one in known.items()
+        ],
+    )
+
+
+def _listed(kind: str) -> JsonMap:
+    one = registry.kinds()[kind]
+    return {
+        "kind": kind,
+        "queue": one.queue,
+        "effects": one.effects,
+        "origin": registry.origin(kind),
+        "description": one.description,
+    }
+
+
+@tool.command(epilog="Example: noetl tool show http")
+@click.argument("kind")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def show(kind: str, as_json: bool) -> None:
+    """What KIND is for, every key of it, what it yields, and an example."""
+    manual = manual_of(_loaded(kind))
+    if as_json:
+        json_out({**manual.as_json(), "origin": registry.origin(kind)})
+        return
+    _tell(manual, registry.origin(kind))
+
+
+def _loaded(kind: str) -> type[Tool]:
+    """Raises NotFound where there is no such kind, ToolError where it is broken."""
+    known = registry.entry_points()
+    if kind not in known:
+        hint = did_you_mean(kind, known) or f" There are {', '.join(sorted(known))}."
+        raise NotFound(f"There is no tool of kind {kind!r}.{hint}")
+    return registry.load(kind)
+
+
+def _tell(manual: Manual, origin: str) -> None:
+    out = click.HelpFormatter(max_width=100)
+    out.write(f"{manual.kind} ({origin})\n\n{_plain(manual.about)}\n\n{served(manual)}\n\n")
+    if manual.keys:
+        with out.section("Keys"):
+            out.write_dl([(key.name, _meaning(key)) for key in manual.keys])
+    for group in manual.one_of:
+        out.write(f"\nOne of them is needed: {', '.join(group)}.\n")
+    for title, text in (
+        ("Result", _plain(manual.result)),
+        ("Errors", _plain(manual.errors)),
+        ("Example", manual.example),
+    ):
+        if text:
+            out.write(f"\n{title}:\n")
+            out.write("".join(f"  {line}\n" for line in text.splitlines()))
+    click.echo(out.getvalue(), nl=False)
+
+
+def _meaning(key: Key) -> str:
+    default = default_of(key)
+    shown = {"required": "required", "-": ""}.get(default, f"default {default}")
+    about = ", ".join(part for part in (key.type.replace("`", ""), shown) if part)
+    return f"{_plain(key.description)} ({about})"
+
+
+def _plain(text: str) -> str:
+    """Markdown without the places that its links lead to."""
+    return _LINK.sub(r"\1", text)
+
+
+@tool.command(epilog="Example: noetl tool test shell --config 'command: echo hello'")
+@click.argument("kind")
+@click.option(
+    "--config",
+    metavar="YAML|JSON|@FILE",
+    default="{}",
+    help="The keys of the task, as they stand in a playbook.",
+)
+@click.option("--input", "args", metavar="YAML|JSON|@FILE", default="{}", help="Its inputs.")
+@click.option(
+    "--timeout", metavar="DURATION", help="Deadline of the call, like 30 or 5m.  [default: the tool's]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON and nothing else.")
+@click.pass_context
+def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | None, as_json: bool) -> None:
+    """Make one call of KIND, outside of any playbook. Relative files start here; templates are not rendered.
+
+    Exit code 0: it went well; 1: it failed; 2: there is no such kind, or it cannot be called like this.
+    """
+    given, inputs = mapping_of(config, "--config"), mapping_of(args, "--input")
+    call = Call(
+        kind,
+        given,
+        inputs,
+        {},
+        Where("0", "test", "test"),
+        "test",
+        1,
+        f"test-{time.time_ns()}",
+        _seconds(timeout),
+    )
+    found = _loaded(kind)
+    try:
+        registry.configured(found, given)
+    except ToolError as error:
+        raise BadRequest(error.message) from error
+    if _has_template([given, inputs]):
+        click.echo(f"{word('warning', 'yellow')}: templates are not rendered here.", err=True)
+    with opened(base_dir=Path.cwd()) as rt:
+        outcome = outcome_of(rt.tools, call)
+    _report(outcome, kind, as_json)
+    ctx.exit(0 if outcome.ok else 1)
+
+
+def _seconds(timeout: str | None) -> float | None:
+    if timeout is None:
+        return None
+    try:
+        deadline = seconds(timeout)
+    except ValueError as error:
+        raise BadRequest(f"--timeout cannot be used: {error}") from error
+    if not deadline:
+        raise BadRequest("--timeout is zero, which leaves no time for the call; give it some.")
+    return deadline
+
+
+def _has_template(value: Json) -> bool:
+    return "{{" in json.dumps(value)
+
+
+def _report(outcome: Outcome, kind: str, as_json: bool) -> None:
+    if as_json:
+        json_out(outcome.as_json())
+        return
+    for warning in outcome.meta.get("warnings", ()):
+        click.echo(f"{word('warning', 'yellow')}: {warning}", err=True)
+    status = word("ok", "green") if outcome.ok else word("error", "red")
+    click.echo(f"{status} {kind} ({float(outcome.meta['duration_ms']) / 1000:.2f} s)", err=True)
+    if outcome.error is not None:
+        click.echo(f"{word('error', 'red')}: {outcome.error.kind}: {outcome.error.message}", err=True)
+    if outcome.result is not None:
+        click.echo(as_text(outcome.result))

@@ -1,0 +1,102 @@
+"""A package of somebody else brings a tool: the code of `docs/write-a-tool.md`, built, installed and used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/write-a-tool.md").read_text(encoding="utf-8")
+HELLO = hashlib.sha256(b"hello").hexdigest()
+
+Noetl = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def block(language: str) -> str:
+    """The page's block in that language: there is one of each."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with what the wheel of the page's package holds, and with a package that is broken."""
+    folder = tmp_path_factory.mktemp("third-party")
+    source, target = folder / "source", folder / "installed"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(block("toml"))
+    (source / "noetl_checksum.py").write_text(block("python"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], check=True)
+    wheel = next(folder.glob("noetl_checksum-1.0-*.whl"))
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
+    broken = target / "broken_tool-0.1.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-tool\nVersion: 0.1\n")
+    (broken / "entry_points.txt").write_text("[noetl.tools]\nbroken = no_such_module:Tool\n")
+    return target
+
+
+@pytest.fixture
+def noetl(installed: Path, tmp_path: Path) -> Noetl:
+    """The command, in an environment that has both packages."""
+
+    def run(*argv: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(installed), "NOETL_HOME": str(tmp_path / "home")}
+        return subprocess.run(
+            [sys.executable, "-m", "noetl.cli", *argv],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.acceptance
+def test_a_playbook_runs_with_it(noetl: Noetl, tmp_path: Path) -> None:
+    (tmp_path / "digest.yaml").write_text(block("yaml"))
+    assert noetl("validate", "digest.yaml", "--strict").returncode == 0
+    done = noetl("run", "digest.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == {"algorithm": "sha256", "hex": HELLO}
+
+
+@pytest.mark.acceptance
+def test_it_is_listed_explained_and_tried_like_any_other(noetl: Noetl) -> None:
+    listed = {one["kind"]: one for one in json.loads(noetl("tool", "list", "--json").stdout)}
+    assert listed["checksum"]["origin"] == "noetl-checksum 1.0"
+    assert listed["checksum"]["queue"] == "checksum"
+    shown = noetl("tool", "show", "checksum").stdout
+    assert "What the digest is of. (text, required)" in shown
+    assert "{kind: checksum, text:" in shown
+    tried = noetl("tool", "test", "checksum", "--config", "text: hello")
+    assert (tried.returncode, json.loads(tried.stdout)["hex"]) == (0, HELLO)
+    refused = noetl("tool", "test", "checksum", "--config", "{text: hello, expect: x}")
+    assert refused.returncode == 1
+    assert f"The digest is {HELLO}" in refused.stderr
+
+
+@pytest.mark.acceptance
+def test_a_broken_one_takes_nobody_down(noetl: Noetl, tmp_path: Path) -> None:
+    listed = {one["kind"]: one for one in json.loads(noetl("tool", "list", "--json").stdout)}
+    assert "No module named 'no_such_module'" in listed["broken"]["description"]
+    told = noetl("tool", "show", "broken")
+    assert (told.returncode, "Traceback" in told.stderr) == (1, False)
+    step = "{step: start, tool: {kind: broken}}"
+    (tmp_path / "broken.yaml").write_text(f"metadata: {{path: x/broken}}\nworkflow: [{step}]\n")
+    failed = json.loads(noetl("run", "broken.yaml", "--json").stdout)
+    assert failed["status"] == "failed"
+    assert "no_such_module" in failed["error"]["message"]
+    assert noetl("tool", "test", "noop").returncode == 0
