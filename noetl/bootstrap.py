@@ -151,7 +151,12 @@ def runtime(
         allowed_networks=settings.allowed_networks,
         scratch=settings.home_dir / "scratch",
         base_dir=base_dir,
+        python_isolation=settings.python_isolation,
+        python_inline=settings.python_inline,
+        python_env=settings.python_env_allow,
+        private=(settings.home_dir,),
         memory_mb=settings.python_memory_mb,
+        inline_bytes=settings.inline_bytes,
         default_deadline_s=settings.task_timeout_s,
     )
     tools = Registry(services)

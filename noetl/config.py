@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from noetl.errors import ConfigError
@@ -79,6 +79,21 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _isolation(text: str) -> str:
+    chosen = text.strip().lower()
+    if chosen not in ("process", "sandbox"):
+        raise ValueError("expected process or sandbox")
+    return chosen
+
+
+def _handed_on(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    own = [name for name in names if name.startswith(PREFIX)]
+    if own:
+        raise ValueError(f"{own[0]} is a setting of NoETL, and user code sees none")
+    return names
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
@@ -131,6 +146,15 @@ class Settings:
         (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
+    python_isolation: Literal["process", "sandbox"] = _setting(
+        "process", _isolation, "where python and shell tasks run: process, or sandbox (bubblewrap)"
+    )
+    python_inline: bool = _setting(
+        False, _bool, "whether python tasks may run in the worker's own process (spec.isolation: inline)"
+    )
+    python_env_allow: tuple[str, ...] = _setting(
+        (), _handed_on, "environment variables that python and shell tasks see beside the usual ones"
+    )
     task_timeout_s: float = _setting(3600.0, _seconds(0.01), "deadline of a task that sets no timeout")
     inline_bytes: int = _setting(65536, _whole(0), "results above this size are kept outside of the log")
     loop_max_in_flight: int = _setting(16, _whole(1), "iterations of a parallel loop at once, by default")

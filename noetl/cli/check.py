@@ -16,6 +16,7 @@ from noetl.errors import BadRequest
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.scripts import source_file
 
 
 @click.command(epilog="Example: noetl validate examples/*.yaml --strict")
@@ -45,7 +46,13 @@ def _problems(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> lis
         content = read_bytes(file)
     except BadRequest as error:
         return [Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip("."))]
-    return list(compile_playbook(content, file=str(file), kinds=kinds, strict=strict).problems)
+
+    def beside(name: str) -> str:
+        return source_file(name, file.absolute().parent).text
+
+    return list(
+        compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside).problems
+    )
 
 
 def _text(problem: Problem) -> str | None:

@@ -18,6 +18,7 @@ from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.runner.sandbox import trouble
 from noetl.usecases.health import Reachable
 
 _BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
@@ -176,6 +177,18 @@ def _tools(_: Settings) -> Finding:
     )
 
 
+def _sandbox(settings: Settings) -> Finding:
+    """Only where user code has to run in one is it missed."""
+    why = trouble()
+    if not why:
+        return Finding(
+            "sandbox", True, "bubblewrap works: python and shell tasks may ask for spec.isolation: sandbox"
+        )
+    needed = settings.python_isolation == "sandbox"
+    advice = "Install bubblewrap where user namespaces are allowed, or set NOETL_PYTHON_ISOLATION=process."
+    return Finding("sandbox", not needed, f"none ({why})", advice)
+
+
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _python,
     _settings,
@@ -184,4 +197,5 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _broker,
     _messages,
     _tools,
+    _sandbox,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.problems import Code, Path
+from noetl.errors import NoetlError
 from noetl.net.model import KindInfo, Template
 
 _CONTEXT = re.compile(r"\bcontext\b")
@@ -34,6 +35,9 @@ def check_code(
     """Adds the problems of a tool's configuration: required keys, python syntax, templates in code and SQL."""
     for group in kind.required:
         _check_required(context, kind, group, config, task)
+    for key in kind.source_files:
+        if key in config:
+            _check_source_file(context, config[key], paths[key])
     for key, value in config.items():
         if not isinstance(value, str):
             continue
@@ -61,20 +65,53 @@ def _check_required(
     context.report.missing(task, first, f"{kind.kind} needs {first}{or_else}", f"add {first}:")
 
 
+def _check_source_file(context: Context, named: Template, path: Path) -> None:
+    """Of a file that can be read: its syntax. What comes from elsewhere is not looked at."""
+    name = named
+    if isinstance(named, Mapping):
+        name = named.get("file") or named.get("path")
+    if context.sources is None or not isinstance(name, str) or is_template(name) or "://" in name:
+        return
+    try:
+        source = context.sources(name)
+    except NoetlError as error:
+        context.report.add(
+            Code.FILE, path, error.message.rstrip("."), "name a file below the playbook's directory"
+        )
+        return
+    fault = _syntax_fault(source)
+    if fault is not None:
+        line, message = fault
+        context.report.add(
+            Code.PYTHON, path, f"python: {name}:{line}: {message}", "the line is that of the script"
+        )
+
+
 def _check_python(context: Context, code: str, path: Path) -> None:
+    fault = _syntax_fault(code)
+    if fault is not None:
+        line, message = fault
+        context.report.add(
+            Code.PYTHON,
+            path,
+            f"python: {message}",
+            "the line is that of the playbook",
+            line=context.line(path) + line - 1,
+        )
+
+
+def _syntax_fault(code: str) -> tuple[int, str] | None:
+    """The line (from 1) and what is wrong with it."""
     try:
         with warnings.catch_warnings():
             # Invalid escapes in strings warn; they are the author's business, not a problem.
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
-        message = f"python: {error.msg}"
-        line = context.line(path) + max(error.lineno or 1, 1) - 1
+        return max(error.lineno or 1, 1), error.msg
     except (ValueError, RecursionError, MemoryError) as error:
-        message, line = f"python: {str(error) or 'nested too deeply'}", context.line(path)
-    else:
-        return
-    context.report.add(Code.PYTHON, path, message, "the line is that of the playbook", line=line)
+        return 1, str(error) or "nested too deeply"
+    return None
 
 
 def _check_templates_in_code(context: Context, key: str, code: str, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
@@ -39,18 +39,24 @@ class Compiled:
 
 
 def compile_playbook(
-    text: bytes | str, *, file: str, kinds: Mapping[str, KindInfo], strict: bool = False
+    text: bytes | str,
+    *,
+    file: str,
+    kinds: Mapping[str, KindInfo],
+    strict: bool = False,
+    sources: Callable[[str], str] | None = None,
 ) -> Compiled:
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
 
-    `strict` makes warnings errors.
+    `strict` makes warnings errors. `sources` yields the text of a source file by the name that the playbook has
+    for it, and raises NoetlError where there is none: with it such files are checked too.
     """
     source = read(text, file)
     report = Report(source, strict=strict)
     document = to_document(source.data, report) if source.data is not None else None
     if document is None:
         return Compiled(None, None, report.problems)
-    context = Context(document, report, kinds)
+    context = Context(document, report, kinds, sources)
     net = compile_document(context)
     check_templates(context, net)
     if net is not None and not context.graph_broken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ class Context:
     document: Document
     report: Report
     kinds: Mapping[str, KindInfo]
+    #: The text of a file that a task names (see `compile_playbook`); None: such files are not looked at.
+    sources: Callable[[str], str] | None = None
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)

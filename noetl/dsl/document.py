@@ -165,6 +165,7 @@ class TaskSpec(Part):
 
     timeout: int | float | str | dict[str, Any] | None = None
     render: bool | None = None
+    isolation: Literal["inline", "process", "sandbox"] | None = None
     queue: str | None = None
     policy: Policy | None = None
 

@@ -236,8 +236,8 @@ class KindInfo:
     `schema` is the JSON Schema of the tool's configuration; `required` are groups of keys of which one
     must be there (`(("command", "commands"),)`). Keys in `verbatim` are never rendered (unless the task
     says `spec.render: true`), those in `verbatim_with_params` are not where the task has `params`.
-    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax). `suspends`:
-    its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
+    `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
+    name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     """
 
@@ -250,6 +250,7 @@ class KindInfo:
     verbatim: tuple[str, ...] = ()
     verbatim_with_params: tuple[str, ...] = ()
     python_keys: tuple[str, ...] = ()
+    source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
     by_reference: tuple[str, ...] = ()

@@ -50,8 +50,15 @@ class Services:
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    #: `process`: a child with limits. `sandbox`: the same inside bubblewrap.
+    #: Where user code runs unless its task asks for more. `process`: a child with limits. `sandbox`: the same inside
+    #: bubblewrap.
     python_isolation: Literal["process", "sandbox"] = "process"
+    #: Whether tasks may run python code in the worker's own process.
+    python_inline: bool = False
+    #: Variables of the worker's environment that user code sees beside the usual ones.
+    python_env: tuple[str, ...] = ()
+    #: Directories that a sandbox never shows.
+    private: tuple[Path, ...] = ()
     #: Where temporary files go.
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     #: The directory that relative file names of a playbook start from. None: there is none.
@@ -64,6 +71,8 @@ class Services:
     output_limit: int = 64 * 1024
     #: Deadline of calls whose `spec.timeout` says nothing.
     default_deadline_s: float = 3600.0
+    #: Tables above this size, as JSON text, are kept by reference.
+    inline_bytes: int = 64 * 1024
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
 
@@ -90,6 +99,7 @@ class Tool(ABC):
     verbatim: ClassVar[tuple[str, ...]] = ()
     verbatim_with_params: ClassVar[tuple[str, ...]] = ()
     python_keys: ClassVar[tuple[str, ...]] = ()
+    source_files: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[JsonMap] = {}
     #: Whether references to secrets stay closed: the tool only hands them on.
     hands_on: ClassVar[bool] = False
@@ -129,6 +139,7 @@ class Tool(ABC):
             verbatim=cls.verbatim,
             verbatim_with_params=cls.verbatim_with_params,
             python_keys=cls.python_keys,
+            source_files=cls.source_files,
             defaults=cls.defaults,
             suspends=cls.suspends,
             by_reference=cls.by_reference,

@@ -6,70 +6,180 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
-from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.outcome import Outcome, failed, succeeded
+from noetl.facts.reference import Keep
+from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
-from noetl.tools import user_code
+from noetl.tools import inline, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.runner.requests import PythonRequest
+from noetl.tools.python_tables import InputGone, Keeper, inputs
+from noetl.tools.runner.requests import CODE, Frames, PythonRequest, RunnerReply
+from noetl.tools.scripts import Script, Scripts, Source
 
 _NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
 class PythonConfig(ToolConfig):
-    """Configuration of a python task."""
+    """Configuration of a python task: `code`, or a `script` from elsewhere."""
 
-    code: str = Field(
+    code: str | None = Field(
+        default=None,
         description="Python source. The task's inputs are globals (all of them also `input_data` and `args`);"
-        " the result is the value of `result`, of `main(...)`, or of a top-level `return`."
+        " the result is the value of `result`, of `main(...)`, or of a top-level `return`.",
+    )
+    script: Script | str | None = Field(
+        default=None,
+        description="In the place of `code`: a file below the playbook's directory, a `noetl://` reference to a"
+        " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",
     )
     libs: dict[str, str] | list[str] | None = Field(
-        default=None, description="Modules to import before the code runs: names, or alias: module."
+        default=None,
+        description="Modules to import before the code runs: names (`pandas as pd` too), or a mapping from alias"
+        " to a module or something in one (`os.path.join`).",
     )
+    env: dict[str, user_code.EnvValue] = Field(
+        default_factory=dict,
+        description="Environment variables of the code, beside PATH, HOME, locale, time zone and certificates.",
+    )
+    frames: Frames | None = Field(
+        default=None,
+        description="Inputs that are tables (lists of mappings) come as frames of this library; those that are"
+        " kept by reference are read from their file.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> PythonConfig:
+        if self.code is not None and self.script is not None:
+            raise ValueError("only one of code and script may be given")
+        return self
 
 
 class Python(Tool):
+    """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
+
+    `code` is handed over as written unless `spec.render: true`. Each input is a global of it; all of them are `input_data`
+    and `args` too. Code that names `context` gets a mapping of everything that a template would see.
+
+    The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
+    `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's. `spec.isolation: sandbox` runs it without network and
+    without the files of the machine.
+
+    **Scripts.** `script` is a file below the playbook's directory (links that lead out are refused), a reference to a
+    result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
+    A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
+    worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
+    `context`, and modules beside it are not imported.
+
+    **Frames.** A frame of pandas, polars or Arrow (`Table`, `RecordBatch`), anywhere in a result, is a table: up to
+    `NOETL_INLINE_BYTES` of JSON it is a list of mappings, above that a reference to a Parquet file, which never passes
+    through the worker's memory. Values are those that SQL tools yield; a column of durations is whole numbers. An index
+    of pandas is kept where it has a name. With `frames`, each input that is a list of mappings comes as a frame, whether
+    small or kept by reference; an empty list as an empty frame. Handing over pandas frames needs pyarrow
+    (`pip install 'noetl[frames]'`); polars and Arrow need nothing else.
+    """
+
     kind = "python"
     queue = "python"
     effects = "external"
     error_kind = "python"
     description = "Runs Python code in a process of its own, with a deadline and a memory limit."
+    result = """
+        The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
+        inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
+        is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
+    """
+    errors = """
+        An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
+        `outcome.py` holds its `{type, message, traceback}`. Of a script the message names file and line, and `outcome.py`
+        has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
+        without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
+        `libs` that is not installed fails the task, and says what to install.
+    """
     config_model = PythonConfig
-    required = (("code",),)
+    required = (("code", "script"),)
     verbatim = ("code",)
     python_keys = ("code",)
+    source_files = ("script",)
+    by_reference = ("*", "script")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._runner = user_code.open_runner(services)
+        self._runners = user_code.Runners(services)
+        self._scripts = Scripts(services)
 
     def run(self, call: Call, config: PythonConfig) -> Outcome:
-        request = PythonRequest(
-            code=config.code,
-            inputs=call.args,
-            context=_context(call, config.code),
-            libs=config.libs or (),
-            owner=call.where.owner,
-            limits=user_code.limits(self.services, call.spec),
-        )
-        reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
-        if reply.status == "ok":
-            return succeeded(reply.value, user_code.printed(reply))
-        outcome = user_code.failure(reply, "python", "The code")
-        raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
-        return replace(outcome, extras={"py": raised}) if raised else outcome
+        source = self._source(call, config)
+        try:
+            with inputs(call.args, self.services, config.frames) as given:
+                request = PythonRequest(
+                    code=source.text,
+                    inputs=given.values,
+                    context=_context(call, source),
+                    libs=config.libs or (),
+                    owner=call.where.owner,
+                    limits=user_code.limits(self.services, call.spec),
+                    env=user_code.environment(config.env),
+                    files=given.files,
+                    frames=config.frames,
+                    keep=self._keeper(call),
+                    name=source.name,
+                    file=source.file,
+                )
+                reply = self._asked(call, request)
+        except InputGone as gone:
+            return failed(described(gone.cause, f"The input '{gone.name}'"))
+        return _outcome(reply, source)
+
+    def _source(self, call: Call, config: PythonConfig) -> Source:
+        if config.script is None:
+            return Source(config.code or "")
+        return self._scripts.source(config.script, self.deadline(call))
+
+    def _keeper(self, call: Call) -> Keeper:
+        return Keeper(self.services.results, self.services.inline_bytes, Keep(call.where.execution_id))
+
+    def _asked(self, call: Call, request: PythonRequest) -> RunnerReply:
+        isolation = user_code.isolation(self.services, call.spec)
+        if isolation == "inline":
+            return inline.run(request, self.services.scratch)
+        return user_code.ask(self._runners.of(isolation), request, self.deadline(call), token=call)
 
     def interrupt(self, call: Call) -> None:
-        self._runner.interrupt(call)
+        self._runners.interrupt(call)
 
     def close(self) -> None:
-        self._runner.close()
+        self._runners.close()
+        self._scripts.close()
 
 
-def _context(call: Call, code: str) -> Mapping[str, Json] | None:
-    """The whole template context, only where the code names it: it may be large."""
-    if not _NAMES_CONTEXT.search(code):
+def _context(call: Call, source: Source) -> Mapping[str, Json] | None:
+    """The whole template context, only where the code names it: it may be large. Scripts have their inputs alone:
+    what a playbook's tasks need of the context is found before any script is read."""
+    if source.name != CODE or not _NAMES_CONTEXT.search(source.text):
         return None
     return dict(call.args) if call.context is None else call.context()
+
+
+def _outcome(reply: RunnerReply, source: Source) -> Outcome:
+    if reply.status == "ok":
+        return succeeded(reply.value, user_code.printed(reply))
+    outcome = user_code.failure(reply, "python", "The code")
+    raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
+    if source.name != CODE:
+        outcome, raised = (
+            _in_script(outcome, source),
+            {**raised, "script": source.name, "line": reply.error.get("line")},
+        )
+    return replace(outcome, extras={"py": raised}) if reply.error else outcome
+
+
+def _in_script(outcome: Outcome, source: Source) -> Outcome:
+    """The script's line goes into the message: that of the error is one of the playbook."""
+    error = outcome.error
+    if error is None:
+        return outcome
+    place = source.name if error.line is None else f"{source.name}:{error.line}"
+    return replace(outcome, error=replace(error, message=f"{place}: {error.message}", line=None))

@@ -6,7 +6,7 @@ import importlib.metadata
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -201,13 +201,15 @@ def configured(tool: Tool, config: Mapping[str, Json]) -> ToolConfig:
         unknown = set(unknown_keys(tool, config))
         return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
     except ValidationError as error:
-        raise ToolError("client_error", _explained(tool, error), type="ValidationError") from None
+        raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: Tool, error: ValidationError) -> str:
+def _explained(tool: Tool, error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, fault["loc"]))
+    where = ".".join(_path(fault["loc"], config))
+    if fault["type"] == "missing":
+        where = ".".join(filter(None, (where, str(fault["loc"][-1]))))
     if fault["type"] == "extra_forbidden":
         # Of a mapping inside of the configuration; at its top they are only warned of.
         return f"The {tool.kind} task has no key '{where}'."
@@ -217,6 +219,17 @@ def _explained(tool: Tool, error: ValidationError) -> str:
     if not where:
         return f"The {tool.kind} task cannot be run: {reason}."
     return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
+
+
+def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
+    """`loc` without what names no part of `value`: pydantic puts the branches of unions in."""
+    for part in loc:
+        inside = (isinstance(value, Mapping) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        )
+        if inside:
+            yield str(part)
+            value = value[part]
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ class ShellConfig(ToolConfig):
     commands: list[str | list[str]] | None = Field(
         default=None, description="Commands (lines, or programs with arguments) run in order until one fails."
     )
-    env: dict[str, str | int | float | bool] = Field(
+    env: dict[str, user_code.EnvValue] = Field(
         default_factory=dict, description="Environment variables beside PATH, HOME and the locale."
     )
     cwd: str | None = Field(
@@ -58,18 +58,23 @@ class Shell(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._runner = user_code.open_runner(services)
+        self._runners = user_code.Runners(services)
 
     def run(self, call: Call, config: ShellConfig) -> Outcome:
+        isolation = user_code.isolation(self.services, call.spec)
+        if isolation == "inline":
+            raise ToolError(
+                "client_error", "A command has a process of its own: spec.isolation cannot be inline."
+            )
         request = ShellRequest(
             commands=_commands(config),
-            env={name: _text(value) for name, value in config.env.items()},
+            env=user_code.environment(config.env),
             cwd=self._directory(config.cwd),
             stdin=config.stdin,
             owner=call.where.owner,
             limits=user_code.limits(self.services, call.spec, KEPT),
         )
-        reply = user_code.ask(self._runner, request, self.deadline(call), token=call)
+        reply = user_code.ask(self._runners.of(isolation), request, self.deadline(call), token=call)
         if reply.status != "ok":
             return user_code.failure(reply, "shell", "The command")
         return _outcome(reply, several=len(request.commands) > 1)
@@ -84,10 +89,10 @@ class Shell(Tool):
         return str(path if base is None else base / path)
 
     def interrupt(self, call: Call) -> None:
-        self._runner.interrupt(call)
+        self._runners.interrupt(call)
 
     def close(self) -> None:
-        self._runner.close()
+        self._runners.close()
 
 
 def _commands(config: ShellConfig) -> list[list[str]]:
@@ -102,10 +107,6 @@ def _commands(config: ShellConfig) -> list[list[str]]:
 
 def _shell() -> str:
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:

@@ -1,23 +1,88 @@
-"""What python and shell tasks share: limits from `spec`, and replies of the runner as outcomes."""
+"""What python and shell tasks share: isolation, limits from `spec`, and replies of the runner as outcomes."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.tools.base import Services
-from noetl.tools.runner.client import Request, Runner, RunnerSettings, shared_runner
-from noetl.tools.runner.control import RunnerGone
+from noetl.tools.runner.client import Request, Runner, shared_runner
+from noetl.tools.runner.control import RunnerGone, RunnerSettings
 from noetl.tools.runner.requests import Limits, RunnerReply
 from noetl.tools.runner.sandbox import NoSandbox
 
+#: From the laxest to the strictest.
+Isolation: TypeAlias = Literal["inline", "process", "sandbox"]
+_ISOLATIONS: tuple[Isolation, ...] = ("inline", "process", "sandbox")
+#: Environment variables: what a playbook may write as the value of one.
+EnvValue: TypeAlias = str | int | float | bool
 
-def open_runner(services: Services) -> Runner:
-    """The process's runner; the tool that opened it closes it."""
-    if services.python_isolation == "process":
-        return shared_runner(RunnerSettings(services.scratch))
-    readable = () if services.base_dir is None else (services.base_dir,)
-    return shared_runner(RunnerSettings(services.scratch, sandbox=True, readable=readable))
+
+class Runners:
+    """The runners of one tool, one for each isolation; each starts its process with its first call."""
+
+    def __init__(self, services: Services) -> None:
+        plain = RunnerSettings(services.scratch, inherited=services.python_env)
+        readable = () if services.base_dir is None else (services.base_dir,)
+        boxed = replace(plain, sandbox=True, readable=readable, hidden=services.private)
+        self._runners = {"process": shared_runner(plain), "sandbox": shared_runner(boxed)}
+
+    def of(self, isolation: Literal["process", "sandbox"]) -> Runner:
+        """That of the process, shared with other tools."""
+        return self._runners[isolation]
+
+    def interrupt(self, token: object) -> None:
+        """Ends the call of `token`, wherever it runs (see `Runner.interrupt`)."""
+        for runner in self._runners.values():
+            runner.interrupt(token)
+
+    def close(self) -> None:
+        """Lets go of all of them."""
+        for runner in self._runners.values():
+            runner.close()
+
+
+def isolation(services: Services, spec: JsonMap) -> Isolation:
+    """Where a call runs: `spec.isolation` may ask for more than the setting, never for less. Raises ToolError."""
+    least = services.python_isolation
+    asked = spec.get("isolation", least)
+    if asked not in _ISOLATIONS:
+        near = nearest(str(asked), _ISOLATIONS)
+        meant = f"; did you mean {near}?" if near else "."
+        raise ToolError(
+            "client_error", f"spec.isolation is {asked!r}, and not one of {', '.join(_ISOLATIONS)}{meant}"
+        )
+    if asked == "inline" and services.python_inline and least == "process":
+        return "inline"
+    if _ISOLATIONS.index(asked) < _ISOLATIONS.index(least):
+        allowed = (
+            "set NOETL_PYTHON_INLINE=1 where only trusted playbooks run"
+            if asked == "inline" and least == "process"
+            else f"this worker runs user code in a {least} (NOETL_PYTHON_ISOLATION)"
+        )
+        raise ToolError("client_error", f"spec.isolation: {asked} is not allowed here: {allowed}.")
+    chosen: Isolation = asked
+    return chosen
+
+
+def environment(env: Mapping[str, EnvValue]) -> dict[str, str]:
+    """The variables of a call as text (booleans in lower case). Raises ToolError for what cannot be one."""
+    variables = {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in env.items()
+    }
+    for name, value in variables.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ToolError(
+                "client_error",
+                f"env cannot have {name!r}: names are not empty, without = and NUL, values without NUL.",
+            )
+    return variables
 
 
 def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limits:
@@ -39,9 +104,9 @@ def ask(runner: Runner, request: Request, deadline_s: float, token: object = Non
     """Runs the call; `token` is what it can be interrupted by. Raises ToolError where there is no process to run it in."""
     try:
         return runner.call(request, deadline_s, token)
-    except NoSandbox:
-        message = "User code is to run in a sandbox, and bubblewrap (bwrap) is not on PATH; install it."
-        raise ToolError("internal", message) from None
+    except NoSandbox as error:
+        message = f"User code is to run in a sandbox, and there is none: {error}."
+        raise ToolError("internal", message, type="NoSandbox") from None
     except (RunnerGone, OSError) as error:
         message = f"No process could be started for user code: {str(error) or 'the runner ended'}."
         raise ToolError("internal", message, retryable=True, type=type(error).__name__) from error
@@ -72,7 +137,7 @@ def _error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         case "limit":
             return ErrorInfo("limit", f"{what} was ended: {reply.reason}.", type="LimitExceeded")
         case "died":
-            return ErrorInfo(kind, f"{what} gave no result: {reply.reason}.", type="NoResult")
+            return _death(reply, kind, what)
     error = reply.error
     return ErrorInfo(
         str(error.get("kind", kind)),
@@ -81,3 +146,10 @@ def _error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
         line=error.get("line"),
         traceback=error.get("traceback"),
     )
+
+
+def _death(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
+    """A process that is killed was killed from outside, mostly because the machine's memory ran out: another
+    attempt may help. One that ends itself or crashes does so again."""
+    killed = signal.SIGKILL.name in reply.reason
+    return ErrorInfo(kind, f"{what} gave no result: {reply.reason}.", type="NoResult", retryable=killed)

@@ -16,6 +16,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
+from tests import pace
 
 #: Runs a playbook and returns what `noetl run --json` prints.
 Run: TypeAlias = Callable[..., dict[str, Any]]
@@ -55,10 +56,11 @@ def _runner(rt: Runtime) -> Run:
         head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
         row = catalog.register(rt, head + body, "test.yaml")
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides or {}))
-        ends = time.monotonic() + within
-        while inspect.execution(rt, execution_id).status not in ENDED:
-            assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
-            time.sleep(0.005)
+        with pace.within(within):
+            ends = time.monotonic() + pace.MOST * within
+            while inspect.execution(rt, execution_id).status not in ENDED:
+                assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
+                time.sleep(0.005)
         return inspect.report(rt, execution_id).as_json()
 
     return ran

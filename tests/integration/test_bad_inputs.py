@@ -1,8 +1,8 @@
 """Bad templates, SQL, code and sizes: each ends its execution with a reason and its place, and nothing else.
 
 Of rows 14-31, 38 and 39 these are not here, and why: a redirect or a rebound name that leads from a public
-to a private address (21) needs a resolver that lies: `test_http_tool.py`; `sandbox` (28) needs bubblewrap: that
-it is refused without is in `test_python_tool.py`; an endless fork bomb (27) runs as root here, where no
+to a private address (21) needs a resolver that lies: `test_http_tool.py`; `sandbox` (28) needs bubblewrap:
+`cli/test_cli_sandbox.py`; an endless fork bomb (27) runs as root here, where no
 limit of processes holds: `test_runner.py` bounds one.
 """
 

@@ -143,6 +143,8 @@ def test_code_that_names_context_sees_all_of_it_and_other_code_never_asks(regist
     [
         (["math", "os.path"], "result = [math.floor(2.5), os.path.basename('/a/b')]", [2, "b"]),
         ({"m": "math", "join": "os.path.join"}, "result = [m.floor(2.5), join('a', 'b')]", [2, "a/b"]),
+        (["math as m", "os.path.join as join"], "result = [m.floor(2.5), join('a', 'b')]", [2, "a/b"]),
+        ([], "result = 1", 1),
     ],
 )
 def test_libs_are_imported_before_the_code_runs(registry: Registry, libs: Any, code: str, value: Any) -> None:
@@ -153,6 +155,20 @@ def test_a_lib_that_is_not_installed_is_named(registry: Registry) -> None:
     failure = error(registry, "result = 1", libs=["no_such_library"])
     assert (failure.kind, failure.type) == ("python", "ModuleNotFoundError")
     assert "'no_such_library' of libs is not installed" in failure.message
+    assert "with `pip install no_such_library`, or the package that holds it." in failure.message
+    below = error(registry, "result = 1", libs={"x": "no_such_library.inner"})
+    assert "(no module named 'no_such_library')" in below.message
+    assert "`pip install no_such_library`" in below.message
+
+
+def test_a_name_that_a_library_does_not_have_is_told_with_the_nearest(registry: Registry) -> None:
+    failure = error(registry, "result = 1", libs={"join": "os.path.jion"})
+    assert failure.type == "ImportError"
+    assert (
+        failure.message
+        == "'os.path.jion' of libs does not exist: os.path has no 'jion'; did you mean 'os.path.join'?"
+    )
+    assert result(registry, "result = 2") == 2, "nobody else is harmed"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ from . import processes, python_code, shell_command, wire
 
 CHANNEL, OUT, ERR = 3, 4, 5
 
+#: Address space (MB) that libraries reserve and do not use (allocators, stacks of threads). What is used is bound
+#: by `memory_mb`.
+RESERVED_MB = 4096
 #: Peak memory (kB) above which a child is replaced after its call.
 GROWN_KB = 256 * 1024
 #: Processes and threads that one unprivileged user may have; root has no such limit.
@@ -27,6 +30,11 @@ USER_PROCESSES = 4096
 def scratch(root: str, pid: int) -> str:
     """The directory of a child: its working directory and its TMPDIR."""
     return os.path.join(root, str(pid))
+
+
+def tables(directory: str) -> str:
+    """Where a child with that scratch directory puts tables, which outlive its call until the worker has them."""
+    return f"{directory}.tables"
 
 
 class Output(io.TextIOWrapper):
@@ -131,7 +139,7 @@ class Child:
         """The answer's members as JSON text, and whether the call went well."""
         self._prepare(request)
         if request["op"] == "python":
-            answer, ok = python_code.run(request)
+            answer, ok = python_code.run(request, tables(self.directory))
         else:
             answer, ok = shell_command.run(request)
         if os.getpid() != self.pid:
@@ -142,13 +150,16 @@ class Child:
 
     def _prepare(self, request: dict[str, Any]) -> None:
         if not self.limited:
-            # A python child is bound by address space: an allocation beyond it fails by itself. Programs
-            # of a shell may reserve much and use little (node, java), so they are bound by data.
-            kind = resource.RLIMIT_AS if request["op"] == "python" else resource.RLIMIT_DATA
-            _lower(kind, request["memory_mb"] << 20)
+            # Bound is what can be written to, so that an allocation beyond it fails by itself: programs (node,
+            # java) and libraries (polars, duckdb) reserve much address space and use little. Shared memory
+            # does not count as data, hence the second bound on code that asks for it.
+            _lower(resource.RLIMIT_DATA, request["memory_mb"] << 20)
+            if request["op"] == "python":
+                _lower(resource.RLIMIT_AS, request["memory_mb"] + RESERVED_MB << 20)
             _lower(resource.RLIMIT_FSIZE, request["file_mb"] << 20)
             self.limited = True
         self._enter_directory()
+        os.environ.update(request["env"])
         os.dup2(OUT, 1)
         os.dup2(ERR, 2)
         self.stdout = self._begin(self.stdout, 1, request["output_limit"])

@@ -9,15 +9,16 @@ import select
 import signal
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from . import plain, wire
-from .control import Control, Lease, RunnerGone
+from .control import Control, Lease, RunnerGone, RunnerSettings
 from .exchange import Died, Exceeded, Exchange, Expired
-from .requests import Limits, PythonRequest, RunnerReply, ShellRequest
+from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table
+from .sandbox import NoSandbox, trouble
 
 Request: TypeAlias = PythonRequest | ShellRequest
 #: Who may share a child: the same owner with calls of the same sort and the same limits.
@@ -28,20 +29,6 @@ CALLS = 256
 
 #: Interruptions remembered for calls that have not started.
 IDLE_INTERRUPTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
-    """`warm` children are forked ahead; at most `idle` used ones are kept for their owners.
-
-    `readable` are the directories that a sandbox shows beside those of the system.
-    """
-
-    scratch: Path
-    sandbox: bool = False
-    readable: tuple[Path, ...] = ()
-    warm: int = 2
-    idle: int = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -81,14 +68,15 @@ class Runner:
         self._interrupted: list[object] = []
 
     def call(self, request: Request, deadline_s: float, token: object = None) -> RunnerReply:
-        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox without bubblewrap.
+        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox can, and what
+        the request's `keep` raises.
 
         `token` is any object that `interrupt` can name the call by.
         """
-        message = _encoded(request)
         child = self._take((type(request), request.owner, request.limits), token)
         try:
-            return self._converse(child, message, deadline_s)
+            with child.control.showing() as show:
+                return self._converse(child, request, encoded(request, show), deadline_s)
         except BaseException:
             # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
             self._end(child, kill=True)
@@ -108,7 +96,7 @@ class Runner:
             for child in running:
                 _kill(child)
 
-    def _converse(self, child: Child, message: bytes, deadline_s: float) -> RunnerReply:
+    def _converse(self, child: Child, request: Request, message: bytes, deadline_s: float) -> RunnerReply:
         exchange = Exchange(child.lease, child.key[2])
         try:
             answer = exchange.run(message, deadline_s)
@@ -123,9 +111,13 @@ class Runner:
         if answer["retire"] == wire.KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
+        value = answer.get("value")
+        if request.keep is not None and (written := answer.get("tables")):
+            with child.control.tables(child.lease, len(written["sizes"])) as files:
+                value = settled(value, written, files, request.keep)
         self._put_back(child, retire=answer["retire"] != wire.KEEP)
         report = answer.get("error")
-        return RunnerReply("error" if report else "ok", stdout, stderr, answer.get("value"), report or {})
+        return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
     @staticmethod
     def _ended(child: Child, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
@@ -166,8 +158,17 @@ class Runner:
             lease = control.lease()
         except RunnerGone:
             control = self._running(control)
-            lease = control.lease()
+            lease = self._leased(control)
         return Child(control, lease, key)
+
+    def _leased(self, control: Control) -> Lease:
+        """A child of a runner that has just started; where that fails too, the reason."""
+        try:
+            return control.lease()
+        except RunnerGone:
+            if self.settings.sandbox and (why := trouble()):
+                raise NoSandbox(why) from None
+            raise
 
     def _running(self, dead: Control | None) -> Control:
         """The runner process; started where there is none yet, or where it is the one that died."""
@@ -176,10 +177,7 @@ class Runner:
                 dead.stop()
                 self._control = None
             if self._control is None:
-                chosen = self.settings
-                self._control = Control(
-                    chosen.scratch, chosen.warm, sandbox=chosen.sandbox, readable=chosen.readable
-                )
+                self._control = Control(self.settings)
             return self._control
 
     def _put_back(self, child: Child, *, retire: bool) -> None:
@@ -243,8 +241,25 @@ def _kill(child: Child) -> None:
         os.killpg(child.lease.pid, signal.SIGKILL)
 
 
-def _encoded(request: Request) -> bytes:
-    return json.dumps(request.message(), default=_converted).encode()
+def encoded(request: Request, show: Callable[[Path], Path]) -> bytes:
+    """The message of a request, as JSON; `show` is how its files are called where it is read."""
+    return json.dumps(request.message(show), default=_converted).encode()
+
+
+def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: Keep) -> Any:
+    """`value` with what stands for its tables in their places: what `keep` makes of each file."""
+    kept = [keep(Table(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
+
+    def put(inner: Any) -> Any:
+        if isinstance(inner, list):
+            return [put(item) for item in inner]
+        if not isinstance(inner, dict):
+            return inner
+        if inner.keys() == {written["mark"]}:
+            return kept[inner[written["mark"]]]
+        return {key: put(item) for key, item in inner.items()}
+
+    return put(value)
 
 
 def _converted(value: Any) -> Any:

@@ -7,15 +7,17 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .child import scratch, tables
 from .sandbox import wrapped
 from .server import ANSWER, REQUEST
 
@@ -35,6 +37,9 @@ INHERITED = (
     "REQUESTS_CA_BUNDLE",
 )
 
+#: Directory below the root for the files that calls are shown: inside of a sandbox it cannot be written.
+SHOWN = "shown"
+
 LAUNCH = Path(__file__).with_name("launch.py")
 
 #: Received descriptors must not be inherited by what the worker starts meanwhile.
@@ -43,6 +48,23 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 class RunnerGone(Exception):
     """The runner process does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """`warm` children are forked ahead; at most `idle` used ones are kept for their owners.
+
+    `readable` are the directories that a sandbox shows beside those of the system, `hidden` those that it
+    never shows. `inherited` are variables of the worker's environment that are handed on beside INHERITED.
+    """
+
+    scratch: Path
+    sandbox: bool = False
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    inherited: tuple[str, ...] = ()
+    warm: int = 2
+    idle: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +88,29 @@ class Lease:
                 os.close(descriptor)
 
 
-def environment() -> dict[str, str]:
-    """The environment of user code: an allow-list, without any setting of NoETL."""
+def environment(more: Collection[str] = ()) -> dict[str, str]:
+    """The environment of user code: an allow-list and `more`, without any setting of NoETL."""
     # The one place besides `config` that reads the environment: it is handed on, not interpreted.
-    return {k: v for k, v in os.environ.items() if k in INHERITED or k.startswith("LC_")}
+    allowed = {name for name in os.environ if name in INHERITED or name.startswith("LC_") or name in more}
+    return {name: os.environ[name] for name in allowed if not name.startswith("NOETL_")}
 
 
 class Control:
     """One runner process. Thread-safe; a fork of the worker must not use it but `forget` it."""
 
-    def __init__(
-        self, scratch: Path, warm: int, *, sandbox: bool = False, readable: Iterable[Path] = ()
-    ) -> None:
-        scratch.mkdir(parents=True, exist_ok=True)
-        root = tempfile.mkdtemp(prefix="noetl-run-", dir=scratch)
+    def __init__(self, settings: RunnerSettings) -> None:
+        settings.scratch.mkdir(parents=True, exist_ok=True)
+        # Without links: in a sandbox they lead nowhere.
+        root = tempfile.mkdtemp(prefix="noetl-run-", dir=settings.scratch.resolve())
         self.pid = os.getpid()
+        self._root = Path(root)
         self._lock = threading.Lock()
-        self._sandboxed = sandbox
+        self._sandboxed = settings.sandbox
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                command = _command(theirs.fileno(), root, warm)
-                if sandbox:
-                    command = wrapped(command, root, readable)
-                self._process = _started(command, theirs.fileno())
+                command = _command(theirs.fileno(), root, settings)
+                self._process = _started(command, theirs.fileno(), environment(settings.inherited))
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -119,6 +140,39 @@ class Control:
             return status
 
     @contextlib.contextmanager
+    def showing(self) -> Iterator[Callable[[Path], Path]]:
+        """`show(file)` is the path under which a child can read the file, while the block runs."""
+        with contextlib.ExitStack() as stack:
+
+            def show(file: Path) -> Path:
+                if not self._sandboxed:
+                    return file
+                folder = tempfile.TemporaryDirectory(dir=self._root / SHOWN, ignore_cleanup_errors=True)
+                shown = Path(stack.enter_context(folder), file.name)
+                try:
+                    os.link(file, shown)
+                except OSError:
+                    # On another file system.
+                    shutil.copyfile(file, shown)
+                return shown
+
+            yield show
+
+    @contextlib.contextmanager
+    def tables(self, lease: Lease, count: int) -> Iterator[list[Path]]:
+        """The files of tables that a child wrote, out of its reach, while the block runs. Raises RunnerGone
+        where one is not there or is no plain file."""
+        written = Path(tables(scratch(str(self._root), lease.pid)))
+        with tempfile.TemporaryDirectory(dir=self._root / SHOWN, ignore_cleanup_errors=True) as folder:
+            files = [Path(folder, f"{number}.parquet") for number in range(count)]
+            with self._talking():
+                for file in files:
+                    os.rename(written / file.name, file)
+                    if not stat.S_ISREG(file.lstat().st_mode):
+                        raise RunnerGone(f"the table {file.name} is no plain file")
+            yield files
+
+    @contextlib.contextmanager
     def _talking(self) -> Iterator[None]:
         try:
             yield
@@ -142,16 +196,21 @@ class Control:
         self._process.returncode = 0
 
 
-def _command(control: int, root: str, warm: int) -> list[str]:
-    return [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(warm)]
+def _command(control: int, root: str, settings: RunnerSettings) -> list[str]:
+    command = [sys.executable, "-I", "-X", "utf8", str(LAUNCH), str(control), root, str(settings.warm)]
+    shown = Path(root, SHOWN)
+    shown.mkdir(mode=0o700)
+    if not settings.sandbox:
+        return command
+    return wrapped(command, root, str(shown), settings.readable, settings.hidden)
 
 
-def _started(command: list[str], control: int) -> subprocess.Popen[bytes]:
+def _started(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env=environment(),
+        env=env,
         pass_fds=(control,),
         start_new_session=True,
     )

@@ -1,7 +1,8 @@
 """Values of user code as JSON: what is converted, and which value is to blame where it cannot be.
 
 Converted: tuples, dates and times (ISO 8601), Decimal (a number), UUID and paths (text), enumerations
-(their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or null (text).
+(their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or null (text). Frames are
+converted by a hook (see `frames`).
 Not converted, because the author should choose: sets, bytes, NaN, infinities, objects.
 """
 
@@ -14,8 +15,8 @@ import json
 import math
 import pathlib
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 #: Deepest nesting of lists and mappings in a result.
 MAX_DEPTH = 200
@@ -29,16 +30,26 @@ class NotJson(Exception):
     """A value has no JSON. The message names it by path."""
 
 
-def dumps(value: Any, name: str = "result") -> bytes:
-    """JSON text of a result. Raises NotJson, whose message begins with the path of the value."""
+class Unfit(TypeError):
+    """A value that could be converted and is refused; the message goes on where its path ends."""
+
+
+#: The JSON form of a value that json does not know. Raises TypeError where there is none.
+Convert: TypeAlias = Callable[[Any], Any]
+
+
+def dumps(value: Any, name: str = "result", hook: Convert | None = None) -> bytes:
+    """JSON text of a result; `hook` in the place of `convert`. Raises NotJson, whose message begins with the
+    path of the value."""
+    change = hook or convert
     if _too_deep(value):
         raise NotJson(f"{name} is nested deeper than {MAX_DEPTH} levels, or contains itself.")
     try:
         return json.dumps(
-            value, ensure_ascii=False, allow_nan=False, check_circular=False, default=convert
+            value, ensure_ascii=False, allow_nan=False, check_circular=False, default=change
         ).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotJson(fault(value, name) or f"{name} has no JSON form: {error}.") from None
+        raise NotJson(fault(value, change, name) or f"{name} has no JSON form: {error}.") from None
 
 
 def _too_deep(value: Any) -> bool:
@@ -78,36 +89,38 @@ def _number(value: decimal.Decimal) -> int | float:
     return float(value)
 
 
-def fault(value: Any, path: str = "result", depth: int = 0) -> str:
+def fault(value: Any, change: Convert, path: str = "result", depth: int = 0) -> str:
     """The first value inside of `value` that has no JSON form, as a sentence; empty where all have one."""
     if depth > MAX_DEPTH:
         return f"{path[:200]} is nested deeper than {MAX_DEPTH} levels, or contains itself."
     if isinstance(value, dict):
-        return _fault_in_dict(value, path, depth)
+        return _fault_in_dict(value, change, path, depth)
     if isinstance(value, list | tuple):
-        return _first(fault(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
+        return _first(fault(item, change, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
     if value is None or isinstance(value, bool):
         return ""
-    return _fault_of_scalar(value, path, depth)
+    return _fault_of_scalar(value, change, path, depth)
 
 
 def _first(faults: Iterable[str]) -> str:
     return next(filter(None, faults), "")
 
 
-def _fault_in_dict(value: dict[Any, Any], path: str, depth: int) -> str:
+def _fault_in_dict(value: dict[Any, Any], change: Convert, path: str, depth: int) -> str:
     for key, item in value.items():
         if not isinstance(key, str | int | float | bool | None):
             return f"{path} has the key {_shown(key)}, a {type(key).__name__}; keys must be text."
         step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{_shown(key)}]"
-        found = _fault_of_scalar(key, f"A key of {path}", depth) if isinstance(key, str | float) else ""
-        found = found or fault(item, f"{path}{step}", depth + 1)
+        found = (
+            _fault_of_scalar(key, change, f"A key of {path}", depth) if isinstance(key, str | float) else ""
+        )
+        found = found or fault(item, change, f"{path}{step}", depth + 1)
         if found:
             return found
     return ""
 
 
-def _fault_of_scalar(value: Any, path: str, depth: int) -> str:
+def _fault_of_scalar(value: Any, change: Convert, path: str, depth: int) -> str:
     match value:
         case str():
             return "" if encodable(value) else f"{path} is text with a lone surrogate, which is no Unicode."
@@ -121,16 +134,18 @@ def _fault_of_scalar(value: Any, path: str, depth: int) -> str:
             return f"{path} is a set, which JSON cannot express; make it a list."
         case bytes() | bytearray() | memoryview():
             return f"{path} is {type(value).__name__}, which JSON cannot express; decode it or encode it in base64."
-    return _fault_of_object(value, path, depth)
+    return _fault_of_object(value, change, path, depth)
 
 
-def _fault_of_object(value: Any, path: str, depth: int) -> str:
+def _fault_of_object(value: Any, change: Convert, path: str, depth: int) -> str:
     try:
-        converted = convert(value)
+        converted = change(value)
+    except Unfit as refused:
+        return f"{path} {refused}."
     except TypeError:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         return f"{path} is of type {kind}, which has no JSON form."
-    return fault(converted, path, depth + 1)
+    return fault(converted, change, path, depth + 1)
 
 
 def encodable(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import errno
 import importlib
 import inspect
@@ -15,10 +16,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import plain, returns
+from . import frames, plain, returns
+from .requests import PythonRequest
 
-#: How the code is called in tracebacks, and the module that it is.
-FILE = "<code>"
+#: The module that the code is.
 MODULE = "__noetl__"
 #: Codes that a child keeps compiled.
 CACHED = 64
@@ -26,8 +27,8 @@ CACHED = 64
 LONGEST_TRACEBACK = 16_000
 LONGEST_MESSAGE = 4_000
 
-#: Source → its code, and whether that is a function's (see `returns`).
-_compiled: dict[str, tuple[types.CodeType, bool]] = {}
+#: Source and name → its code, and whether that is a function's (see `returns`).
+_compiled: dict[tuple[str, str], tuple[types.CodeType, bool]] = {}
 _MISSING = object()
 
 
@@ -39,15 +40,23 @@ class CodeError(Exception):
         self.type = type
 
 
-def run(request: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The answer (`"value": ...` or `"error": {...}` as JSON text) and whether it went well."""
-    source = request["code"]
+def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
+    """The answer (`"value": ...` or `"error": {...}` as JSON text) and whether it went well.
+
+    Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of what size,
+    and by which mark the value names them.
+    """
+    tables = frames.Tables(folder)
     module = types.ModuleType(MODULE)
     # Registered while it runs: dataclasses, pickle and type hints look their module up by name.
     sys.modules[MODULE] = module
     try:
-        value = _call(source, module.__dict__, request)
-        return b'"value":' + _encoded(value, request["result_limit"]), True
+        value = _call(module.__dict__, request)
+        text = _encoded(value, request["result_limit"], tables.convert if request["tables"] else None)
+        written = {"mark": tables.mark, "sizes": tables.sizes}
+        return (
+            b'"tables":%s,' % json.dumps(written).encode() if tables.sizes else b""
+        ) + b'"value":' + text, True
     except BaseException as error:  # noqa: BLE001 - user code may raise anything; all of it is reported
         if isinstance(error, MemoryError):
             # The report needs memory too.
@@ -62,12 +71,13 @@ def run(request: Mapping[str, Any]) -> tuple[bytes, bool]:
 def rehearse() -> None:
     """Runs a little code. A forked process copies each page when it first writes to it; done before the
     first call, that is not part of its time."""
-    run({"code": "result = [a]", "inputs": {"a": 1}, "context": None, "libs": [], "result_limit": 100})
+    rehearsal = PythonRequest("result = [a]", {"a": 1}).message(lambda path: path)
+    run(rehearsal, "")
 
 
-def _encoded(value: Any, limit: int) -> bytes:
+def _encoded(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
     try:
-        text = plain.dumps(value)
+        text = plain.dumps(value, hook=hook)
     except plain.NotJson as error:
         raise CodeError(str(error), "NotJson") from None
     if len(text) > limit:
@@ -78,10 +88,12 @@ def _encoded(value: Any, limit: int) -> bytes:
     return text
 
 
-def _call(source: str, names: dict[str, Any], request: Mapping[str, Any]) -> Any:
-    code, is_function = _code(source)
-    inputs: dict[str, Any] = request["inputs"]
+def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
+    code, is_function = _code(request["code"], request["name"])
+    inputs = _inputs(request)
     names["__builtins__"] = builtins
+    if request["file"] is not None:
+        names["__file__"] = request["file"]
     names.update(input_data=inputs, args=inputs)
     if request["context"] is not None:
         names["context"] = request["context"]
@@ -94,6 +106,23 @@ def _call(source: str, names: dict[str, Any], request: Mapping[str, Any]) -> Any
     else:
         exec(code, names)  # noqa: S102 - running the playbook's code is what this process is for
     return _awaited(_yielded(names, inputs))
+
+
+def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
+    """All inputs by name: those that came as files read, and tables as frames where the task asks for them."""
+    inputs: dict[str, Any] = request["inputs"]
+    sort, read = request["frames"], set()
+    for name, (path, form) in request["files"].items():
+        if form == "parquet":
+            inputs[name] = frames.read(name, path, sort)
+            read.add(name)
+        else:
+            with open(path, "rb") as file:
+                inputs[name] = json.load(file)
+    if sort is not None:
+        for name in inputs.keys() - read:
+            inputs[name] = frames.framed(name, inputs[name], sort)
+    return inputs
 
 
 def _yielded(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
@@ -149,28 +178,34 @@ def _refuse_missing(parameter: inspect.Parameter, inputs: Mapping[str, Any]) -> 
         )
 
 
-def _code(source: str) -> tuple[types.CodeType, bool]:
+def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
     """The compiled source, and whether it is a function's; kept for the next call of the same code."""
-    cached = _compiled.get(source)
+    cached = _compiled.get((source, name))
     if cached is None:
         if len(_compiled) >= CACHED:
             _compiled.clear()
-        tree = ast.parse(source, FILE)
+        tree = ast.parse(source, name)
         if returns.has_top_level_return(tree.body):
-            cached = (returns.as_function(tree, FILE), True)
+            cached = (returns.as_function(tree, name), True)
         else:
-            cached = (compile(tree, FILE, "exec", dont_inherit=True), False)
-        _compiled[source] = cached
-    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+            cached = (compile(tree, name, "exec", dont_inherit=True), False)
+        _compiled[source, name] = cached
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     return cached
 
 
 def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, Any]) -> None:
-    pairs = libs.items() if isinstance(libs, dict) else [(None, name) for name in libs or ()]
+    pairs = libs.items() if isinstance(libs, dict) else map(_aliased, libs or ())
     for alias, path in pairs:
         found = _library(path)
         top = path.partition(".")[0]
         names[alias or top] = found if alias else sys.modules.get(top, found)
+
+
+def _aliased(entry: str) -> tuple[str, str]:
+    """Alias (empty: none) and module of `module` or `module as alias`."""
+    path, _, alias = entry.partition(" as ")
+    return alias.strip(), path.strip()
 
 
 def _library(path: str) -> Any:
@@ -179,12 +214,24 @@ def _library(path: str) -> Any:
         return importlib.import_module(path)
     except ModuleNotFoundError as error:
         module, _, attribute = path.rpartition(".")
-        if module and error.name == path and hasattr(sys.modules.get(module), attribute):
-            return getattr(sys.modules[module], attribute)
-        raise CodeError(
-            f"'{path}' of libs is not installed where this task runs (no module named '{error.name}').",
-            "ModuleNotFoundError",
-        ) from None
+        holder = sys.modules.get(module) if module and error.name == path else None
+        if holder is None:
+            raise _not_installed(path, str(error.name)) from None
+        if not hasattr(holder, attribute):
+            near = difflib.get_close_matches(attribute, dir(holder), 1)
+            meant = f"; did you mean '{module}.{near[0]}'?" if near else "."
+            message = f"'{path}' of libs does not exist: {module} has no '{attribute}'{meant}"
+            raise CodeError(message, "ImportError") from None
+        return getattr(holder, attribute)
+
+
+def _not_installed(path: str, module: str) -> CodeError:
+    top = module.partition(".")[0]
+    return CodeError(
+        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): install it for "
+        f"{sys.executable} with `pip install {top}`, or the package that holds it.",
+        "ModuleNotFoundError",
+    )
 
 
 # --- reports -----------------------------------------------------------------------------------
@@ -192,7 +239,7 @@ def _library(path: str) -> Any:
 
 def _reported(error: BaseException, request: Mapping[str, Any]) -> bytes:
     report = {"type": _type(error), "message": _message(error), "kind": _kind(error)}
-    report |= _place(error)
+    report |= _place(error, request["name"])
     if isinstance(error, MemoryError):
         report["message"] = (
             f"The code asked for more memory than its {request['memory_mb']} MB (spec.memory_mb)."
@@ -203,7 +250,7 @@ def _reported(error: BaseException, request: Mapping[str, Any]) -> bytes:
 
 
 def _type(error: BaseException) -> str:
-    return error.type if isinstance(error, CodeError) else type(error).__name__
+    return error.type if isinstance(error, CodeError | frames.NoFrame) else type(error).__name__
 
 
 def _kind(error: BaseException) -> str:
@@ -228,12 +275,12 @@ def _message(error: BaseException) -> str:
     return (text or f"The code raised {type(error).__name__} without a message.")[:LONGEST_MESSAGE]
 
 
-def _place(error: BaseException) -> dict[str, Any]:
+def _place(error: BaseException, name: str) -> dict[str, Any]:
     """The line in the code, and the frames that are the code's own."""
-    if isinstance(error, SyntaxError) and error.filename == FILE:
+    if isinstance(error, SyntaxError) and error.filename == name:
         shown = "".join(traceback.format_exception_only(error))
         return {"line": error.lineno, "traceback": shown[:LONGEST_TRACEBACK]}
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
     if not frames:
         return {}
     shown = "".join(traceback.StackSummary.from_list(frames).format())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,42 @@ class Limits:
     processes: int = 256
 
 
+#: The libraries whose frames code may take and give.
+Frames: TypeAlias = Literal["pandas", "polars", "arrow"]
+#: The source of a task that has it in the playbook is called so in tracebacks.
+CODE = "<code>"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """An input that the child reads from a file: the JSON of its value, or a table in Parquet."""
+
+    path: Path
+    form: Literal["json", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A frame of a result: a Parquet file, which is there until `keep` returns."""
+
+    path: Path
+    rows: int
+    columns: int
+
+
+#: What becomes of a table: the value that stands in its place in the result.
+Keep: TypeAlias = Callable[[Table], Any]
+#: The path under which a child can read a file.
+Show: TypeAlias = Callable[[Path], Path]
+
+
 @dataclass(frozen=True, slots=True)
 class PythonRequest:
     """`inputs` become globals; `context` is what `context` names, where the code names it.
 
-    Calls of the same `owner` (a playbook's net) may share a child; different owners never do.
+    Those inputs that `files` names are read from there. `frames`: inputs that are tables come as such frames.
+    `name` is how tracebacks call the source, `file` its path where it has one. Calls of the same `owner` (a
+    playbook's net) may share a child; different owners never do.
     """
 
     code: str
@@ -31,14 +63,26 @@ class PythonRequest:
     libs: Mapping[str, str] | Sequence[str] = ()
     owner: str = ""
     limits: Limits = Limits()
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, InputFile] = field(default_factory=dict)
+    frames: Frames | None = None
+    keep: Keep | None = None
+    name: str = CODE
+    file: str | None = None
 
-    def message(self) -> dict[str, Any]:
+    def message(self, show: Show) -> dict[str, Any]:
         return {
             "op": "python",
             "code": self.code,
+            "name": self.name,
+            "file": self.file,
             "inputs": self.inputs,
+            "files": {name: [str(show(one.path)), one.form] for name, one in self.files.items()},
+            "frames": self.frames,
+            "tables": self.keep is not None,
             "context": self.context,
             "libs": self.libs,
+            "env": self.env,
             **limits_message(self.limits),
         }
 
@@ -56,8 +100,10 @@ class ShellRequest:
     stdin: str | None = None
     owner: str = ""
     limits: Limits = Limits()
+    #: A shell yields no tables.
+    keep: None = None
 
-    def message(self) -> dict[str, Any]:
+    def message(self, _show: Show) -> dict[str, Any]:
         return {
             "op": "shell",
             "commands": self.commands,

@@ -167,7 +167,9 @@ class Server:
             self.warm.remove(gone)
             for end in gone.ends:
                 os.close(end)
-        shutil.rmtree(child.scratch(self.root, pid), ignore_errors=True)
+        directory = child.scratch(self.root, pid)
+        for left in (directory, child.tables(directory)):
+            shutil.rmtree(left, ignore_errors=True)
 
     def kill_orphans(self) -> None:
         for _ in range(200):

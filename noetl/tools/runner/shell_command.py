@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +31,6 @@ def _one(argv: list[str], request: Mapping[str, Any]) -> int:
         argv,
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
         cwd=request["cwd"],
-        env={**os.environ, **request["env"]},
     ) as process:
         process.communicate(None if stdin is None else stdin.encode())
         return process.returncode

@@ -22,6 +22,7 @@ from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.wsgi import app
 from tests.pace import within
+from tests.services import PATIENCE
 
 pytestmark = pytest.mark.acceptance
 
@@ -62,12 +63,12 @@ def url(settings: Settings) -> Iterator[str]:
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and server.poll() is None:
         try:
             if requests.get(url, timeout=5).ok:
                 return
-        except requests.ConnectionError:
+        except (requests.ConnectionError, requests.Timeout):
             time.sleep(0.1)
     raise AssertionError(f"the server does not answer:\n{log.read_text()}")
 

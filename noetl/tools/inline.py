@@ -1,0 +1,43 @@
+"""Python code in the worker's own process: for trusted notebooks and for debuggers.
+
+What a child gives is missing: no deadline, no bound on memory, nothing between the code and the worker's environment
+and secrets, and a crash of the code is one of the worker. What it prints goes where the worker's own output goes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.tools.runner import python_code
+from noetl.tools.runner.client import encoded, settled
+from noetl.tools.runner.requests import PythonRequest, RunnerReply, Text
+
+#: The code is registered as a module while it runs, and there is one such name in a process.
+_one_at_a_time = threading.Lock()
+_SAID_ELSEWHERE = Text("", 0, False)
+
+
+def run(request: PythonRequest, scratch: Path) -> RunnerReply:
+    """Runs one call in this thread. Raises ToolError where it needs a process, and what `keep` raises."""
+    if request.env:
+        raise ToolError(
+            "client_error", "env needs a process of its own; leave spec.isolation: inline or env away."
+        )
+    # Through JSON, as in a child: the code must not get hold of what the engine holds.
+    message = json.loads(encoded(request, lambda path: path))
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
+        with _one_at_a_time:
+            text, _ = python_code.run(message, folder)
+        answer: dict[str, Any] = json.loads(b"{%s}" % text)
+        value = answer.get("value")
+        if request.keep is not None and (written := answer.get("tables")):
+            files = [Path(folder, f"{number}.parquet") for number in range(len(written["sizes"]))]
+            value = settled(value, written, files, request.keep)
+    error = answer.get("error")
+    return RunnerReply("error" if error else "ok", _SAID_ELSEWHERE, _SAID_ELSEWHERE, value, error or {})

@@ -1,0 +1,186 @@
+"""Frames of pandas, polars and Arrow: inputs become them, and results that are one become Parquet files.
+
+None of the libraries is imported unless the code has done so, or the task asks for its frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import plain
+
+#: Classes of frames by module and name: which library writes them.
+_CLASSES = {
+    ("pandas", "DataFrame"): "pandas",
+    ("polars", "DataFrame"): "polars",
+    ("pyarrow", "Table"): "arrow",
+    ("pyarrow", "RecordBatch"): "arrow",
+}
+#: The module to install for each sort of frame.
+_MODULES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+#: Times are kept in microseconds, as SQL tools yield them.
+_TIMES: dict[str, Any] = {"coerce_timestamps": "us", "allow_truncated_timestamps": True}
+
+
+class NoFrame(Exception):
+    """An input cannot come as a frame; the message says why. `type` is what the report calls it."""
+
+    def __init__(self, message: str, type: str) -> None:
+        super().__init__(message)
+        self.type = type
+
+
+def framed(name: str, value: Any, sort: str) -> Any:
+    """An input as a frame where it is a table (a list of mappings), else as it is. Raises NoFrame."""
+    if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
+        return value
+    return _made(name, sort, lambda: _FROM_ROWS[sort](value))
+
+
+def read(name: str, path: str, sort: str) -> Any:
+    """An input as a frame, from a Parquet file. Raises NoFrame."""
+    return _made(name, sort, lambda: _READERS[sort](path))
+
+
+def _made(name: str, sort: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ModuleNotFoundError as error:
+        missing = (error.name or _MODULES[sort]).partition(".")[0]
+        raise NoFrame(
+            f"`frames: {sort}` needs {missing}, which is not installed where this task runs: "
+            f"install it there with `pip install {missing}`.",
+            "ModuleNotFoundError",
+        ) from None
+    except (OSError, MemoryError):
+        raise
+    # Broad on purpose: each library has exceptions of its own for rows that do not fit together.
+    except Exception as error:
+        raise NoFrame(
+            f"The input '{name}' cannot come as a frame ({sort}): {error}", type(error).__name__
+        ) from error
+
+
+def _pandas_rows(rows: list[Any]) -> Any:
+    import pandas
+
+    return pandas.DataFrame(rows)
+
+
+def _polars_rows(rows: list[Any]) -> Any:
+    import polars
+
+    return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
+
+
+def _arrow_rows(rows: list[Any]) -> Any:
+    import pyarrow
+
+    return pyarrow.Table.from_pylist(rows)
+
+
+def _pandas_file(path: str) -> Any:
+    import pandas
+    import pyarrow  # noqa: F401 - pandas names it in a sentence of its own, and others that it could use
+
+    return pandas.read_parquet(path, engine="pyarrow")
+
+
+def _polars_file(path: str) -> Any:
+    import polars
+
+    return polars.read_parquet(path, hive_partitioning=False)
+
+
+def _arrow_file(path: str) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(path, partitioning=None)
+
+
+_FROM_ROWS = {"pandas": _pandas_rows, "polars": _polars_rows, "arrow": _arrow_rows}
+_READERS = {"pandas": _pandas_file, "polars": _polars_file, "arrow": _arrow_file}
+
+
+class Tables:
+    """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each frame, and
+    `{<mark>: <number of the file>}` stands in its place."""
+
+    def __init__(self, folder: str) -> None:
+        self.sizes: list[tuple[int, int]] = []
+        self.mark = os.urandom(12).hex()
+        self._folder = folder
+        self._known: dict[int, Any] = {}
+
+    def convert(self, value: Any) -> Any:
+        """Raises TypeError (`plain.Unfit` where it is a frame that no file can hold)."""
+        sort = sort_of(value)
+        if sort is None:
+            return plain.convert(value)
+        if id(value) not in self._known:
+            self._known[id(value)] = self._written(value, sort)
+        return self._known[id(value)]
+
+    def _written(self, frame: Any, sort: str) -> Any:
+        rows, columns = frame.shape
+        if not columns:
+            return [{}] * rows
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        try:
+            _WRITERS[sort](frame, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
+        except (OSError, MemoryError, plain.Unfit):
+            raise
+        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot hold.
+        except Exception as error:
+            raise plain.Unfit(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
+        self.sizes.append((rows, columns))
+        return {self.mark: len(self.sizes) - 1}
+
+
+def sort_of(value: Any) -> str | None:
+    """pandas, polars or arrow where `value` is a frame of theirs."""
+    for base in type(value).__mro__:
+        found = _CLASSES.get((base.__module__.partition(".")[0], base.__name__))
+        if found is not None:
+            return found
+    return None
+
+
+def _write_pandas(frame: Any, path: str) -> None:
+    try:
+        import pyarrow  # noqa: F401 - see `_pandas_file`
+    except ModuleNotFoundError:
+        raise plain.Unfit(
+            "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install 'noetl[frames]'` where "
+            "this task runs, or make it a list with to_dict('records')"
+        ) from None
+    named = any(name is not None for name in frame.index.names)
+    frame = frame.reset_index(drop=not named)
+    names = ["_".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in frame.columns]
+    _refuse_twins(names)
+    frame.set_axis(names, axis=1).to_parquet(path, engine="pyarrow", index=False, **_TIMES)
+
+
+def _write_polars(frame: Any, path: str) -> None:
+    frame.write_parquet(path)
+
+
+def _write_arrow(frame: Any, path: str) -> None:
+    import pyarrow.parquet
+
+    _refuse_twins(frame.schema.names)
+    table = frame if isinstance(frame, pyarrow.Table) else pyarrow.Table.from_batches([frame])
+    pyarrow.parquet.write_table(table, path, **_TIMES)
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise plain.Unfit(f"is a frame with two columns called '{name}'; rename one")
+        seen.add(name)
+
+
+_WRITERS = {"pandas": _write_pandas, "polars": _write_polars, "arrow": _write_arrow}
