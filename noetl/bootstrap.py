@@ -83,6 +83,7 @@ def limits(settings: Settings) -> Limits:
         max_deliveries=settings.max_deliveries,
         cancel_grace_s=settings.cancel_grace_s,
         inline_bytes=settings.inline_bytes,
+        results_keep_s=settings.results_keep_s,
         max_in_flight=settings.loop_max_in_flight,
         max_items=settings.loop_max_items,
         report_wake=settings.report_wake,
@@ -130,7 +131,8 @@ def runtime(
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
     settings.make_home()
     opened = store or open_store(settings.database)
-    results = open_results(settings.results)
+    scratch = settings.home_dir / "scratch"
+    results = open_results(settings.results, scratch)
 
     held = keys(settings)
     secrets_of_calls = safe(settings, opened, held)
@@ -149,7 +151,7 @@ def runtime(
         results=results,
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
-        scratch=settings.home_dir / "scratch",
+        scratch=scratch,
         base_dir=base_dir,
         python_isolation=settings.python_isolation,
         python_inline=settings.python_inline,

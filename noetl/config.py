@@ -116,6 +116,12 @@ class Settings:
     broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
     result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
     results_url: str = _setting("", str, "fsspec URL for large results; default: a folder in the home")
+    results_keep_s: float = _setting(
+        0.0, _seconds(0.0), "how long large results outlive their executions; 0: for ever"
+    )
+    results_gc_s: float = _setting(
+        3600.0, _seconds(0.0), "how often the sweeper clears large results away; 0: never"
+    )
     secret_key: str = _secret("Fernet keys for credentials, comma-separated, newest first")
     secret_key_command: str = _setting("", str, "command that prints those keys, run without a shell")
     secret_key_file: Path | None = _setting(

@@ -111,6 +111,23 @@ def redis_url(redis_server: str) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of an S3 server in this process, which the environment names for its clients."""
+    server = services.s3()
+    entered = _entered(server)
+    try:
+        yield entered
+    finally:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def s3_url(s3_server: str) -> str:
+    """The URL of an empty bucket."""
+    return services.make_bucket(s3_server)
+
+
 @pytest.fixture(
     params=[
         pytest.param("memory", id="memory"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import pwd
 import shutil
@@ -25,6 +26,7 @@ from typing import Any
 
 import psycopg2
 import redis
+import requests
 from sqlalchemy import URL, make_url
 
 from noetl.store.schema import metadata
@@ -297,3 +299,36 @@ def _await(
                 said = (home / "log").read_text(errors="replace")[-500:]
                 raise Missing(f"{process.args!r} did not come up: {said}") from error
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def s3() -> Iterator[str]:
+    """An S3 server on a loopback port, in a thread of this process. The environment tells clients where it is."""
+    if importlib.util.find_spec("moto") is None or importlib.util.find_spec("s3fs") is None:
+        raise Missing("moto[server] and s3fs are not installed")
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(zip(names, ("test", "test", "us-east-1", url), strict=True))
+    try:
+        yield url
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        server.stop()
+
+
+def make_bucket(server: str) -> str:
+    """A new bucket of the S3 server, as `s3://...`."""
+    name = f"bucket-{next(_buckets)}"
+    requests.put(f"{server}/{name}", timeout=PATIENCE).raise_for_status()
+    return f"s3://{name}"
+
+
+_buckets = count(1)

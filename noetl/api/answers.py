@@ -245,6 +245,18 @@ GRAPH: Final[JsonObject] = {
         "application/json": {"schema": {"type": "object"}},
     },
 }
+#: A large result: its value, some of its items, or the bytes that were kept.
+RESULT: Final[JsonObject] = {
+    "description": "The value; of a list that is asked for in part {items, offset, length, next}; or the bytes",
+    "content": {
+        "application/json": {"schema": {}},
+        "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        "application/x-ndjson": {"schema": {"type": "string", "format": "binary"}},
+        "text/csv": {"schema": {"type": "string"}},
+        "text/plain": {"schema": {"type": "string"}},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
 #: A page of events, or all of them as they come.
 EVENTS: Final[JsonObject] = {
     "description": "Events in order",

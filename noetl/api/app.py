@@ -19,6 +19,7 @@ from noetl.api import (
     executions,
     guards,
     problems,
+    results,
     system,
     variables,
     workflows,
@@ -34,7 +35,7 @@ from noetl.usecases.runtime import Runtime
 MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
-_PARTS: Final = (system, catalog, executions, events, variables, credentials, workflows)
+_PARTS: Final = (system, catalog, executions, events, variables, credentials, results, workflows)
 
 
 class _Ordered(DefaultJSONProvider):

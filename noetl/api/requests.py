@@ -69,6 +69,20 @@ class VariablePath(ExecutionPath):
     name: str = Field(max_length=512, description="a name in ctx, dotted: `a` or `a.b`")
 
 
+class ResultPath(BaseModel):
+    name: str = Field(max_length=200, description="what follows `noetl://results/` in the reference")
+
+
+class ResultQuery(Parameters):
+    offset: int | None = Field(None, ge=0, le=2**53, description="the first item of a list, from 0")
+    limit: int = Field(1000, ge=1, le=10_000, description="how many items")
+    raw: bool = Field(False, description="the bytes as they were kept")
+
+    @property
+    def is_page(self) -> bool:
+        return bool({"offset", "limit"} & self.model_fields_set)
+
+
 class CatalogPath(BaseModel):
     path: PlaybookPath
 

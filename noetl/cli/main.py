@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("noetl.cli.check:schema", "Print the JSON Schema of playbooks."),
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
+    "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "db": ("noetl.cli.db:db", "Create, upgrade and check the database."),
     "server": ("noetl.cli.services:server", "Run the REST API."),
@@ -95,9 +96,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         click.echo("Interrupted.", err=True)
         code = INTERRUPTED
     hush()
-    # The interpreter collects all modules on its way out, which takes a fifth of a second: the process ends,
-    # its memory is given back anyway.
-    gc.freeze()
+    if "duckdb" in sys.modules:
+        # Its bindings complain on standard error of all that is left when they go.
+        gc.unfreeze()
+    else:
+        # The interpreter collects all modules on its way out, which takes a fifth of a second: the process ends,
+        # its memory is given back anyway.
+        gc.freeze()
     sys.exit(code)
 
 

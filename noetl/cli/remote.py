@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,9 @@ TIMEOUT_S = 30.0
 
 #: Between two questions.
 POLL_S = 0.1
+
+#: Bytes of a large result that are fetched at once.
+BLOCK = 256 * 1024
 
 
 class Client:
@@ -64,6 +68,21 @@ class Client:
         events = [from_json(one) for one in body["events"]]
         return Page(events, body["status"], body["version"], body["idle"])
 
+    def result_page(self, name: str, limit: int) -> JsonMap:
+        page: JsonMap = self._call("GET", f"/api/results/{quote(name)}?limit={limit}")
+        return page
+
+    def result(self, name: str, *, raw: bool) -> Iterator[bytes]:
+        """The value's JSON, or the bytes that were kept, in pieces."""
+        path = f"{self._url}/api/results/{quote(name)}"
+        try:
+            with self._session.get(path, params={"raw": int(raw)}, stream=True, timeout=TIMEOUT_S) as answer:
+                if answer.status_code >= 400:
+                    raise _refused(answer.status_code, _said(answer), answer.reason)
+                yield from answer.iter_content(BLOCK)
+        except requests.RequestException as error:
+            raise Unavailable(f"The server at {self._url} does not answer: {_cause(error)}.") from error
+
     def healthy(self) -> bool:
         """Whether the server answers."""
         try:
@@ -77,15 +96,19 @@ class Client:
             answer = self._session.request(method, self._url + path, json=body, timeout=TIMEOUT_S)
         except requests.RequestException as error:
             raise Unavailable(f"The server at {self._url} does not answer: {_cause(error)}.") from error
-        try:
-            said = answer.json()
-        except ValueError as error:
-            raise BadRequest(
-                f"{answer.url} is not the API of NoETL: it answered {answer.status_code} without JSON."
-            ) from error
+        said = _said(answer)
         if answer.status_code >= 400:
             raise _refused(answer.status_code, said, answer.reason)
         return said
+
+
+def _said(answer: requests.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise BadRequest(
+            f"{answer.url} is not the API of NoETL: it answered {answer.status_code} without JSON."
+        ) from error
 
 
 def _cause(error: BaseException) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.values import parse_json, unique_names
 from noetl.tools.duckdb_write import written
 from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Stop
 from noetl.tools.sql_rows import Write
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of, unique_names
+from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -97,7 +97,7 @@ class Work:
             rows = cursor.fetchmany(_FETCH)
         for name, column in zip(names, described, strict=True):
             if str(column[1]) == "JSON":
-                _parse(gathered.rows, name)
+                parse_json(gathered.rows, name)
         return Answer(names, gathered.rows, len(gathered.rows), kind)
 
     def _kind(self, text: str) -> tuple[str, bool]:
@@ -144,11 +144,3 @@ class Work:
 
 def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _parse(rows: Sequence[dict[str, Json]], name: str) -> None:
-    """A JSON column comes as text."""
-    for row in rows:
-        if isinstance(row[name], str):
-            with contextlib.suppress(ValueError, RecursionError):
-                row[name] = json.loads(row[name])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from noetl.facts.values import unique_names
 from noetl.tools.postgres_errors import Faults, adapted
 from noetl.tools.sql import Bound, tokens
-from noetl.tools.sql_values import Answer, Gathered, unique_names
+from noetl.tools.sql_values import Answer, Gathered
 
 if TYPE_CHECKING:
     from psycopg2 import extensions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.postgres_errors import Faults, adapted
 from noetl.tools.postgres_ledger import Ledger, refuse_endings
@@ -19,7 +20,7 @@ from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Stop
 from noetl.tools.sql_programs import refuse_programs
 from noetl.tools.sql_rows import Write
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of, unique_names
+from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
 
 if TYPE_CHECKING:
     from psycopg2 import extensions

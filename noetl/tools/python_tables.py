@@ -13,9 +13,9 @@ from typing import Any, Final, TextIO
 from noetl.errors import NoetlError
 from noetl.facts.json import Json
 from noetl.facts.reference import RESULT_REF, Keep, Lazy, Load, holds_reference, is_reference, opened, plain
+from noetl.facts.values import as_dicts
 from noetl.tools.base import Services
 from noetl.tools.runner.requests import Frames, InputFile, Table
-from noetl.tools.sql_values import as_dicts
 from noetl.usecases.ports import Results
 
 PARQUET: Final = "application/vnd.apache.parquet"

@@ -12,6 +12,7 @@ from pydantic import Field
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_files import MEMORY, database_path
@@ -19,7 +20,7 @@ from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Running, Stop
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import Write, write_of
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of, unique_names
+from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
 from noetl.tools.sqlite_files import Waits, opened
 from noetl.tools.sqlite_values import Faults, bindable, first_word
 from noetl.tools.sqlite_write import written

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import fsspec
 import pytest
 
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
@@ -26,8 +30,10 @@ MAKERS: dict[str, Callable[[Path], Results]] = {
 }
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(params=[*MAKERS, "s3"])
 def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
+    if request.param == "s3":
+        return open_results(f"{request.getfixturevalue('s3_url')}/below/here", tmp_path / "scratch")
     return MAKERS[request.param](tmp_path)
 
 
@@ -154,3 +160,70 @@ def test_a_store_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
 def test_an_unknown_kind_of_store_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigError, match="nosuch"):
         FileResults("nosuch://x")
+
+
+@pytest.mark.parametrize(("url", "driver"), [("s3://b", "s3fs"), ("gs://b", "gcsfs")])
+def test_a_store_whose_driver_is_not_installed_names_what_installs_it(
+    url: str, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, driver, None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, url.partition(":")[0], raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'noetl\[(s3|gcs)\]'"):
+        FileResults(url)
+
+
+def test_a_store_that_nobody_serves_is_unavailable(
+    s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    results = FileResults(f"{s3_url}/away", scratch=tmp_path)
+    with pytest.raises(Unavailable, match="cannot be written"):
+        results.put([1], KEEP)
+    with pytest.raises(Unavailable, match="cannot be read"):
+        results.load({"kind": "result_ref", "ref": f"noetl://results/executions/7/{'0' * 64}.json"})
+    with pytest.raises(Unavailable):
+        list(results.places())
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
+def test_a_bucket_that_is_not_there_is_unavailable_to_a_writer(s3_url: str) -> None:
+    with pytest.raises(Unavailable, match="cannot be written"):
+        FileResults(f"{s3_url}-of-nobody").put([1], KEEP)
+
+
+def test_a_place_goes_with_all_that_is_in_it_and_others_stay(results: Results) -> None:
+    gone = results.put([1], KEEP)
+    results.put([2], KEEP)
+    kept = [
+        results.put([1], Keep("8")),
+        results.put([1], Keep("7", "step")),
+        results.put([1], Keep("7", "permanent")),
+    ]
+    assert list(results.places()) == ["executions/7", "executions/8", "permanent", "running/7"]
+    assert results.remove("executions/7") == 2
+    assert results.remove("executions/7") == 0
+    assert list(results.places()) == ["executions/8", "permanent", "running/7"]
+    with pytest.raises(NotFound, match="gone"):
+        results.load(gone)
+    assert [results.load(one) for one in kept] == [[1]] * 3
+    assert results.load(results.put([1], KEEP)) == [1]
+
+
+@pytest.mark.parametrize(
+    "place", ["", "..", "executions", "executions/..", "until/x", "executions/7/..", "/"]
+)
+def test_only_a_place_can_be_removed(results: Results, place: str) -> None:
+    with pytest.raises(BadRequest):
+        results.remove(place)
+
+
+def test_references_of_the_older_layout_still_load(tmp_path: Path) -> None:
+    raw = json.dumps({"a": [1, 2]}, separators=(",", ":")).encode()
+    sha256 = hashlib.sha256(raw).hexdigest()
+    (tmp_path / sha256[:2]).mkdir()
+    (tmp_path / sha256[:2] / f"{sha256}.json.gz").write_bytes(gzip.compress(raw))
+    assert FileResults(str(tmp_path)).load({"kind": "result_ref", "ref": f"noetl://results/{sha256}"}) == {
+        "a": [1, 2]
+    }

@@ -1,0 +1,165 @@
+"""`noetl result`: large results, looked into and cleared away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from noetl.cli.inputs import json_out
+from noetl.cli.opened import opened
+from noetl.cli.result_source import STORE, Source, source_of
+from noetl.cli.result_sql import query
+from noetl.cli.tables import table
+from noetl.errors import BadRequest
+from noetl.facts.json import Json
+from noetl.facts.nearest import did_you_mean
+from noetl.usecases import results
+
+server_option = click.option("--server", metavar="URL", help="Ask a running server instead.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group(epilog="Example: noetl result head noetl://results/executions/1234567890123/9f86….parquet")
+def result() -> None:
+    """Look into large results, and clear away those that nobody needs."""
+
+
+@result.command(
+    short_help="Write a result to standard output or a file.",
+    epilog="Example: noetl result get noetl://results/executions/1234567890123/9f86….parquet --output rows.parquet",
+)
+@click.argument("ref")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the bytes that were kept (a table is Parquet).",
+)
+@server_option
+def get(ref: str, output: Path | None, server: str | None) -> None:
+    """Write the result REF to standard output, as JSON."""
+    with source_of(server) as source:
+        if output is not None:
+            _saved(source, _checked(ref), output)
+            return
+        for piece in source.text(_checked(ref)):
+            click.echo(piece, nl=False)
+    click.echo()
+
+
+@result.command(
+    short_help="Show the first rows of a result.",
+    epilog="Example: noetl result head noetl://results/executions/1234567890123/9f86….parquet -n 20",
+)
+@click.argument("ref")
+@click.option(
+    "-n",
+    "count",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="How many.",
+)
+@as_json_option
+@server_option
+def head(ref: str, count: int, as_json: bool, server: str | None) -> None:
+    """Show the first rows of the table, or items of the list, that REF stands for."""
+    with source_of(server) as source:
+        rows, length = source.page(_checked(ref), count)
+    if as_json:
+        json_out(rows)
+        return
+    _show(rows)
+    if length > len(rows):
+        click.echo(f"{len(rows)} of {length}", err=True)
+
+
+@result.command(
+    short_help="Ask a result with SQL.",
+    epilog="Example: noetl result sql noetl://results/executions/1234567890123/9f86….parquet "
+    "'select name, count(*) from result group by name'",
+)
+@click.argument("ref")
+@click.argument("sql")
+@as_json_option
+def sql(ref: str, sql: str, as_json: bool) -> None:
+    """Run one query of DuckDB over the result REF, which it sees as the table `result`, and nothing else."""
+    with opened() as rt:
+        rows = query(rt.results, results.reference_of(_checked(ref)), sql)
+    if as_json:
+        json_out(rows)
+        return
+    _show(rows)
+
+
+@result.command(
+    short_help="Clear away results whose time is over.",
+    epilog="Example: noetl result gc --dry-run",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@as_json_option
+def gc(dry_run: bool, as_json: bool) -> None:
+    """Clear away results whose time is over, as the sweeper does now and then."""
+    with opened() as rt:
+        done = results.collect(rt, rt.clock(), dry_run=dry_run)
+    if as_json:
+        removed = list(done.removed)
+        json_out({"removed": removed, "objects": done.objects, "kept": done.kept, "unknown": done.unknown})
+        return
+    for place in done.removed:
+        click.echo(place)
+    verb = "would be removed" if dry_run else f"removed, with {done.objects} objects"
+    click.echo(f"{len(done.removed)} places {verb}; {done.kept} kept.", err=True)
+    if done.unknown:
+        click.echo(
+            f"{done.unknown} places belong to executions that this database does not know; they stay.",
+            err=True,
+        )
+
+
+def _checked(ref: str) -> str:
+    """The reference with its scheme. Raises BadRequest for what cannot be one."""
+    if ref.startswith(STORE):
+        return ref
+    scheme, separator, _ = ref.partition("://")
+    if separator:
+        raise BadRequest(
+            f"{ref[:200]!r} is no reference to a result of this store: those begin with {STORE}."
+            f"{did_you_mean(scheme, ['noetl'])}"
+        )
+    return STORE + ref.removeprefix("results/")
+
+
+def _saved(source: Source, ref: str, target: Path) -> None:
+    """All of it or nothing: a file that is there is whole."""
+    draft = target.with_name(f".{target.name}.part")
+    try:
+        source.save(ref, draft)
+        draft.replace(target)
+    except OSError as error:
+        raise BadRequest(f"{target} cannot be written: {error.strerror or error}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    click.echo(f"{target}: {target.stat().st_size:,} bytes", err=True)
+
+
+def _show(rows: list[Json]) -> None:
+    if not rows:
+        click.echo("No rows.", err=True)
+        return
+    if not all(isinstance(row, Mapping) for row in rows):
+        table(("value",), [(_cell(row),) for row in rows])
+        return
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table(columns or ("value",), [[_cell(row.get(name)) for name in columns] for row in rows])
+
+
+def _cell(value: Json) -> Json:
+    return value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
