@@ -12,7 +12,7 @@ import base64
 import hmac
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -25,6 +25,8 @@ SECRET_REF: Final = "secret_ref"  # noqa: S105 - a word of the format
 #: What every marker begins with.
 MARK: Final = "~noetl-secret."
 _MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]+)\.~("?)')
+
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 #: How the secret is to be written where its marker stands.
 Form: TypeAlias = Literal["text", "json", "url"]
@@ -164,16 +166,23 @@ def _encoded(data: bytes) -> str:
 
 def holds_secret(value: Json) -> bool:
     """Whether a reference or a marker stands anywhere in `value`, however deep (without recursion)."""
+    if isinstance(value, str):
+        return MARK in value
     pending = [value]
     while pending:
         current = pending.pop()
-        if isinstance(current, str):
-            if "secret" in current and MARK in current:
-                return True
-        elif isinstance(current, Mapping):
+        if isinstance(current, Mapping):
             if current.get("kind") == SECRET_REF and is_secret(current):
                 return True
-            pending.extend(current.values())
-        elif isinstance(current, list):
-            pending.extend(current)
+            inner: Iterable[Json] = current.values()
+        else:
+            inner = current if isinstance(current, list) else ()
+        # Large inputs are mostly plain values, which are looked at in passing.
+        for one in inner:
+            kind = type(one)
+            if kind is str:
+                if MARK in one:
+                    return True
+            elif kind not in _PLAIN:
+                pending.append(one)
     return False

@@ -96,6 +96,22 @@ def test_a_credential_is_deleted_once(client: FlaskClient) -> None:
     assert client.delete("/api/credentials/db/main").status_code == 404
 
 
+def test_credentials_of_a_path_and_for_all_are_kept_listed_and_deleted_by_themselves(
+    client: FlaskClient,
+) -> None:
+    body = {"name": "db", "type": "generic", "data": {"a": 1}}
+    assert client.post("/api/credentials", json=body).json["scope"] == "global"
+    saved = client.post("/api/credentials", json={**body, "path": "/team/a"})
+    assert (saved.status_code, saved.json["scope"], saved.json["place"]) == (201, "path", "team/a")
+    assert len(client.get("/api/credentials").json["credentials"]) == 2
+
+    assert client.delete("/api/credentials/db?path=team").status_code == 404
+    assert client.delete("/api/credentials/db?path=team/a").status_code == 204
+    assert [one["scope"] for one in client.get("/api/credentials").json["credentials"]] == ["global"]
+    assert client.post("/api/credentials", json={**body, "execution": "12"}).status_code == 404
+    assert client.post("/api/credentials", json={**body, "execution": "12", "path": "a"}).status_code == 400
+
+
 @pytest.mark.parametrize(
     "change", [{"name": "a b"}, {"type": "postgress"}, {"data": {}}, {"data": "x"}, {"nam": "x"}, {"name": 7}]
 )

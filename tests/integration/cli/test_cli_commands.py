@@ -20,7 +20,7 @@ Cli = Callable[..., Any]
 GROUPS = {
     "catalog": ["register", "list", "show"],
     "execution": ["list", "show", "events", "cancel", "pause", "resume", "patch", "replay"],
-    "credential": ["set", "list", "delete"],
+    "credential": ["set", "list", "delete", "rotate"],
     "db": ["upgrade", "check"],
 }
 EVERY = [
@@ -56,6 +56,11 @@ def test_every_help_says_what_it_does_and_gives_an_example(cli: Cli, command: tu
         (["catalog", "show", "nothing"], "There is no playbook 'nothing' in the catalog."),
         (["catalog", "register", "nothing.yaml"], "There is no file 'nothing.yaml'."),
         (["credential", "delete", "nothing"], "There is no credential 'nothing'."),
+        (["credential", "delete", "nothing", "--path", "a", "--execution", "1"], "not for both"),
+        (
+            ["credential", "set", "x", "--type", "generic", "--data", '{"a": 1}', "--execution", "12"],
+            "There is no execution '12'.",
+        ),
         (["credential", "set", "x", "--type", "postgre", "--data", "{}"], "'postgres'"),
         (["credential", "set", "x", "--type", "generic", "--data", "{}"], "at least one field"),
         (
@@ -235,6 +240,36 @@ def test_a_waiting_execution_can_be_cancelled(cli: Cli) -> None:
 
 
 # --- credentials ----------------------------------------------------------------------------------------
+
+
+def test_a_credential_is_kept_for_a_path_beside_the_one_for_all_and_keys_rotate(cli: Cli, home: Path) -> None:
+    secret = '{"token": "s3cret"}'
+    assert cli("credential", "set", "api", "--type", "http", "--data", secret).code == 0
+    scoped = cli("credential", "set", "api", "--type", "http", "--data", secret, "--path", "team/a")
+    assert scoped.out == "Credential api is set for path team/a.\n"
+    rows = json.loads(cli("credential", "list", "--json").out)
+    assert [(row["name"], row["scope"], row["place"]) for row in rows] == [
+        ("api", "global", ""),
+        ("api", "path", "team/a"),
+    ]
+    before = (home / "secret.key").read_text()
+
+    assert cli("credential", "rotate", "--new-key").out == "2 credentials encrypted with the newest key.\n"
+
+    new, old = (home / "secret.key").read_text().strip().split(",")
+    assert old == before.strip() != new
+    (home / "secret.key").write_text(new)
+    assert cli("credential", "rotate").code == 0
+    (home / "secret.key").write_text(old)
+    refused = cli("credential", "rotate")
+    assert refused.code != 0
+    assert "Credential 'api' stays as it is, and so do all others: " in refused.err
+    wrong = cli("credential", "delete", "api", "--path", "team")
+    assert "Credential 'api' is kept for global and path team/a, not for path team." in wrong.err
+    assert (
+        cli("credential", "delete", "api", "--path", "team/a").out
+        == "Credential api is gone for path team/a.\n"
+    )
 
 
 def test_credentials_are_kept_listed_and_forgotten_and_never_shown(cli: Cli, home: Path) -> None:
