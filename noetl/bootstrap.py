@@ -100,7 +100,8 @@ def runtime(
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
     settings.make_home()
     opened = store or open_store(settings.database)
-    results = open_results(settings.results)
+    scratch = settings.home_dir / "scratch"
+    results = open_results(settings.results, scratch)
 
     def credential(name: str) -> Mapping[str, Json]:
         return reveal(opened, vault(settings).decrypt, name)
@@ -108,9 +109,10 @@ def runtime(
     services = Services(
         credential=credential,
         results=results,
+        inline_bytes=settings.inline_bytes,
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
-        scratch=settings.home_dir / "scratch",
+        scratch=scratch,
         base_dir=base_dir,
         memory_mb=settings.python_memory_mb,
         default_deadline_s=settings.task_timeout_s,

@@ -50,6 +50,14 @@ class Keep:
                 return "permanent"
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; `type` is DuckDB's name of it: `BIGINT`, `DECIMAL(18,4)`, `TIMESTAMPTZ`, ..."""
+
+    name: str
+    type: str
+
+
 class Lazy(Sequence[Json], ABC):
     """A list that is read where it is looked into: what a large reference loads to."""
 

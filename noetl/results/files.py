@@ -9,15 +9,15 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import MANIFEST, Keep
-from noetl.results import objects
+from noetl.facts.reference import MANIFEST, Column, Keep
+from noetl.results import objects, tables
 from noetl.results.cache import Cache
 from noetl.results.parts import Parts
 
@@ -34,11 +34,19 @@ class FileResults:
 
     Objects lie at `<base>/<place>/<sha256>.<form>` and are never changed. On local disks they
     are written beside their place, flushed to the disk and renamed: whoever finds one finds all of it.
+    Temporary files go to `scratch` (None: where the system keeps them).
     """
 
-    def __init__(self, base_url: str, name: str = "results", cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        name: str = "results",
+        cache_bytes: int = CACHE_BYTES,
+        scratch: Path | None = None,
+    ) -> None:
         self._url = base_url
         self._name = name
+        self._scratch_root = scratch
         self._cache = Cache(cache_bytes)
         if not base_url.startswith("file://"):
             # A store that cannot be opened is said so at once; a folder always can.
@@ -75,9 +83,34 @@ class FileResults:
         form = objects.CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower(), "bytes")
         sha256, size, head = _measured(path)
         name = objects.Name(keep.place, sha256, form)
+        # Looked into first: what is no table should not be kept as one.
+        table = self._table_of(path) if form == "parquet" else None
         self._store(name, lambda target: self._copy(path, target, compress=name.compressed))
+        if table is not None:
+            return objects.table_reference(self._name, keep, name, size, *table)
         shown = {"type": form, "length": size, "head": head.decode("utf-8", "replace")[: objects.PREVIEW]}
         return objects.reference(self._name, keep, name, size, content_type, shown)
+
+    def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
+        """See the port."""
+        with self._scratch() as folder:
+            table = folder / "table.parquet"
+            tables.write_parquet(path, content_type, columns, table)
+            return self.put_file(table, objects.PARQUET, keep)
+
+    def _table_of(self, path: Path) -> tuple[tables.Shape, list[dict[str, Json]]]:
+        """Shape and first rows of a Parquet file."""
+        with self._scratch() as folder, tables.database(folder) as connection:
+            shape = tables.shape(connection, str(path))
+            return shape, tables.first_rows(connection, str(path), objects.PREVIEW_ROWS)
+
+    @contextlib.contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A folder for temporary files, there while the block runs."""
+        if self._scratch_root is not None:
+            self._scratch_root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self._scratch_root) as folder:
+            yield Path(folder)
 
     def load(self, reference: Mapping[str, Json], /) -> Json:
         """See the port."""
@@ -99,8 +132,8 @@ class FileResults:
         if "file" in self._protocols and not name.compressed:
             yield Path(self._path(name))
             return
-        with tempfile.TemporaryDirectory(prefix="noetl-result-") as folder:
-            copy = Path(folder, f"{name.sha256}.{name.form}")
+        with self._scratch() as folder:
+            copy = folder / f"{name.sha256}.{name.form}"
             copy.write_bytes(objects.unpacked(name, self._read(name)))
             yield copy
 
@@ -141,9 +174,9 @@ class FileResults:
 
     def _copy(self, source: Path, path: str, *, compress: bool) -> None:
         """A file of any size into the store, a block at a time."""
-        with tempfile.TemporaryDirectory(prefix="noetl-result-") as folder:
+        with self._scratch() as folder:
             if compress:
-                packed = Path(folder, "packed")
+                packed = folder / "packed"
                 with source.open("rb") as plain, gzip.GzipFile(packed, "wb", compresslevel=4, mtime=0) as out:
                     shutil.copyfileobj(plain, out, _BLOCK)
                 source = packed

@@ -13,27 +13,33 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import RESULT_REF, Keep
+from noetl.results.tables import Shape
 
 #: Characters of JSON, and names of keys, that a preview shows.
 PREVIEW: Final = 512
 PREVIEW_KEYS: Final = 32
+#: Rows of a table that a preview shows at most.
+PREVIEW_ROWS: Final = 5
 
 #: How the bytes of an object are to be read.
 Form: TypeAlias = Literal["json", "parquet", "ndjson", "csv", "text", "bytes"]
 
 #: The content type of values.
 JSON: Final = "application/json"
+#: The content type of tables.
+PARQUET: Final = "application/vnd.apache.parquet"
 
 CONTENT_TYPES: Final[Mapping[str, Form]] = {
-    "application/json": "json",
-    "application/vnd.apache.parquet": "parquet",
+    JSON: "json",
+    PARQUET: "parquet",
     "application/x-ndjson": "ndjson",
     "text/csv": "csv",
     "text/plain": "text",
@@ -132,6 +138,22 @@ def reference(store: str, keep: Keep, name: Name, size: int, content_type: str, 
         },
         "preview": preview,
     }
+
+
+def table_reference(
+    store: str, keep: Keep, name: Name, size: int, shape: Shape, first: Sequence[JsonMap]
+) -> JsonMap:
+    """What stands for a table: `meta` has `rows` beside the rest, the preview columns and the first rows."""
+    columns = [{"name": one.name, "type": one.type} for one in shape.columns]
+    shown = {"type": "array", "length": shape.rows, "columns": columns, "rows": _that_fit(first)}
+    found = reference(store, keep, name, size, PARQUET, shown)
+    return {**found, "meta": {**found["meta"], "rows": shape.rows}}
+
+
+def _that_fit(rows: Sequence[JsonMap]) -> list[JsonMap]:
+    """As many as a preview has characters for."""
+    sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in rows)
+    return [row for row, size in zip(rows, sizes, strict=True) if size <= PREVIEW]
 
 
 def preview(value: Json, raw: bytes) -> JsonMap:

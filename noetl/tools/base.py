@@ -39,6 +39,10 @@ class Services:
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
     #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
     results: Results | None = None
+    #: Rows of an answer with more text than this go to `results`, where that is.
+    inline_bytes: int = 64 * 1024
+    #: Largest table that is kept there, as text.
+    table_limit: int = 16 * 1024 * 1024 * 1024
     #: Whether tools may connect to loopback, link-local and private addresses.
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.

@@ -19,9 +19,11 @@ from noetl.tools.duckdb_attach import attach
 from noetl.tools.duckdb_files import MEMORY, FileLocks, database_path, held, resolved
 from noetl.tools.duckdb_tables import create_tables
 from noetl.tools.duckdb_work import Order, Work, first_line
+from noetl.tools.large import scratch_folder, shelf_of
 from noetl.tools.sql_calls import Running, Stop
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_values import Bounds
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,21 +78,19 @@ class DuckDb(Tool):
         self._running = Running()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome:
-        order = Order(
-            config.bound(),
-            write_of(config),
-            config.transaction,
-            config.is_one_text,
-            self.services.result_limit,
-        )
+        bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
+        write = write_of(config)
+        statements = config.bound()
         deadline_s = call.deadline_s or DEADLINE_S
         ends = time.monotonic() + deadline_s
         path = database_path(config.database, self.services.base_dir)
         with (
             self._running.enter(call) as stop,
             self._files.hold(path, deadline_s, stop.refuse_cancelled),
-            _opened(path, config, self.services, ends, stop) as connection,
+            scratch_folder(bounds.shelf) as folder,
+            _opened(path, config, self.services, Path(folder), ends, stop) as connection,
         ):
+            order = Order(statements, write, config.transaction, config.is_one_text, bounds, Path(folder))
             work = Work(connection, order, stop)
             with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
@@ -98,9 +98,9 @@ class DuckDb(Tool):
                 except ToolError as error:
                     stop.refuse_cancelled()
                     raise _late(deadline_s) if stop.late else error from error
-        warnings = sorted(work.notes) + (order.write.warnings() if order.write else [])
+        warnings = sorted(bounds.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
-        return succeeded(result, meta, duckdb={"statements": len(order.bound)})
+        return succeeded(result, meta, duckdb={"statements": len(statements)})
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
@@ -117,7 +117,7 @@ def _late(deadline_s: float) -> ToolError:
 
 @contextlib.contextmanager
 def _opened(
-    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
+    path: Path | None, config: DuckDbConfig, services: Services, folder: Path, ends: float, stop: Stop
 ) -> Iterator[DuckDBPyConnection]:
     import duckdb  # see `_connect`
 
@@ -126,7 +126,7 @@ def _opened(
         try:
             create_tables(connection, config.tables)
             attach(connection, config.attach, services)
-            _confine(connection, config, services.base_dir)
+            _confine(connection, config, services.base_dir, folder)
         except duckdb.Error as error:
             why = first_line(error)
             raise ToolError(
@@ -177,8 +177,10 @@ def _unopened(path: Path | None, error: Exception) -> ToolError:
     )
 
 
-def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None) -> None:
-    """Lets SQL touch what `files` names and nothing else, for good.
+def _confine(
+    connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None, own: Path
+) -> None:
+    """Lets SQL touch what `files` names, and the folder that is the call's `own`, and nothing else, for good.
 
     `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.
     """
@@ -188,6 +190,7 @@ def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Pat
     names = [config.files] if isinstance(config.files, str) else config.files
     paths = [resolved(name, base_dir, "`files`") for name in names]
     folders = [path for path, name in zip(paths, names, strict=True) if path.is_dir() or name.endswith("/")]
+    folders.append(own)
     single = [path for path in paths if path not in folders]
     # DuckDB writes a file under a `tmp_` name beside it first.
     single += [path.with_name(f"tmp_{path.name}") for path in single]

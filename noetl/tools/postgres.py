@@ -14,11 +14,13 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.large import shelf_of
 from noetl.tools.postgres_errors import Faults
 from noetl.tools.postgres_work import Order, Work
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_values import Bounds
 from noetl.tools.vault import postgres_dsn
 
 if TYPE_CHECKING:
@@ -50,10 +52,6 @@ class PostgresConfig(SqlConfig):
         default=False,
         description="Commit the effect together with an entry in the table `noetl_ledger`, so that a call that is made again returns what the first one did.",
     )
-    stream: bool = Field(
-        default=True,
-        description="Read rows through a cursor of the server, piece by piece; `false` lets the server use parallel workers.",
-    )
 
 
 class Postgres(Tool):
@@ -80,8 +78,7 @@ class Postgres(Tool):
             write_of(config),
             config.transaction,
             config.exactly_once,
-            config.stream,
-            self.services.result_limit,
+            Bounds(self.services.result_limit, set(), shelf_of(call, self.services)),
             call.deadline_s or DEADLINE_S,
         )
         order.check()
@@ -121,7 +118,7 @@ class Postgres(Tool):
 
 
 def _outcome(order: Order, work: Work, result: dict[str, Json], notices: list[str]) -> Outcome:
-    warnings = sorted(work.notes) + (order.write.warnings() if order.write else [])
+    warnings = sorted(order.bounds.notes) + (order.write.warnings() if order.write else [])
     meta: dict[str, Json] = {"notices": notices} if notices else {}
     if warnings:
         meta["warnings"] = warnings

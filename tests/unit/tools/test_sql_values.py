@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from noetl.tools.sql_values import Answer, json_safe, result_of, unique_names
+from noetl.facts.values import json_safe, unique_names
+from noetl.tools.sql_values import Answer, result_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""Values of databases as JSON: what a row of a result store's table and of a SQL tool's answer look like."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from noetl.facts.json import Json
+
+NOT_FINITE: Final = "NaN and infinite numbers are null"
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Column names; one that comes again gets `_2`, `_3`..."""
+    every = list(names)
+    taken, unique = set(every), list[str]()
+    for name in every:
+        candidate, number = name, 1
+        while candidate in unique or (number > 1 and candidate in taken):
+            number += 1
+            candidate = f"{name}_{number}"
+        unique.append(candidate)
+    return unique
+
+
+def as_dicts(
+    names: Sequence[str], rows: Iterable[Sequence[object]], notes: set[str]
+) -> list[dict[str, Json]]:
+    """Rows as mappings of JSON values."""
+    return [dict(zip(names, [json_safe(value, notes) for value in row], strict=True)) for row in rows]
+
+
+def parse_json(rows: Iterable[dict[str, Json]], name: str) -> None:
+    """A column of JSON comes as text; what is in it takes its place."""
+    for row in rows:
+        if isinstance(row[name], str):
+            with contextlib.suppress(ValueError, RecursionError):
+                row[name] = json.loads(row[name])
+
+
+def json_safe(value: object, notes: set[str] | None = None) -> Json:
+    """`value` as JSON: exact numbers as numbers, times as ISO 8601, bytes as base64, the rest as text.
+
+    NaN and infinities become null, and `notes` says so.
+    """
+    if value is None or type(value) in (str, int, bool):
+        return value
+    notes = set() if notes is None else notes
+    for kind in type(value).__mro__:
+        if kind in _ALONE:
+            return _ALONE[kind](value)
+        if kind in _NOTING:
+            return _NOTING[kind](value, notes)
+    return str(value)
+
+
+def _float(value: float, notes: set[str]) -> Json:
+    if math.isfinite(value):
+        return float(value)
+    notes.add(NOT_FINITE)
+    return None
+
+
+def _decimal(value: Decimal, notes: set[str]) -> Json:
+    if not value.is_finite():
+        notes.add(NOT_FINITE)
+        return None
+    # Beyond the range of a float (and of what JSON readers take as an integer) digits stay text.
+    if value.adjusted() > 308:
+        return str(value)
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _duration(value: timedelta) -> Json:
+    """ISO 8601, such as `P3DT4H5M6.5S`."""
+    sign = "-" if value < timedelta(0) else ""
+    seconds, micros = divmod(abs(value), timedelta(seconds=1))
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    fraction = f"{second}.{micros.microseconds:06}".rstrip("0").rstrip(".") if micros else str(second)
+    clock = "".join(
+        f"{n}{unit}" for n, unit in ((hour, "H"), (minute, "M"), (fraction, "S")) if str(n) != "0"
+    )
+    if not days and not clock:
+        return "PT0S"
+    return sign + "P" + (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
+
+
+def _bytes(value: bytes | bytearray | memoryview) -> Json:
+    return base64.b64encode(bytes(value)).decode("ascii")
+
+
+def _list(value: Iterable[object], notes: set[str]) -> Json:
+    return [json_safe(item, notes) for item in value]
+
+
+def _mapping(value: Mapping[object, object], notes: set[str]) -> Json:
+    return {_key(name): json_safe(item, notes) for name, item in value.items()}
+
+
+def _key(name: object) -> str:
+    safe = json_safe(name)
+    return safe if isinstance(safe, str) else str(safe)
+
+
+def _iso(value: date | time) -> Json:
+    return value.isoformat()
+
+
+#: How a type is written, nearest base first (a bool is an int, a datetime a date).
+_ALONE: dict[type, Callable[[Any], Json]] = {
+    bool: bool,
+    int: int,
+    str: str,
+    date: _iso,
+    time: _iso,
+    timedelta: _duration,
+    bytes: _bytes,
+    bytearray: _bytes,
+    memoryview: _bytes,
+}
+#: The same for types in which NaN may hide.
+_NOTING: dict[type, Callable[[Any, set[str]], Json]] = {
+    float: _float,
+    Decimal: _decimal,
+    list: _list,
+    tuple: _list,
+    set: _list,
+    frozenset: _list,
+    dict: _mapping,
+}

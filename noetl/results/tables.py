@@ -1,0 +1,210 @@
+"""Tables: from text to Parquet, and read where somebody looks.
+
+DuckDB does both, within a bound of memory and without network or extensions. It runs on one thread, so that the same
+rows become the same bytes, and with them the same object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from noetl.errors import BadRequest, Unavailable
+from noetl.facts.json import Json
+from noetl.facts.nearest import did_you_mean
+from noetl.facts.reference import Column
+from noetl.facts.values import as_dicts, parse_json, unique_names
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Memory of one conversion or reader, beside what Python needs.
+MEMORY: Final = "160MB"
+#: Rows that lie together, and are read together.
+GROUP_ROWS: Final = 20_480
+#: Characters of one line of CSV, and of one mapping of NDJSON.
+_LINE: Final = 32 * 1024 * 1024
+_SHOWN: Final = 300
+
+#: The sort of an error, and the name of a temporary file.
+_NOISE: Final = re.compile(r'^(?:[A-Z]\w* )+Error: | in file "[^"\n]*",?')
+
+#: What Parquet keeps as it is: no HUGEINT (it would become DOUBLE), no INTERVAL.
+_TYPES: Final = [
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "VARCHAR",
+    "TEXT",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "UUID",
+    "JSON",
+    "BLOB",
+]
+_DECIMAL: Final = re.compile(r"DECIMAL ?\( ?([0-9]{1,2}) ?, ?([0-9]{1,2}) ?\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a Parquet file tells without being read: columns, and how many rows each group holds."""
+
+    columns: tuple[Column, ...]
+    groups: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.groups)
+
+
+@contextlib.contextmanager
+def database(scratch: Path) -> Iterator[DuckDBPyConnection]:
+    """A connection to an empty database that spills into `scratch`. Raises BadRequest for a table that is none, and
+    Unavailable where files cannot be read or written."""
+    import duckdb  # the driver takes 90 ms: a run with small results does without
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY,
+        "threads": 1,
+        "temp_directory": str(scratch),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+    }
+    try:
+        with duckdb.connect(":memory:", config=settings) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+    except duckdb.IOException as error:
+        raise Unavailable(f"A table cannot be read or written: {told(error)}.") from error
+    except duckdb.Error as error:
+        raise BadRequest(f"This table cannot be used: {told(error)}.") from error
+
+
+def told(error: Exception) -> str:
+    """The place and the cause of an error of DuckDB, without its advice on settings that are ours."""
+    lines = [line for line in _NOISE.sub("", str(error)).splitlines() if line.strip()] or [
+        type(error).__name__
+    ]
+    causes = [
+        line for line in lines[1:] if line.startswith(("Error when", "Expected", "Value with", "Maximum"))
+    ]
+    return ": ".join(line.strip().rstrip(".") for line in [lines[0], *causes[:1]])[:_SHOWN]
+
+
+def write_parquet(source: Path, content_type: str, columns: Sequence[Column], target: Path) -> None:
+    """The text table `source` as Parquet. Raises what `Results.put_table` raises."""
+    rows = _read(source, content_type, _checked(columns))
+    with database(target.parent) as connection:
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP_ROWS}"
+        connection.execute(f"COPY ({rows}) TO {text(str(target))} ({options})")
+
+
+def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
+    """The query for all rows of a text table."""
+    kind, _, parameters = content_type.lower().partition(";")
+    match kind.strip():
+        case "text/csv":
+            header = str("header=present" in parameters.replace(" ", "")).lower()
+            form = f"header = {header}, delim = ',', quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false"
+            sizes = f"max_line_size = {_LINE}, buffer_size = {_LINE + 1024}"
+            return _selected(
+                f"read_csv({text(str(source))}, {form}, {sizes}", columns, "from_hex(substr({}, 3))"
+            )
+        case "application/x-ndjson":
+            form = f"format = 'newline_delimited', maximum_object_size = {_LINE}"
+            return _selected(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
+        case other:
+            raise BadRequest(f"{other[:100]!r} is no text of a table: text/csv and application/x-ndjson are.")
+
+
+def _selected(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
+    """Bytes are read as text: each format writes them in its own way."""
+    types = ", ".join(f"{text(one.name)}: '{_read_as(one)}'" for one in columns)
+    chosen = ", ".join(
+        f"{to_bytes.format(name(one.name))} AS {name(one.name)}" if one.type == "BLOB" else name(one.name)
+        for one in columns
+    )
+    return f"SELECT {chosen} FROM {reader}, auto_detect = false, columns = {{{types}}})"  # noqa: S608 - quoted
+
+
+def _read_as(column: Column) -> str:
+    return "VARCHAR" if column.type == "BLOB" else column.type
+
+
+def _checked(columns: Sequence[Column]) -> list[Column]:
+    """The columns with their types in capitals. Raises BadRequest."""
+    if not columns:
+        raise BadRequest("A table needs at least one column.")
+    taken: set[str] = set()
+    for column in columns:
+        if not column.name or "\0" in column.name:
+            raise BadRequest(f"{column.name[:60]!r} cannot be the name of a column.")
+        if column.name.lower() in taken:
+            raise BadRequest(f"The table has the column {column.name[:60]!r} twice.")
+        taken.add(column.name.lower())
+    return [Column(column.name, _type(column)) for column in columns]
+
+
+def _type(column: Column) -> str:
+    wanted = column.type.strip().upper()
+    if wanted in _TYPES:
+        return wanted
+    digits = _DECIMAL.fullmatch(wanted)
+    if digits is None or not int(digits[2]) <= int(digits[1]) <= 38:
+        hint = did_you_mean(wanted, _TYPES)
+        raise BadRequest(
+            f"The column {column.name[:60]!r} has the type {column.type[:60]!r}, which no table has.{hint}"
+        )
+    return wanted
+
+
+def shape(connection: DuckDBPyConnection, file: str) -> Shape:
+    """What the Parquet file says of itself."""
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()
+    groups = connection.execute(
+        "SELECT row_group_id, any_value(row_group_num_rows) FROM parquet_metadata(?) GROUP BY 1 ORDER BY 1",
+        [file],
+    ).fetchall()
+    return Shape(tuple(Column(row[0], row[1]) for row in described), tuple(int(row[1]) for row in groups))
+
+
+def first_rows(connection: DuckDBPyConnection, file: str, count: int) -> list[dict[str, Json]]:
+    return rows_of(connection.execute("SELECT * FROM read_parquet(?) LIMIT ?", [file, count]))
+
+
+def rows_of(cursor: DuckDBPyConnection) -> list[dict[str, Json]]:
+    """The rows of a query as JSON, as the SQL tools yield them."""
+    described = cursor.description or []
+    names = unique_names(column[0] for column in described)
+    rows = as_dicts(names, cursor.fetchall(), set())
+    for column_name, column in zip(names, described, strict=True):
+        if str(column[1]) == "JSON":
+            parse_json(rows, column_name)
+    return rows
+
+
+def text(value: str) -> str:
+    """A text literal of SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def name(value: str) -> str:
+    """An identifier of SQL."""
+    return '"' + value.replace('"', '""') + '"'
