@@ -46,7 +46,8 @@ class FileResults:
     ) -> None:
         self._url = base_url
         self._name = name
-        self._scratch_root = scratch
+        self._scratch_root = scratch or Path(tempfile.gettempdir())
+        self._tables = tables.Database(self._scratch_root)
         self._cache = Cache(cache_bytes)
         if not base_url.startswith("file://"):
             # A store that cannot be opened is said so at once; a folder always can.
@@ -95,20 +96,20 @@ class FileResults:
         """See the port."""
         with self._scratch() as folder:
             table = folder / "table.parquet"
-            tables.write_parquet(path, content_type, columns, table)
+            with self._tables.cursor() as cursor:
+                tables.write_parquet(cursor, path, content_type, columns, table)
             return self.put_file(table, objects.PARQUET, keep)
 
     def _table_of(self, path: Path) -> tuple[tables.Shape, list[dict[str, Json]]]:
         """Shape and first rows of a Parquet file."""
-        with self._scratch() as folder, tables.database(folder) as connection:
-            shape = tables.shape(connection, str(path))
-            return shape, tables.first_rows(connection, str(path), objects.PREVIEW_ROWS)
+        with self._tables.cursor() as cursor:
+            shape = tables.shape(cursor, str(path))
+            return shape, tables.first_rows(cursor, str(path), objects.PREVIEW_ROWS)
 
     @contextlib.contextmanager
     def _scratch(self) -> Iterator[Path]:
         """A folder for temporary files, there while the block runs."""
-        if self._scratch_root is not None:
-            self._scratch_root.mkdir(parents=True, exist_ok=True)
+        self._scratch_root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self._scratch_root) as folder:
             yield Path(folder)
 
