@@ -177,9 +177,7 @@ def _unopened(path: Path | None, error: Exception) -> ToolError:
     )
 
 
-def _confine(
-    connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None, own: Path
-) -> None:
+def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None, own: Path) -> None:
     """Lets SQL touch what `files` names, and the folder that is the call's `own`, and nothing else, for good.
 
     `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.

@@ -34,7 +34,9 @@ def _outside_of_json(kind: str) -> str:
 def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     """The types that columns of a text table can have; the others follow their values."""
     known = {name: kind for name, kind in zip(names, types, strict=True) if _PLAIN.fullmatch(kind)}
-    return known | {name: "TIMESTAMPTZ" for name, kind in zip(names, types, strict=True) if kind == _WITH_ZONE}
+    return known | {
+        name: "TIMESTAMPTZ" for name, kind in zip(names, types, strict=True) if kind == _WITH_ZONE
+    }
 
 
 def as_kept(text: str, names: Sequence[str], types: Sequence[str]) -> str:

@@ -110,7 +110,9 @@ class Work:
         folder, shelf = self._order.folder, self._order.bounds.shelf
         assert folder is not None and shelf is not None  # otherwise nothing is large
         path = folder / f"rows-{index}.parquet"
-        self._connection.execute(f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None)
+        self._connection.execute(
+            f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
+        )
         count = self._connection.fetchall()[0][0]
         refuse_too_large(self._place(index), path.stat().st_size, shelf.most_bytes)
         return Answer(names, shelf.put_parquet(path), int(count), "SELECT")

@@ -28,7 +28,13 @@ PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480
 
 _INT64: Final = 1 << 63
 #: Python's type of every value of a column → the column's type. Anything else, and any mixture, is JSON.
-_ALIKE: Final[Mapping[type, str]] = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bytes: "BLOB"}
+_ALIKE: Final[Mapping[type, str]] = {
+    bool: "BOOLEAN",
+    int: "BIGINT",
+    float: "DOUBLE",
+    str: "VARCHAR",
+    bytes: "BLOB",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +131,22 @@ class Spool:
     def kept(self) -> JsonMap:
         """The reference to the table. Raises ToolError."""
         self._file.close()
-        columns = [
-            Column(name, self._types.get(name) or _type(seen))
-            for name, seen in zip(self._names, self._seen, strict=True)
-        ]
         try:
-            return self._shelf.put(self._path, NDJSON, columns)
+            try:
+                return self._shelf.put(self._path, NDJSON, self._columns(self._types))
+            except BadRequest:
+                # What no type can hold (infinite days, years before Christ) stays what it is as text.
+                return self._shelf.put(self._path, NDJSON, self._columns({}))
         except BadRequest as error:
             raise ToolError("sql", f"The rows make no table: {error}", type="BadTable") from error
         finally:
             self._folder.cleanup()
+
+    def _columns(self, types: Mapping[str, str]) -> list[Column]:
+        return [
+            Column(name, types.get(name) or _type(seen))
+            for name, seen in zip(self._names, self._seen, strict=True)
+        ]
 
 
 def _kind(value: object) -> type:

@@ -7,7 +7,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.reference import Column
@@ -20,7 +20,6 @@ from noetl.tools.sql_values import Answer, Bounds, Gathered, refuse_too_large, r
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
-    from typing_extensions import Buffer
 
 _READS = frozenset({"select", "values", "table", "with"})
 #: Words of statements that change or lock something, or that are no query: these are sent as they are.
@@ -50,12 +49,13 @@ _TYPES: Final[Mapping[int, str]] = {
     2950: "UUID",
     3802: "JSON",
 }
+_TEMPORAL: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+#: Dates that only PostgreSQL has: they stay texts.
+_ENDLESS: Final = (b"infinity", b" BC")
 _NUMERIC: Final = 1700
-#: Values of these are texts to the driver too: network addresses, XML, enumerations and the like have no entry there.
+#: Digits of the widest decimal of a table.
 _DIGITS: Final = 38
 
-#: One row as text; None is null.
-_Record: TypeAlias = Sequence[str | None]
 
 
 def is_read(bound: Bound) -> bool:
@@ -88,8 +88,8 @@ class Reader:
             return None
         with scratch_folder(self._bounds.shelf) as folder:
             path = Path(folder, "rows.csv")
-            count, size = self._copied(text, index, path)
-            return self._answered(_Table(path, columns, count, size), index)
+            sink = self._copied(text, index, path)
+            return self._answered(_Table(path, columns, sink), index)
 
     def _text(self, bound: Bound, index: int) -> str:
         if not bound.has_values:
@@ -106,8 +106,7 @@ class Reader:
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
         return self._cursor.description or ()
 
-    def _copied(self, text: str, index: int, path: Path) -> tuple[int, int]:
-        """How many rows and bytes were written."""
+    def _copied(self, text: str, index: int, path: Path) -> _Sink:
         with path.open("wb") as file:
             sink = _Sink(file, self._bounds, self._faults.place(index), self._go_on)
             try:
@@ -117,7 +116,7 @@ class Reader:
                 # Otherwise whoever takes the connection next reads what was left to its end.
                 self._cursor.connection.close()
                 raise
-        return sink.rows, sink.size
+        return sink
 
     def _answered(self, table: _Table, index: int) -> Answer:
         shelf = self._bounds.shelf
@@ -125,7 +124,7 @@ class Reader:
         if shelf is not None and table.size > shelf.inline_bytes and shelf.takes(table.names):
             types = table.types(shelf)
             if types is not None:
-                # What Parquet's types cannot hold (infinity, years before Christ) goes the long way.
+                # What a type cannot hold after all goes the long way.
                 with contextlib.suppress(BadRequest):
                     return Answer(table.names, shelf.put(table.path, CSV, types), table.count, status)
         return self._gathered(table, index, status)
@@ -142,8 +141,9 @@ class Reader:
 class _Table:
     """What COPY wrote."""
 
-    def __init__(self, path: Path, columns: Sequence[extensions.Column], count: int, size: int) -> None:
-        self.path, self.count, self.size = path, count, size
+    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: _Sink) -> None:
+        self.path, self.count, self.size = path, sink.rows, sink.size
+        self._endless = sink.endless
         self.names = unique_names(column.name for column in columns)
         self._columns = columns
 
@@ -151,7 +151,11 @@ class _Table:
     def known(self) -> dict[str, str]:
         """The types of those columns that a table can have as they are."""
         found = {name: _type(column) for name, column in zip(self.names, self._columns, strict=True)}
-        return {name: kind for name, kind in found.items() if kind is not None}
+        return {
+            name: kind
+            for name, kind in found.items()
+            if kind is not None and not (self._endless and kind in _TEMPORAL)
+        }
 
     def types(self, shelf: Shelf) -> list[Column] | None:
         """The columns of a table that reads the text itself; None where Python has to."""
@@ -168,11 +172,11 @@ class _Table:
             return None
         return [Column(name, known[name]) for name in self.names]
 
-    def rows(self, cursor: extensions.cursor) -> Iterator[list[_Record]]:
+    def rows(self, cursor: extensions.cursor) -> Iterator[list[tuple[object, ...]]]:
         """The rows as the driver would have read them."""
         kinds = [column.type_code for column in self._columns]
 
-        def value(kind: int, text: str | None) -> object:
+        def value(kind: Any, text: str | None) -> object:
             return None if text is None else cursor.cast(kind, text)
 
         with self.path.open(encoding="utf-8", newline="\n") as file:
@@ -196,17 +200,22 @@ def _type(column: extensions.Column) -> str | None:
 class _Sink(io.RawIOBase):
     """A file that refuses too much, and that a call can be ended in. COPY writes one row at a time."""
 
-    def __init__(self, file: io.BufferedWriter, bounds: Bounds, place: str, go_on: Callable[[], None]) -> None:
+    def __init__(
+        self, file: io.BufferedWriter, bounds: Bounds, place: str, go_on: Callable[[], None]
+    ) -> None:
         super().__init__()
         self.rows = 0
         self.size = 0
+        #: Whether a date may be in it that a table cannot hold.
+        self.endless = False
         self._write = file.write
         self._bounds, self._place, self._go_on = bounds, place, go_on
         self._most = bounds.most_bytes if bounds.shelf is None else bounds.shelf.most_bytes
 
-    def write(self, row: Buffer, /) -> int:
+    def write(self, row: Any, /) -> int:
         self.rows += 1
         self.size += self._write(row)
+        self.endless = self.endless or any(word in row for word in _ENDLESS)
         if self.rows % _BLOCK == 0 or self.size > self._most:
             self._check()
         return 0
