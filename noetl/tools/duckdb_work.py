@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
+from noetl.tools.duckdb_errors import first_line
 from noetl.tools.duckdb_read import as_kept, is_exact, parsed, table_types
 from noetl.tools.duckdb_write import written
 from noetl.tools.large import PARQUET_OPTIONS
@@ -108,7 +109,8 @@ class Work:
     def _kept(self, text: str, bound: Bound, names: Sequence[str], index: int) -> Answer:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by itself."""
         folder, shelf = self._order.folder, self._order.bounds.shelf
-        assert folder is not None and shelf is not None  # otherwise nothing is large
+        assert folder is not None
+        assert shelf is not None  # otherwise nothing is large
         path = folder / f"rows-{index}.parquet"
         self._connection.execute(
             f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
@@ -157,7 +159,3 @@ class Work:
 
     def _place(self, index: int) -> str:
         return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -23,6 +23,8 @@ TextType = Literal["text/csv", "application/x-ndjson"]
 CSV: Final[TextType] = "text/csv"
 NDJSON: Final[TextType] = "application/x-ndjson"
 PARQUET: Final = "application/vnd.apache.parquet"
+#: The inline limit of an answer that goes to the store even where it has no rows.
+NEVER_INLINE: Final = -1
 #: How DuckDB writes it: rows that lie together are read together.
 PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
@@ -24,6 +24,8 @@ from noetl.tools.sql_values import Bounds
 from noetl.tools.vault import postgres_dsn
 
 if TYPE_CHECKING:
+    from psycopg2 import extensions
+
     from noetl.tools.postgres_pool import Pool
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
@@ -64,6 +66,7 @@ class Postgres(Tool):
     config_model: ClassVar[type[ToolConfig]] = PostgresConfig
     required = (WORK,)
     verbatim_with_params = NAMES
+    by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -75,7 +78,7 @@ class Postgres(Tool):
         order = Order(
             call,
             config.bound(),
-            write_of(config),
+            write_of(config, self.services.results),
             config.transaction,
             config.exactly_once,
             Bounds(self.services.result_limit, set(), shelf_of(call, self.services)),
@@ -98,6 +101,22 @@ class Postgres(Tool):
         if failure is not None:
             raise failure
         return _outcome(order, work, result, notices)
+
+    @contextlib.contextmanager
+    def lend(
+        self, auth: str | dict[str, Json], seconds: float
+    ) -> Iterator[tuple[extensions.connection, Faults]]:
+        """A pooled connection whose statements end after so many seconds, and what explains its errors. Raises ToolError."""
+        import psycopg2  # see `run`
+
+        settings = settings_of(PostgresConfig(auth=auth), self.services.credential)
+        faults = Faults((), False, settings.get("password", ""), seconds)
+        with contextlib.ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._connected().lend(settings, seconds))
+            except psycopg2.Error as error:
+                raise faults.unreachable(error) from error
+            yield connection, faults
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

@@ -57,7 +57,6 @@ _NUMERIC: Final = 1700
 _DIGITS: Final = 38
 
 
-
 def is_read(bound: Bound) -> bool:
     """Whether a statement only asks for rows, as far as its words tell."""
     sql = bound.statement.text

@@ -84,6 +84,7 @@ class Gathered:
 
     def answer(self, status: str) -> Answer:
         """Once all rows have come. Raises ToolError where they cannot be kept."""
+        self.add([])  # where nothing is to stay inline that holds of no rows, too
         if self._spool is not None:
             return Answer(self._names, self._spool.kept(), self._count, status)
         rows = self._dicts or as_dicts(self._names, self._raw, self._bounds.notes)

@@ -51,6 +51,7 @@ class Sqlite(Tool):
     config_model: ClassVar[type[ToolConfig]] = SqliteConfig
     required = (WORK,)
     verbatim_with_params = NAMES
+    by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -58,7 +59,7 @@ class Sqlite(Tool):
 
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
         deadline_s = call.deadline_s or DEADLINE_S
-        write = write_of(config)
+        write = write_of(config, self.services.results)
         path = database_path(config.database, self.services.base_dir)
         waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
         with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
