@@ -79,6 +79,7 @@ def limits(settings: Settings) -> Limits:
         max_deliveries=settings.max_deliveries,
         cancel_grace_s=settings.cancel_grace_s,
         inline_bytes=settings.inline_bytes,
+        results_keep_s=settings.results_keep_s,
         max_in_flight=settings.loop_max_in_flight,
         max_items=settings.loop_max_items,
         report_wake=settings.report_wake,

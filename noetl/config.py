@@ -90,6 +90,12 @@ class Settings:
     broker_url: str = _setting("", str, "Celery broker; default: chosen by `noetl up`")
     result_backend: str = _setting("", str, "Celery result backend; default: the broker, where it is Redis")
     results_url: str = _setting("", str, "fsspec URL for large results; default: a folder in the home")
+    results_keep_s: float = _setting(
+        0.0, _seconds(0.0), "how long large results outlive their executions; 0: for ever"
+    )
+    results_gc_s: float = _setting(
+        3600.0, _seconds(0.0), "how often the sweeper clears large results away; 0: never"
+    )
     secret_key: str = _setting("", str, "Fernet keys for credentials, comma-separated, newest first")
     env_allow: tuple[str, ...] = _setting((), _names, "environment variables that templates may read")
     host: str = _setting("127.0.0.1", str, "address the API listens on")

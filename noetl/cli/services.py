@@ -19,6 +19,8 @@ from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.errors import ConfigError, NoetlError
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.usecases.results import collect
+from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
 
 log = logging.getLogger(__name__)
@@ -140,6 +142,9 @@ def sweeper(interval: float | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
+    if settings.results_gc_s:
+        collector = threading.Thread(target=_collect, args=(rt, stop, settings.results_gc_s), daemon=True)
+        collector.start()
     pause = settings.sweep_s if interval is None else interval
     while not stop.wait(pause or 1.0):
         if not pause:
@@ -149,3 +154,14 @@ def sweeper(interval: float | None) -> None:
         except NoetlError:
             log.exception("A sweep failed; the next one goes on")
     bootstrap.close(rt)
+
+
+def _collect(rt: Runtime, stop: threading.Event, pause_s: float) -> None:
+    """Clears results away now and then; beside the sweeps, because a large store takes its time."""
+    while True:
+        try:
+            collect(rt, rt.clock())
+        except (NoetlError, OSError):
+            log.exception("Results could not be cleared away; the next time goes on")
+        if stop.wait(pause_s):
+            return

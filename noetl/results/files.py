@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
-import hashlib
-import os
-import secrets
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
-from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
+from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import MANIFEST, Column, Keep
-from noetl.results import objects, tables
+from noetl.facts.reference import MANIFEST, Column, Keep, is_reference
+from noetl.results import lines, objects, tables, tree
 from noetl.results.cache import Cache
 from noetl.results.parts import Parts
+from noetl.results.storage import Storage, measured
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+    from duckdb import DuckDBPyConnection
 
 #: Bytes of JSON whose values are kept in memory.
 CACHE_BYTES: Final = 64 * 1024 * 1024
-_BLOCK: Final = 1024 * 1024
+#: What an opened table or list of lines counts in the cache.
+_OPENED_BYTES: Final = 1024
 
 
 class FileResults:
-    """`noetl.usecases.ports.Results` below `base_url` (a path, `file://…`, `s3://…`, `memory://…`).
-
-    Objects lie at `<base>/<place>/<sha256>.<form>` and are never changed. On local disks they
-    are written beside their place, flushed to the disk and renamed: whoever finds one finds all of it.
-    Temporary files go to `scratch` (None: where the system keeps them).
-    """
+    """`noetl.usecases.ports.Results` below `base_url` (a path, `file://…`, `s3://…`, `gs://…`, `memory://…`).
+    Temporary files go to `scratch` (None: where the system keeps them)."""
 
     def __init__(
         self,
@@ -44,201 +37,165 @@ class FileResults:
         cache_bytes: int = CACHE_BYTES,
         scratch: Path | None = None,
     ) -> None:
-        self._url = base_url
         self._name = name
-        self._scratch_root = scratch or Path(tempfile.gettempdir())
-        self._tables = tables.Database(self._scratch_root)
         self._cache = Cache(cache_bytes)
-        if not base_url.startswith("file://"):
-            # A store that cannot be opened is said so at once; a folder always can.
-            _ = self._opened
-
-    @cached_property
-    def _opened(self) -> tuple[AbstractFileSystem, str]:
-        """The file system and the base path in it. Raises ConfigError."""
-        import fsspec  # with asyncio and TLS behind it: a run with small results does without
-
-        try:
-            files, base = fsspec.core.url_to_fs(self._url)
-        except (ValueError, ImportError) as error:
-            raise ConfigError(f"The result store {self._url!r} cannot be opened: {error}.") from error
-        return files, str(base).rstrip("/")
-
-    @property
-    def _files(self) -> AbstractFileSystem:
-        return self._opened[0]
-
-    @property
-    def _base(self) -> str:
-        return self._opened[1]
+        self._storage = Storage(base_url, scratch)
+        self._tables = tables.Database(
+            self._storage.scratch_root, lambda: None if self._storage.is_local else self._storage.files
+        )
 
     def put(self, value: Json, keep: Keep) -> JsonMap:
         """See the port."""
-        packed = objects.pack(value, keep.place)
-        self._store(packed.name, lambda path: self._write(path, packed.packed))
-        shown = objects.preview(value, packed.json)
-        return objects.reference(self._name, keep, packed.name, len(packed.json), objects.JSON, shown)
+        raw = objects.encoded(value)
+        kept = tree.node(_Nodes(self, keep), value, raw)
+        return objects.reference(kept, keep, objects.preview(value, raw))
 
     def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
         """See the port."""
         form = objects.CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower(), "bytes")
-        sha256, size, head = _measured(path)
-        name = objects.Name(keep.place, sha256, form)
-        # Looked into first: what is no table should not be kept as one.
-        table = self._table_of(path) if form == "parquet" else None
-        self._store(name, lambda target: self._copy(path, target, compress=name.compressed))
-        if table is not None:
-            return objects.table_reference(self._name, keep, name, size, *table)
-        shown = {"type": form, "length": size, "head": head.decode("utf-8", "replace")[: objects.PREVIEW]}
-        return objects.reference(self._name, keep, name, size, content_type, shown)
+        sha256, size, head = measured(path)
+        name = objects.Name(self._name, keep.place, sha256, form)
+        if form == "parquet":
+            # Looked into first: what is no table should not be kept as one.
+            return self._put_table(path, objects.Kept(name, size, content_type), keep)
+        self._storage.keep_file(name, path)
+        shown: JsonMap = {
+            "type": form,
+            "length": size,
+            "head": head.decode("utf-8", "replace")[: objects.PREVIEW],
+        }
+        rows = lines.count(path) if form == "ndjson" else None
+        return objects.reference(objects.Kept(name, size, content_type, rows), keep, shown)
+
+    def _put_table(self, path: Path, kept: objects.Kept, keep: Keep) -> JsonMap:
+        with self._tables.cursor() as cursor:
+            shape = tables.shape(cursor, str(path))
+            first = tables.some_rows(cursor, str(path), 0, objects.PREVIEW_ROWS)
+        self._storage.keep_file(kept.name, path)
+        shown = objects.table_preview(shape.rows, shape.columns, first)
+        return objects.reference(replace(kept, rows=shape.rows), keep, shown)
 
     def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
         """See the port."""
-        with self._scratch() as folder:
+        with self._storage.scratch() as folder:
             table = folder / "table.parquet"
-            with self._tables.cursor() as cursor:
-                tables.write_parquet(cursor, path, content_type, columns, table)
+            self._to_parquet(path, content_type, columns, table)
             return self.put_file(table, objects.PARQUET, keep)
 
-    def _table_of(self, path: Path) -> tuple[tables.Shape, list[dict[str, Json]]]:
-        """Shape and first rows of a Parquet file."""
+    def _to_parquet(self, source: Path, content_type: str, columns: Sequence[Column], target: Path) -> None:
         with self._tables.cursor() as cursor:
-            shape = tables.shape(cursor, str(path))
-            return shape, tables.first_rows(cursor, str(path), objects.PREVIEW_ROWS)
+            tables.write_parquet(cursor, source, content_type, columns, target)
 
-    @contextlib.contextmanager
-    def _scratch(self) -> Iterator[Path]:
-        """A folder for temporary files, there while the block runs."""
-        self._scratch_root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self._scratch_root) as folder:
-            yield Path(folder)
+    def keep_json(self, raw: bytes, content: bytes, keep: Keep) -> objects.Kept:
+        """One object of a tree (see `tree.Nodes`)."""
+        packed = objects.pack(self._name, content, keep.place)
+        self._storage.keep(packed.name, packed.packed)
+        return objects.Kept(packed.name, len(raw), objects.JSON)
+
+    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int, keep: Keep) -> objects.Kept:
+        """One table of a tree (see `tree.Nodes`)."""
+        with self._storage.scratch() as folder:
+            source, table = folder / "rows.json", folder / "table.parquet"
+            source.write_bytes(raw)
+            self._to_parquet(source, objects.JSON, columns, table)
+            sha256, _, _ = measured(table)
+            name = objects.Name(self._name, keep.place, sha256, "parquet")
+            self._storage.keep_file(name, table)
+        return objects.Kept(name, len(raw), objects.PARQUET, rows)
 
     def load(self, reference: Mapping[str, Json], /) -> Json:
         """See the port."""
         if reference.get("kind") == MANIFEST:
             return Parts(reference, self.load)
         name = objects.name_of(self._name, reference)
-        cached = self._cache.get(name.path)
-        if cached is not None:
-            return cached[0]
-        raw = objects.unpacked(name, self._read(name))
+        match name.form:
+            case "parquet":
+                return self._cached(name.path, lambda: (self._table(name), _OPENED_BYTES))
+            case "ndjson":
+                return self._lines(name, reference)
+            case "json" | "text" | "csv" | "bytes":
+                return self._cached(name.path, lambda: self._value(name))
+            case _:
+                assert_never(name.form)
+
+    def _cached(self, key: str, make: Callable[[], tuple[Json, int]]) -> Json:
+        found = self._cache.get(key)
+        if found is None:
+            found = make()
+            self._cache.put(key, *found)
+        return found[0]
+
+    def _value(self, name: objects.Name) -> tuple[Json, int]:
+        raw = objects.unpacked(name, self._storage.read(name))
         value = objects.value_of(name.form, raw)
-        self._cache.put(name.path, value, len(raw))
-        return value
+        if name.form == "json" and is_reference(value) and value["kind"] == MANIFEST:
+            value = Parts(value, self.load)
+        return value, len(raw)
+
+    def _table(self, name: objects.Name) -> tables.Table:
+        with self._reading(name) as cursor:
+            rows = tables.shape(cursor, self._storage.address(name)).rows
+        return tables.Table(
+            rows,
+            lambda start, end: self._some_rows(name, start, end),
+            lambda number, make: self._cached(f"{name.path}#{number}", make),
+        )
+
+    def _some_rows(self, name: objects.Name, start: int, end: int) -> list[dict[str, Json]]:
+        with self._reading(name) as cursor:
+            return tables.some_rows(cursor, self._storage.address(name), start, end)
 
     @contextlib.contextmanager
-    def file(self, reference: Mapping[str, Json], /) -> Iterator[Path]:
+    def _reading(self, name: objects.Name) -> Iterator[DuckDBPyConnection]:
+        """A cursor for one table. Raises NotFound where it is gone or damaged, else Unavailable."""
+        try:
+            with self._tables.cursor() as cursor:
+                yield cursor
+        except BadRequest as error:
+            raise objects.damaged(name, error.message.rstrip(".")) from error
+        except Unavailable as error:
+            with self._storage.reading(name):
+                if not self._storage.exists(name):
+                    raise self._storage.gone(name) from error
+            raise
+
+    def _lines(self, name: objects.Name, reference: Mapping[str, Json]) -> lines.Lines:
+        meta = reference.get("meta")
+        rows = meta.get("rows") if isinstance(meta, Mapping) else None
+        return lines.Lines(
+            lambda: self._cached(f"{name.path}#", lambda: self._index(name)),
+            lambda start, end: self._storage.read(name, start, end),
+            lambda number, make: self._cached(f"{name.path}#{number}", make),
+            rows if type(rows) is int else None,
+        )
+
+    def _index(self, name: objects.Name) -> tuple[list[lines.Block], int]:
+        with self._storage.opened(name) as file:
+            found = lines.index(file)
+        return found, 64 * len(found)
+
+    def file(self, reference: Mapping[str, Json], /) -> AbstractContextManager[Path]:
         """See the port."""
-        name = objects.name_of(self._name, reference)
-        if "file" in self._protocols and not name.compressed:
-            yield Path(self._path(name))
-            return
-        with self._scratch() as folder:
-            copy = folder / f"{name.sha256}.{name.form}"
-            copy.write_bytes(objects.unpacked(name, self._read(name)))
-            yield copy
+        return self._storage.local(objects.name_of(self._name, reference))
 
     def places(self) -> Iterator[str]:
         """See the port."""
-        found = {
-            folder.removeprefix(f"{self._base}/")
-            for pattern in ("executions/*", "running/*", "until/*", "permanent")
-            for folder in map(str, self._files.glob(f"{self._base}/{pattern}"))
-        }
-        return (place for place in sorted(found) if objects.PLACE.fullmatch(place))
+        return self._storage.places()
 
     def remove(self, place: str) -> int:
         """See the port."""
-        if not objects.PLACE.fullmatch(place):
-            raise BadRequest(f"{place[:200]!r} is no place of a result store.")
-        folder = f"{self._base}/{place}"
-        count = len(self._files.find(folder))
-        with contextlib.suppress(FileNotFoundError):
-            self._files.rm(folder, recursive=True)
-        return count
-
-    @property
-    def _protocols(self) -> tuple[str, ...]:
-        named = self._files.protocol
-        return (named,) if isinstance(named, str) else tuple(named)
-
-    def _path(self, name: objects.Name) -> str:
-        return f"{self._base}/{name.path}"
-
-    def _store(self, name: objects.Name, write: Callable[[str], None]) -> None:
-        path = self._path(name)
-        try:
-            if not self._files.exists(path):
-                write(path)
-        except OSError as error:
-            raise Unavailable(f"The result store {self._base} cannot be written: {error}.") from error
-
-    def _copy(self, source: Path, path: str, *, compress: bool) -> None:
-        """A file of any size into the store, a block at a time."""
-        with self._scratch() as folder:
-            if compress:
-                packed = folder / "packed"
-                with source.open("rb") as plain, gzip.GzipFile(packed, "wb", compresslevel=4, mtime=0) as out:
-                    shutil.copyfileobj(plain, out, _BLOCK)
-                source = packed
-            if "file" in self._protocols:
-                _settle_local(Path(path), lambda draft: shutil.copyfile(source, draft))
-            else:
-                self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-                self._files.put_file(str(source), path)
-
-    def _read(self, name: objects.Name) -> bytes:
-        try:
-            return bytes(self._files.cat_file(self._path(name)))
-        except FileNotFoundError as error:
-            raise NotFound(
-                f"The result {name.sha256} is gone from {self._base}; run its step again."
-            ) from error
-        except OSError as error:
-            raise Unavailable(f"The result store {self._base} cannot be read: {error}.") from error
-
-    def _write(self, path: str, content: bytes) -> None:
-        if "file" in self._protocols:
-            _settle_local(Path(path), lambda draft: draft.write_bytes(content))
-        else:
-            # Object stores show an object when all of it has come.
-            self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-            self._files.pipe_file(path, content)
+        return self._storage.remove(place)
 
 
-def _measured(path: Path) -> tuple[str, int, bytes]:
-    """Hash, size and first bytes of a file."""
-    digest, size, head = hashlib.sha256(), 0, b""
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            head = head or block[: 4 * objects.PREVIEW]
-            size += len(block)
-            digest.update(block)
-    return digest.hexdigest(), size, head
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Where the parts of one value go: `noetl.results.tree.Nodes`."""
 
+    results: FileResults
+    keep: Keep
 
-def _settle_local(path: Path, write: Callable[[Path], object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        write(draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-    _flush_directory(path.parent)
+    def keep_json(self, raw: bytes, content: bytes) -> objects.Kept:
+        return self.results.keep_json(raw, content, self.keep)
 
-
-def _flush_directory(folder: Path) -> None:
-    """Makes the rename itself durable, where the system can."""
-    flags: Any = getattr(os, "O_DIRECTORY", None)
-    if flags is None:
-        return
-    handle = os.open(folder, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> objects.Kept:
+        return self.results.keep_rows(raw, columns, rows, self.keep)

@@ -20,8 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import RESULT_REF, Keep
-from noetl.results.tables import Shape
+from noetl.facts.reference import RESULT_REF, Column, Keep
 
 #: Characters of JSON, and names of keys, that a preview shows.
 PREVIEW: Final = 512
@@ -55,8 +54,9 @@ PLACE: Final = re.compile(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Where an object is: its place (empty: of the older layout), the hash of its content, its form."""
+    """Where an object is: the store, its place (empty: of the older layout), the hash of its content, its form."""
 
+    store: str
     place: str
     sha256: str
     form: Form
@@ -74,28 +74,67 @@ class Name:
             return f"{self.sha256[:2]}/{self.sha256}.json.gz"
         return f"{self.place}/{self.sha256}.{self.form}{end}"
 
-    def url(self, store: str) -> str:
-        return f"noetl://{store}/{self.place}/{self.sha256}.{self.form}"
+    @property
+    def url(self) -> str:
+        """`noetl://<store>/<place>/<sha256>.<form>`"""
+        return f"noetl://{self.store}/{self.place}/{self.sha256}.{self.form}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a reference tells of an object. `size` is that of its content in bytes, of a value that of all its JSON;
+    `rows` is the length of a table."""
+
+    name: Name
+    size: int
+    content_type: str
+    rows: int | None = None
+
+    @property
+    def nested(self) -> JsonMap:
+        """The short reference, for inside of another object."""
+        meta = {"bytes": self.size, "content_type": self.content_type, **self._rows}
+        return {"kind": RESULT_REF, "ref": self.name.url, "meta": meta}
+
+    @property
+    def _rows(self) -> JsonMap:
+        return {} if self.rows is None else {"rows": self.rows}
+
+    @property
+    def meta(self) -> JsonMap:
+        return {
+            "bytes": self.size,
+            "sha256": self.name.sha256,
+            "content_type": self.content_type,
+            "compression": "gzip" if self.name.compressed else None,
+            **self._rows,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A value on its way to a store: its name, its JSON, and what is kept."""
+    """JSON on its way to a store."""
 
     name: Name
-    json: bytes
     packed: bytes
 
 
-def pack(value: Json, place: str) -> Object:
-    """Raises BadRequest where the value is not JSON."""
+def encoded(value: Json) -> bytes:
+    """Compact JSON in UTF-8. Raises BadRequest where the value is not JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"This result cannot be kept, as it is not JSON: {error}.") from error
-    raw = text.encode("utf-8", "replace")  # lone surrogates, which are no text, become "?"
-    name = Name(place, hashlib.sha256(raw).hexdigest(), "json")
-    return Object(name, raw, gzip.compress(raw, compresslevel=4, mtime=0))
+    return text.encode("utf-8", "replace")  # lone surrogates, which are no text, become "?"
+
+
+def pack(store: str, content: bytes, place: str) -> Object:
+    name = Name(store, place, hashlib.sha256(content).hexdigest(), "json")
+    return Object(name, gzip.compress(content, compresslevel=4, mtime=0))
+
+
+def damaged(name: Name, why: str) -> NotFound:
+    return NotFound(f"The result {name.sha256} is damaged ({why}); run its step again.")
 
 
 def unpacked(name: Name, packed: bytes) -> bytes:
@@ -103,11 +142,9 @@ def unpacked(name: Name, packed: bytes) -> bytes:
     try:
         raw = gzip.decompress(packed) if name.compressed else packed
     except (OSError, EOFError, zlib.error) as error:
-        raise NotFound(f"The result {name.sha256} is damaged ({error}); run its step again.") from error
+        raise damaged(name, str(error)) from error
     if hashlib.sha256(raw).hexdigest() != name.sha256:
-        raise NotFound(
-            f"The result {name.sha256} is damaged (its content has another hash); run its step again."
-        )
+        raise damaged(name, "its content has another hash")
     return raw
 
 
@@ -122,36 +159,26 @@ def value_of(form: Form, raw: bytes) -> Json:
             return base64.b64encode(raw).decode()
 
 
-def reference(store: str, keep: Keep, name: Name, size: int, content_type: str, preview: JsonMap) -> JsonMap:
+def reference(kept: Kept, keep: Keep, preview: JsonMap) -> JsonMap:
     """What stands for an object (see `noetl.facts.reference`)."""
     return {
         "kind": RESULT_REF,
-        "ref": name.url(store),
-        "store": store,
+        "ref": kept.name.url,
+        "store": kept.name.store,
         "scope": keep.scope,
         "expires_at": keep.until.isoformat() if keep.until else None,
-        "meta": {
-            "bytes": size,
-            "sha256": name.sha256,
-            "content_type": content_type,
-            "compression": "gzip" if name.compressed else None,
-        },
+        "meta": kept.meta,
         "preview": preview,
     }
 
 
-def table_reference(
-    store: str, keep: Keep, name: Name, size: int, shape: Shape, first: Sequence[JsonMap]
-) -> JsonMap:
-    """What stands for a table: `meta` has `rows` beside the rest, the preview columns and the first rows."""
-    columns = [{"name": one.name, "type": one.type} for one in shape.columns]
-    shown = {"type": "array", "length": shape.rows, "columns": columns, "rows": _that_fit(first)}
-    found = reference(store, keep, name, size, PARQUET, shown)
-    return {**found, "meta": {**found["meta"], "rows": shape.rows}}
+def table_preview(length: int, columns: Sequence[Column], first: Sequence[JsonMap]) -> JsonMap:
+    """`{type, length, columns, rows}` with the first rows, as many as a preview has characters for."""
+    named = [{"name": one.name, "type": one.type} for one in columns]
+    return {"type": "array", "length": length, "columns": named, "rows": _that_fit(first)}
 
 
 def _that_fit(rows: Sequence[JsonMap]) -> list[JsonMap]:
-    """As many as a preview has characters for."""
     sizes = accumulate(len(json.dumps(row, ensure_ascii=False)) for row in rows)
     return [row for row, size in zip(rows, sizes, strict=True) if size <= PREVIEW]
 
@@ -182,4 +209,4 @@ def name_of(store: str, found: Mapping[str, Any]) -> Name:
     if parts[1] != store:
         raise NotFound(f"The result {ref} is in the store {parts[1]!r}; this one is {store!r}.")
     form: Form = parts[4] or "json"  # type: ignore[assignment]  # the pattern's own
-    return Name(parts[2] or "", parts[3], form)
+    return Name(store, parts[2] or "", parts[3], form)

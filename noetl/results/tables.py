@@ -7,10 +7,11 @@ rows become the same bytes, and with them the same object.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,14 +21,18 @@ from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Column
 from noetl.facts.values import as_dicts, parse_json, unique_names
+from noetl.results.blocks import Blocks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from fsspec import AbstractFileSystem
 
 #: Memory of one conversion or reader, beside what Python needs.
 MEMORY: Final = "256MB"
-#: Rows that lie together, and are read together.
+#: Rows that lie together in a file, and that are read at once where all are wanted.
 GROUP_ROWS: Final = 20_480
+#: Rows that are read at once where one is wanted: what DuckDB takes in one go.
+BLOCK_ROWS: Final = 2_048
 #: Characters of one line of CSV, and of one mapping of NDJSON.
 _LINE: Final = 16 * 1024 * 1024
 _SHOWN: Final = 300
@@ -74,12 +79,45 @@ class Shape:
         return sum(self.groups)
 
 
+class Table(Blocks):
+    """The rows of a table as mappings. `read` yields those from a start to an end, `cached` remembers a block."""
+
+    __slots__ = ("_cached", "_read", "rows")
+
+    def __init__(
+        self,
+        rows: int,
+        read: Callable[[int, int], list[dict[str, Json]]],
+        cached: Callable[[int, Callable[[], tuple[Json, int]]], Json],
+    ) -> None:
+        self.rows = rows
+        self._read = read
+        self._cached = cached
+
+    def ends(self) -> Sequence[int]:
+        return [*range(0, self.rows, BLOCK_ROWS), self.rows] if self.rows else [0]
+
+    def block(self, number: int) -> Sequence[Json]:
+        items: Sequence[Json] = self._cached(number, lambda: self._block(number * BLOCK_ROWS))
+        return items
+
+    def _block(self, start: int) -> tuple[Json, int]:
+        rows = self._read(start, min(start + BLOCK_ROWS, self.rows))
+        return rows, len(json.dumps(rows))
+
+    def pages(self) -> Iterator[list[Json]]:
+        for start in range(0, self.rows, GROUP_ROWS):
+            yield list(self._read(start, min(start + GROUP_ROWS, self.rows)))
+
+
 class Database:
     """An empty database of this process, for reading and writing files; it spills into `scratch`. Opened when it is
-    first used, which takes 60 ms; a forked child opens its own. Safe for threads."""
+    first used, which takes 60 ms; a forked child opens its own. Safe for threads. `files` says which file system it
+    reads beside that of this machine."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, files: Callable[[], AbstractFileSystem | None] = lambda: None) -> None:
         self._scratch = scratch
+        self._files = files
         self._opened: tuple[int, DuckDBPyConnection] | None = None
         self._lock = threading.Lock()
 
@@ -99,11 +137,11 @@ class Database:
     def _connection(self) -> DuckDBPyConnection:
         with self._lock:
             if self._opened is None or self._opened[0] != os.getpid():
-                self._opened = (os.getpid(), _connect(self._scratch))
+                self._opened = (os.getpid(), _connect(self._scratch, self._files()))
             return self._opened[1]
 
 
-def _connect(scratch: Path) -> DuckDBPyConnection:
+def _connect(scratch: Path, files: AbstractFileSystem | None) -> DuckDBPyConnection:
     import duckdb  # see `Database.cursor`
 
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -117,6 +155,8 @@ def _connect(scratch: Path) -> DuckDBPyConnection:
     }
     connection = duckdb.connect(":memory:", config=settings)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    if files is not None:
+        connection.register_filesystem(files)
     return connection
 
 
@@ -135,7 +175,7 @@ def write_parquet(
     cursor: DuckDBPyConnection, source: Path, content_type: str, columns: Sequence[Column], target: Path
 ) -> None:
     """The text table `source` as Parquet. Raises what `Results.put_table` raises."""
-    rows = _read(source, content_type, _checked(columns))
+    rows = _read(source, content_type, checked(columns))
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP_ROWS}"
     cursor.execute(f"COPY ({rows}) TO {text(str(target))} ({options})")
 
@@ -153,6 +193,9 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
             )
         case "application/x-ndjson":
             form = f"format = 'newline_delimited', maximum_object_size = {_LINE}"
+            return _selected(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
+        case "application/json":  # a list of mappings
+            form = f"format = 'array', maximum_object_size = {_LINE}"
             return _selected(f"read_json({text(str(source))}, {form}", columns, "from_base64({})")
         case other:
             raise BadRequest(f"{other[:100]!r} is no text of a table: text/csv and application/x-ndjson are.")
@@ -172,7 +215,7 @@ def _read_as(column: Column) -> str:
     return "VARCHAR" if column.type == "BLOB" else column.type
 
 
-def _checked(columns: Sequence[Column]) -> list[Column]:
+def checked(columns: Sequence[Column]) -> list[Column]:
     """The columns with their types in capitals. Raises BadRequest."""
     if not columns:
         raise BadRequest("A table needs at least one column.")
@@ -209,8 +252,11 @@ def shape(cursor: DuckDBPyConnection, file: str) -> Shape:
     return Shape(tuple(Column(row[0], row[1]) for row in described), tuple(int(row[1]) for row in groups))
 
 
-def first_rows(cursor: DuckDBPyConnection, file: str, count: int) -> list[dict[str, Json]]:
-    return rows_of(cursor.execute("SELECT * FROM read_parquet(?) LIMIT ?", [file, count]))
+def some_rows(cursor: DuckDBPyConnection, file: str, start: int, end: int) -> list[dict[str, Json]]:
+    """The rows from `start` to before `end`."""
+    # Groups before the start are passed over: this takes as long as reading one.
+    query = "SELECT * FROM read_parquet(?) LIMIT ? OFFSET ?"
+    return rows_of(cursor.execute(query, [file, end - start, start]))
 
 
 def rows_of(cursor: DuckDBPyConnection) -> list[dict[str, Json]]:

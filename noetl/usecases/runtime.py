@@ -73,6 +73,8 @@ class Limits:
     slice_s: float = 0.05
     #: Results and other values above this size are kept by reference.
     inline_bytes: int = 64 * 1024
+    #: How long the results of a family of executions outlive it; 0: for ever.
+    results_keep_s: float = 0.0
     max_in_flight: int = 16
     max_items: int = 100_000
     max_generations: int = 5

@@ -1,0 +1,243 @@
+"""Where objects lie: on any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
+from noetl.results import lines, objects
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+BLOCK: Final = 1024 * 1024
+#: Protocol → the extra that installs its driver.
+EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+
+
+class Storage:
+    """Objects at `<base>/<place>/<sha256>.<form>`, never changed. On local disks they are written beside their place,
+    flushed to the disk and renamed: whoever finds one finds all of it. Temporary files go to `scratch`.
+    """
+
+    def __init__(self, url: str, scratch: Path | None) -> None:
+        self._url = url
+        self.scratch_root = scratch or Path(tempfile.gettempdir())
+        if not url.startswith("file://"):
+            # A store that cannot be opened is said so at once; a folder always can.
+            _ = self._opened
+
+    @cached_property
+    def _opened(self) -> tuple[AbstractFileSystem, str]:
+        """The file system and the base path in it. Raises ConfigError."""
+        import fsspec  # with asyncio and TLS behind it: a run with small results does without
+
+        try:
+            # A listing that is remembered would know objects that somebody removed since.
+            files, base = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(
+                f"The result store {self._url!r} cannot be opened: {self._why(error)}."
+            ) from error
+        return files, str(base).rstrip("/")
+
+    def _why(self, error: Exception) -> str:
+        extra = EXTRAS.get(self._url.partition("://")[0])
+        if isinstance(error, ImportError) and extra is not None:
+            return f"its driver is not installed; pip install 'noetl[{extra}]'"
+        return str(error).rstrip(".")
+
+    @property
+    def files(self) -> AbstractFileSystem:
+        return self._opened[0]
+
+    @property
+    def base(self) -> str:
+        return self._opened[1]
+
+    @property
+    def is_local(self) -> bool:
+        named = self.files.protocol
+        return "file" in ((named,) if isinstance(named, str) else named)
+
+    def path(self, name: objects.Name) -> str:
+        return f"{self.base}/{name.path}"
+
+    def address(self, name: objects.Name) -> str:
+        """What DuckDB calls it."""
+        path = self.path(name)
+        return path if self.is_local else str(self.files.unstrip_protocol(path))
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for temporary files, there while the block runs."""
+        self.scratch_root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self.scratch_root) as folder:
+            yield Path(folder)
+
+    def exists(self, name: objects.Name) -> bool:
+        return bool(self.files.exists(self.path(name)))
+
+    def keep(self, name: objects.Name, content: bytes) -> None:
+        """Keeps packed bytes. Raises Unavailable."""
+        self._once(name, lambda path: self._write(path, content))
+
+    def keep_file(self, name: objects.Name, source: Path) -> None:
+        """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless line, and
+        Unavailable."""
+        self._once(name, lambda path: self._copy(name, source, path))
+
+    def _once(self, name: objects.Name, write: Callable[[str], None]) -> None:
+        path = self.path(name)
+        try:
+            if not self.files.exists(path):
+                write(path)
+        except OSError as error:
+            raise Unavailable(f"The result store {self.base} cannot be written: {error}.") from error
+
+    def _write(self, path: str, content: bytes) -> None:
+        if self.is_local:
+            _settle(Path(path), lambda draft: draft.write_bytes(content))
+        else:
+            # Object stores show an object when all of it has come.
+            self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self.files.pipe_file(path, content)
+
+    def _copy(self, name: objects.Name, source: Path, path: str) -> None:
+        if self.is_local:
+            _settle(Path(path), lambda draft: _packed(name, source, draft))
+            return
+        with self.scratch() as folder:
+            packed = folder / "packed"
+            _packed(name, source, packed)
+            self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self.files.put_file(str(packed), path)
+
+    def read(self, name: objects.Name, start: int | None = None, end: int | None = None) -> bytes:
+        """Bytes as they are kept. Raises NotFound, or Unavailable."""
+        with self.reading(name):
+            return bytes(self.files.cat_file(self.path(name), start=start, end=end))
+
+    @contextlib.contextmanager
+    def opened(self, name: objects.Name) -> Iterator[IO[bytes]]:
+        """The bytes as they are kept, to be read in pieces. Raises NotFound, or Unavailable."""
+        with self.reading(name), self.files.open(self.path(name), "rb") as file:
+            yield file
+
+    @contextlib.contextmanager
+    def reading(self, name: objects.Name) -> Iterator[None]:
+        """Says what went wrong in the block. Raises NotFound, or Unavailable."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise self.gone(name) from error
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise objects.damaged(name, str(error)) from error
+        except OSError as error:
+            raise Unavailable(f"The result store {self.base} cannot be read: {error}.") from error
+
+    def gone(self, name: objects.Name) -> NotFound:
+        return NotFound(f"The result {name.sha256} is gone from {self.base}; run its step again.")
+
+    @contextlib.contextmanager
+    def local(self, name: objects.Name) -> Iterator[Path]:
+        """A file with the content, there while the block runs. Raises NotFound, or Unavailable."""
+        if self.is_local and not name.compressed:
+            if not self.exists(name):
+                raise self.gone(name)
+            yield Path(self.path(name))
+            return
+        with self.scratch() as folder:
+            copy = folder / f"{name.sha256}.{name.form}"
+            self._unpack(name, copy)
+            yield copy
+
+    def _unpack(self, name: objects.Name, target: Path) -> None:
+        digest = hashlib.sha256()
+        with self.opened(name) as packed, target.open("wb") as out:
+            plain = gzip.GzipFile(fileobj=packed) if name.compressed else packed
+            while block := plain.read(BLOCK):
+                digest.update(block)
+                out.write(block)
+        if digest.hexdigest() != name.sha256:
+            raise objects.damaged(name, "its content has another hash")
+
+    def places(self) -> Iterator[str]:
+        """See the port."""
+        found = {
+            folder.removeprefix(f"{self.base}/")
+            for pattern in ("executions/*", "running/*", "until/*", "permanent")
+            for folder in map(str, self.files.glob(f"{self.base}/{pattern}"))
+        }
+        return (place for place in sorted(found) if objects.PLACE.fullmatch(place))
+
+    def remove(self, place: str) -> int:
+        """See the port."""
+        if not objects.PLACE.fullmatch(place):
+            raise BadRequest(f"{place[:200]!r} is no place of a result store.")
+        folder = f"{self.base}/{place}"
+        count = len(self.files.find(folder))
+        with contextlib.suppress(FileNotFoundError):
+            self.files.rm(folder, recursive=True)
+        return count
+
+
+def measured(path: Path) -> tuple[str, int, bytes]:
+    """Hash, size and first bytes of a file."""
+    digest, size, head = hashlib.sha256(), 0, b""
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            head = head or block[: 4 * objects.PREVIEW]
+            size += len(block)
+            digest.update(block)
+    return digest.hexdigest(), size, head
+
+
+def _packed(name: objects.Name, source: Path, target: Path) -> None:
+    """The content in the file `source` as it is kept."""
+    with source.open("rb") as plain, target.open("wb") as out:
+        if name.form == "ndjson":
+            lines.pack(plain, out)
+        elif name.compressed:
+            with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=4, mtime=0, filename="") as packed:
+                shutil.copyfileobj(plain, packed, BLOCK)
+        else:
+            shutil.copyfileobj(plain, out, BLOCK)
+
+
+def _settle(path: Path, write: Callable[[Path], object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        write(draft)
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    _flush_directory(path.parent)
+
+
+def _flush_directory(folder: Path) -> None:
+    """Makes the rename itself durable, where the system can."""
+    flags: Any = getattr(os, "O_DIRECTORY", None)
+    if flags is None:
+        return
+    handle = os.open(folder, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,195 @@
+"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs any more."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from noetl.errors import BadRequest, NotFound
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import RESULT_REF, Lazy, Load, holds_reference, is_reference
+from noetl.usecases.inspect import is_id
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+#: Children that are read at once.
+_PAGE: Final = 500
+
+
+def reference_of(ref: str) -> JsonMap:
+    """The short reference for `noetl://...`."""
+    return {"kind": RESULT_REF, "ref": ref}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items of a list that has `length` of them."""
+
+    items: list[Json]
+    offset: int
+    length: int
+
+    @property
+    def next(self) -> int | None:
+        """Where the next page begins; None behind the last one."""
+        end = self.offset + len(self.items)
+        return end if end < self.length else None
+
+
+def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
+    """The items from `offset` on, at most `limit`, with what is inside of them. Raises what `load` raises, and
+    BadRequest where the result is no list."""
+    value = load(reference)
+    if not isinstance(value, Lazy | list):
+        raise BadRequest(
+            f"The result {reference['ref']} is no list, so it has no rows to begin at or to count."
+        )
+    items = [json.loads("".join(json_of(item, load))) for item in value[offset : offset + limit]]
+    return Page(items, offset, len(value))
+
+
+def json_of(value: Json, load: Load) -> Iterator[str]:
+    """The JSON text of `value` and of all that its references stand for, in pieces: what is large is never in memory
+    as a whole. Raises what `load` raises."""
+    if isinstance(value, Lazy):
+        yield from _listed(itertools.chain.from_iterable(value.pages()), load)
+    elif not holds_reference(value):
+        yield json.dumps(value, ensure_ascii=False)
+    elif is_reference(value):
+        yield from _behind(value, load)
+    elif isinstance(value, Mapping):
+        yield from _mapped(value, load)
+    else:
+        yield from _listed(value, load)
+
+
+def _behind(reference: JsonMap, load: Load) -> Iterator[str]:
+    try:
+        value = load(reference)
+    except (NotFound, BadRequest):
+        # Gone, or data of a tool that only looks like a reference: it speaks for itself.
+        yield json.dumps(reference, ensure_ascii=False)
+    else:
+        yield from json_of(value, load)
+
+
+def _mapped(value: JsonMap, load: Load) -> Iterator[str]:
+    for number, (key, item) in enumerate(value.items()):
+        yield f"{', ' if number else '{'}{json.dumps(key, ensure_ascii=False)}: "
+        yield from json_of(item, load)
+    yield "}"
+
+
+def _listed(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterator[str]:
+    before = "["
+    for item in items:
+        yield before
+        yield from json_of(item, load)
+        before = ", "
+    yield "[]" if before == "[" else "]"
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What `collect` did, or would do: `removed` are places, `objects` what lay in them. `unknown` counts places of
+    executions that are not in this database; they are kept."""
+
+    removed: tuple[str, ...] = ()
+    objects: int = 0
+    kept: int = 0
+    unknown: int = 0
+
+
+def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
+    """Removes the places of results (`Keep.place`) whose time is over.
+
+    `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended, `executions/<id>` when
+    `limits.results_keep_s` seconds have passed since all executions of its family had ended: those that it called, and
+    those that called it. `permanent` stays. So does what belongs to an execution that this database does not know:
+    another one may share the store. An ended execution takes no report and calls nobody, so nothing that is removed can
+    be referred to by one that still runs.
+    """
+    verdicts = _Verdicts(rt, now)
+    removed: list[str] = []
+    objects = kept = unknown = 0
+    for place in list(rt.results.places()):
+        match verdicts.of(place):
+            case True:
+                objects += 0 if dry_run else rt.results.remove(place)
+                removed.append(place)
+            case False:
+                kept += 1
+            case None:
+                unknown += 1
+    if removed and not dry_run:
+        log.info("%d results in %d places were removed", objects, len(removed))
+    return Collected(tuple(removed), objects, kept, unknown)
+
+
+class _Verdicts:
+    """Whether places go, each family of executions looked at once."""
+
+    def __init__(self, rt: Runtime, now: datetime) -> None:
+        self._rt = rt
+        self._now = now
+        self._families: dict[str, datetime | None] = {}
+
+    def of(self, place: str) -> bool | None:
+        """None: nobody here knows."""
+        kind, _, name = place.partition("/")
+        match kind:
+            case "until":
+                return self._now >= datetime.fromtimestamp(int(name) * 3600, UTC)
+            case "running":
+                return self._of_execution(name, family=False)
+            case "executions":
+                return self._of_execution(name, family=True)
+            case _:
+                return False
+
+    def _of_execution(self, execution_id: str, *, family: bool) -> bool | None:
+        with self._rt.store.read() as tx:
+            row = tx.execution(execution_id) if is_id(execution_id) else None
+            if row is None:
+                return None
+            if not family:
+                return row.status in ENDED
+            keep_s = self._rt.limits.results_keep_s
+            if not keep_s:
+                return False
+            ended = self._ended(tx, row)
+        return ended is not None and ended + timedelta(seconds=keep_s) <= self._now
+
+    def _ended(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
+        """When the last of its family ended; None while one runs."""
+        while row.parent_id is not None and (caller := tx.execution(row.parent_id)) is not None:
+            row = caller
+        if row.execution_id not in self._families:
+            self._families[row.execution_id] = _last_end(tx, row)
+        return self._families[row.execution_id]
+
+
+def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
+    last = datetime.min.replace(tzinfo=UTC)
+    pending = [root]
+    while pending:
+        row = pending.pop()
+        if row.status not in ENDED or row.ended_at is None:
+            return None
+        last = max(last, row.ended_at)
+        pending += _children(tx, row.execution_id)
+    return last
+
+
+def _children(tx: Transaction, execution_id: str) -> Iterator[ExecutionRow]:
+    before: str | None = None
+    while rows := tx.executions(parent=execution_id, before=before, limit=_PAGE):
+        yield from rows
+        before = rows[-1].execution_id
