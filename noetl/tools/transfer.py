@@ -226,9 +226,10 @@ def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
         "temp_directory": str(folder),
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
-        "TimeZone": "UTC",
     }
     with duckdb.connect(MEMORY, config=settings) as connection:
+        # Instants are written as text, with the offset of this zone.
+        connection.execute("SET TimeZone = 'UTC'")
         yield connection
 
 
