@@ -5,48 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
-import shutil
 import signal
 import socket
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import click
 
-from noetl.cli.broker import Broker, choose
-from noetl.cli.follow import follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text
-from noetl.cli.progress import progress_for
-from noetl.cli.remote import POLL_S, Client, There
 from noetl.cli.run import EXIT, show
-from noetl.cli.services import PREFORK_QUEUES, all_queues, server_argv, worker_argv
-from noetl.cli.supervisor import GRACE_S, Service, Supervisor
+from noetl.cli.stack import Stack, started
 from noetl.config import Settings
-from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import load_playbook
-from noetl.errors import ConfigError, Conflict, PlaybookInvalid, Unavailable
-from noetl.facts.json import JsonMap
-from noetl.store.library import Files
-from noetl.store.migrate import upgrade
+from noetl.errors import ConfigError, Conflict
 from noetl.tools.registry import kinds as installed_kinds
-from noetl.usecases.catalog import calls
-
-#: What the services import, by name: they are other programs, and this one only starts them.
-SHARED = (
-    "noetl.celery",
-    "noetl.api.app",
-    "celery.apps.worker",
-    "celery.bin.celery",
-    "celery.concurrency.prefork",
-)
-
-#: How long the API may take to answer for the first time.
-START_S = 30.0
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -109,7 +83,7 @@ def up(
     with (
         # Whose port it is that is in use is said first.
         _only_one(Settings.from_env()),
-        _stack(_settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency) as stack,
+        started(_settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency) as stack,
     ):
         if not files:
             _announce(stack)
@@ -185,177 +159,6 @@ def _where(settings: Settings) -> str:
         return f" ({json.loads((settings.home_dir / 'up.json').read_text())['api']})"
     except (OSError, ValueError, KeyError):
         return ""
-
-
-@dataclass(slots=True)
-class Stack:
-    """The running services and how to reach them."""
-
-    settings: Settings
-    broker: Broker
-    supervisor: Supervisor
-    #: Whether others than this command may have work in it.
-    serving: bool = False
-
-    @property
-    def url(self) -> str:
-        host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
-        return f"http://{host}:{self.settings.port}"
-
-    def wait_until_ready(self) -> None:
-        """Until the API answers. Raises Unavailable where it does not."""
-        deadline = time.monotonic() + START_S
-        with Client(self.url) as client:
-            while not client.healthy():
-                self.supervisor.tend()
-                if time.monotonic() > deadline:
-                    raise Unavailable(f"The API did not answer within {START_S:.0f} s; see {self.logs}.")
-                time.sleep(0.05)
-
-    @property
-    def logs(self) -> Path:
-        return self.settings.home_dir / "logs"
-
-    def serve(self) -> None:
-        """Looks after the services until SIGINT or SIGTERM."""
-        stopping = False
-        self.serving = True
-
-        def stop(*_: object) -> None:
-            nonlocal stopping
-            stopping = True
-
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, stop)
-        while not stopping:
-            self.supervisor.tend()
-            self._note()
-            time.sleep(0.2)
-        click.echo("Stopping.", err=True)
-
-    def _note(self) -> None:
-        """Where other programs find the stack."""
-        note = {"api": self.url, "flower": self.settings.flower_port, "broker": self.broker.url}
-        text = json.dumps({**note, "pids": {"up": os.getpid(), **self.supervisor.pids}})
-        path = self.settings.home_dir / "up.json"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
-
-    def run(self, file: Path, text: str, payload: JsonMap, overrides: JsonMap, *, quiet: bool) -> JsonMap:
-        """One playbook over REST, with progress."""
-        if not quiet:
-            click.echo(click.style(str(file), bold=True), err=True)
-        with Client(self.url) as client:
-            row = client.register(text)
-            _register_called(client, file, text)
-            execution_id = client.start(row["path"], row["version"], payload, overrides)
-            there = There(client, execution_id)
-            with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
-                follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
-            return client.report(execution_id)
-
-
-def _register_called(client: Client, file: Path, text: str) -> None:
-    """What `text` calls, and what that calls: where the catalog does not know it, from the files below the
-    directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
-    files, kinds = Files(file.absolute().parent), installed_kinds()
-    todo, seen = calls(load_playbook(text, file=str(file), kinds=kinds)), set[str]()
-    while todo:
-        path = todo.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        known = client.playbook(path)
-        found = None if known is not None else files.find(path)
-        if found is not None:
-            todo += calls(load_playbook(found.content, file=found.file, kinds=kinds))
-            client.register(found.content)
-        elif known is not None:
-            # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
-            with contextlib.suppress(PlaybookInvalid):
-                todo += calls(load_playbook(known, file=path, kinds=kinds))
-
-
-@contextlib.contextmanager
-def _stack(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[Stack]:
-    broker = choose(settings)
-    settings = replace(settings, broker_url=broker.url, database_url=settings.database)
-    upgrade(settings.database)
-    (settings.home_dir / "logs").mkdir(exist_ok=True)
-    supervisor = Supervisor(_services(settings, broker, flower, concurrency), settings.as_environ())
-    stack = Stack(settings, broker, supervisor)
-    try:
-        supervisor.start(["redis"])
-        supervisor.preload(SHARED)
-        _wait_for_socket(broker)
-        supervisor.start([service.name for service in supervisor.services if service.name != "redis"])
-        stack.wait_until_ready()
-        yield stack
-    finally:
-        _hurry_by_signal(supervisor)
-        supervisor.stop(_tell_of_the_busy if stack.serving else _say_nothing)
-        with contextlib.suppress(FileNotFoundError):
-            (settings.home_dir / "up.json").unlink()
-        if broker.folder is not None:
-            shutil.rmtree(broker.folder, ignore_errors=True)
-
-
-def _hurry_by_signal(supervisor: Supervisor) -> None:
-    """Whoever presses Ctrl-C while things end does not want to wait for them, and still leaves nothing behind."""
-
-    def hurry(*_: object) -> None:
-        supervisor.hurried = True
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, hurry)
-
-
-def _say_nothing(_: list[str]) -> None:
-    """What ran for `--run` has ended, or was cancelled by whoever waits now."""
-
-
-def _tell_of_the_busy(names: list[str]) -> None:
-    """Only workers have something to finish; the others just take a moment."""
-    workers = [name for name in names if name.startswith("worker-")]
-    if workers:
-        click.echo(
-            f"Running tasks have {GRACE_S:g} s to end ({', '.join(workers)}); what does not end is run again by "
-            "the next `noetl up`. Ctrl-C stops at once.",
-            err=True,
-        )
-
-
-def _wait_for_socket(broker: Broker) -> None:
-    if not broker.argv:
-        return
-    path = Path(broker.url.removeprefix("redis+socket://"))
-    deadline = time.monotonic() + START_S
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise Unavailable(f"The private Redis did not open {path}.")
-        time.sleep(0.01)
-
-
-def _services(settings: Settings, broker: Broker, flower: bool, concurrency: int) -> list[Service]:
-    heavy = [queue for queue in all_queues() if queue in PREFORK_QUEUES]
-    light = [queue for queue in all_queues() if queue not in PREFORK_QUEUES]
-    logs = settings.home_dir / "logs"
-
-    def python(name: str, module: str, argv: list[str]) -> Service:
-        return Service(name, argv, logs / f"{name}.log", module)
-
-    services = [Service("redis", broker.argv, logs / "redis.log")] if broker.argv else []
-    services += [
-        python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
-        python("server", "gunicorn", server_argv(settings.host, settings.port)),
-        python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
-        python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
-        python("sweeper", "noetl.cli", ["sweeper"]),
-    ]
-    if flower:
-        options = [f"--address={settings.host}", f"--port={settings.flower_port}", "--logging=warning"]
-        services.append(python("flower", "celery", ["-A", "noetl", "flower", *options]))
-    return services
 
 
 def _announce(stack: Stack) -> None:

@@ -22,6 +22,18 @@ _BEFORE_VALUE = re.compile(
 _NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
 _QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
+#: A `main` whose parameters are not in sight.
+_OTHER_MAIN = "<main>"
+#: Names, attributes and modules through which code may reach inputs that it does not name.
+_REACHES_ALL = frozenset(
+    {
+        *("args", "input_data", "context", _OTHER_MAIN),
+        *("globals", "locals", "vars", "dir", "eval", "exec", "compile", "*"),
+        *("__main__", "__dict__", "__globals__", "modules", "_getframe", "currentframe", "stack"),
+        *("f_globals", "f_locals", "f_back"),
+    }
+)
+
 
 def check_code(
     context: Context,
@@ -49,6 +61,56 @@ def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
     """Whether python code of the task has the word `context`."""
     codes = (config.get(key) for key in kind.python_keys)
     return any(isinstance(code, str) and bool(_CONTEXT.search(code)) for code in codes)
+
+
+def names_read(
+    kind: KindInfo, config: Mapping[str, Template], verbatim: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """The names that python code of the task may read; None where that cannot be told: then it is all of them."""
+    keys = [key for key in kind.python_keys if key in config]
+    if not keys or not all(key in verbatim for key in keys):
+        return None
+    found = {"result"}
+    for key in keys:
+        names = _names(str(config[key]))
+        if names is None:
+            return None
+        found |= names
+    return tuple(sorted(found))
+
+
+def _names(code: str) -> set[str] | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # `check_code` says what is wrong with it.
+        return None
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    mains = [
+        node
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "main"
+    ]
+    seen = names | {word for node in nodes for word in _words(node)}
+    if seen & _REACHES_ALL or any(main.args.kwarg or main.decorator_list for main in mains):
+        return None
+    return names | ({"main"} if mains else set())
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """What a node names besides variables: attributes, modules, and other things that are called `main`."""
+    match node:
+        case ast.Attribute():
+            yield node.attr
+        case ast.Import() | ast.ImportFrom():
+            yield from (alias.name for alias in node.names)
+            yield from (_OTHER_MAIN for alias in node.names if "main" in (alias.asname, alias.name))
+            yield getattr(node, "module", None) or ""
+        case ast.ClassDef(name="main") | ast.Name(id="main", ctx=ast.Store()):
+            yield _OTHER_MAIN
 
 
 def _check_required(

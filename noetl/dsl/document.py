@@ -160,6 +160,36 @@ class Policy(Part):
 # --- specs ------------------------------------------------------------------------------------
 
 
+class SelectSpec(Part):
+    """A part of a result under a name of its own."""
+
+    path: str | None = None
+    """`data.rows[0].id`; `$.` may stand before it."""
+    as_: str | None = Field(None, alias="as")
+    """Readable as `<task>.<as>`."""
+
+
+SelectForm = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[SelectSpec, Tag("<mapping>")],
+    _expect("a path or {path, as}"),
+]
+
+
+class ResultSpec(Part):
+    """How a task's result is kept."""
+
+    inline_bytes: int | None = None
+    """Results whose JSON has more bytes are kept by reference."""
+    inline: int | None = None
+    """The same as `inline_bytes`, which wins."""
+    select: list[SelectForm] | None = None
+    """Parts that are kept with the reference, and read without a fetch."""
+    scope: Literal["step", "execution", "permanent"] | None = None
+    """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
+    ttl: int | float | str | None = None
+    """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
+
+
 class TaskSpec(Part):
     """How a task runs; what is left out comes from the loop, the step, the executor, the kind."""
 
@@ -167,6 +197,7 @@ class TaskSpec(Part):
     render: bool | None = None
     queue: str | None = None
     policy: Policy | None = None
+    result: ResultSpec | None = None
 
 
 class JoinSpec(Part):
@@ -233,6 +264,8 @@ class Tool(Part):
     set_ctx: Names | None = None
     set_iter: Names | None = None
     output: Any = None
+    output_select: list[SelectForm] | None = None
+    """The same as `spec.result.select`, and wins."""
 
 
 def _item(value: object) -> str | None:

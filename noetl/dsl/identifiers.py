@@ -27,14 +27,14 @@ def usable(report: Report, name: str, path: Path, what: str) -> bool:
     return True
 
 
-def readable(report: Report, name: str, path: Path) -> bool:
-    """Whether templates can read `name` bare; adds a problem where not."""
+def readable(report: Report, name: str, path: Path, what: str = "an iterator") -> bool:
+    """Whether templates can read `name`, that of `what`, bare; adds a problem where not."""
     if len(name) <= MAX_LENGTH and _IDENTIFIER.fullmatch(name):
         return True
     report.add(
         Code.NAME,
         path,
-        f"templates cannot read an iterator called {shown(name)}",
+        f"templates cannot read {what} called {shown(name)}",
         "use letters, digits and _",
     )
     return False

@@ -24,11 +24,12 @@ _STRUCTURE = frozenset(
         "max_in_flight",
         "reduce",
         "commit",
+        "result",
     }
 )
 _POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
 #: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
-_OF_THE_PIPELINE = frozenset({"policy", "render", "queue"})
+_OF_THE_PIPELINE = frozenset({"policy", "render", "queue", "result"})
 
 
 def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:

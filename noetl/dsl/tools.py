@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl.dsl.assignments import assignments, task_level
-from noetl.dsl.code import check_code, names_context
+from noetl.dsl.code import check_code, names_context, names_read
 from noetl.dsl.context import WORKBOOK, Context, Site
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of
 from noetl.dsl.foreign import is_foreign, refuse_foreign
+from noetl.dsl.keeping import keeping
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
@@ -50,7 +51,8 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
     if kind is None or not context.may_share(shared, entry.path):
         return None
     config, paths = _config(context, entry, kind)
-    spec = effective_spec(context, kind, site, [path for _, path in entry.parts])
+    tools = [path for _, path in entry.parts]
+    spec = effective_spec(context, kind, site, tools)
     verbatim = _verbatim(kind, config, spec)
     check_code(context, kind, config, paths, verbatim, entry.path)
     for key, value in config.items():
@@ -70,6 +72,9 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         lines={key: context.line(path) for key, path in lines.items()},
         verbatim=verbatim,
         wants_context=names_context(kind, config),
+        by_reference=kind.by_reference,
+        reads=names_read(kind, config, verbatim),
+        result=keeping(context, site, tools),
     )
 
 

@@ -165,7 +165,7 @@ def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
     errors = [error.as_json() for error in state.failures]
     come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
-    args: JsonMap = {**come.args, "status": _verdict(state), "steps": total, "errors": errors}
+    args: JsonMap = {**come.args(inputs), "status": _verdict(state), "steps": total, "errors": errors}
     return _start_run(state, inputs, plan.step(name), come.ids, args, final=True)
 
 
@@ -268,7 +268,7 @@ def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]
         verdict = _admit(state, inputs, step.admit, one) if step.admit else None
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return _refused_run(state, step, one, problem)
+        return _refused_run(state, inputs, step, one, problem)
     if verdict is None:
         return [*_admitted_run(plan, state, inputs, step, one)]
     draft, fact = verdict
@@ -281,12 +281,14 @@ def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]
     denied = ErrorInfo(
         "client_error", f"Admission to step {step.name!r} was denied by its policy.", step=step.name
     )
-    return [draft, *_refused_run(evolve(state, draft), step, one, denied)]
+    return [draft, *_refused_run(evolve(state, draft), inputs, step, one, denied)]
 
 
-def _refused_run(state: State, step: Transition, one: Enabled, error: ErrorInfo) -> list[Draft]:
+def _refused_run(
+    state: State, inputs: Inputs, step: Transition, one: Enabled, error: ErrorInfo
+) -> list[Draft]:
     """A run that fails before it does anything."""
-    begin = _scheduled(state, step, one.ids, one.args, round=one.round)
+    begin = _scheduled(state, step, one.ids, one.args(inputs), round=one.round)
     return [begin, failed(evolve(state, begin).runs[begin.run_id or ""], error)]
 
 
@@ -294,7 +296,7 @@ def _admit(
     state: State, inputs: Inputs, admission: Admission, one: Enabled
 ) -> tuple[Draft, e.AdmitEvaluated] | None:
     """The first rule that matches. Raises TemplateError where a rule before it cannot be evaluated."""
-    names = step_names(state, inputs, one.args)
+    names = step_names(state, inputs, one.args(inputs))
     for rule in admission.rules:
         if rule.when is not None and not truth(rule.when, names, load=inputs.load):
             continue
@@ -310,7 +312,7 @@ def _admitted_run(
 ) -> Iterable[Draft]:
     if step.join.cancel_rest:
         yield from _withdraw_rest(plan, state, step, one)
-    yield from _start_run(state, inputs, step, one.ids, one.args, round=one.round)
+    yield from _start_run(state, inputs, step, one.ids, one.args(inputs), round=one.round)
 
 
 def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> Iterable[Draft]:

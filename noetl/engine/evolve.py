@@ -316,7 +316,7 @@ def _step(
 
 def _result_of(run: Run, fact: e.StepDone) -> Json:
     if run.loop is not None:
-        return loop_result(run.loop)
+        return fact.result if fact.result is not None else loop_result(run.loop)
     return run.results.get(fact.task) if fact.task is not None else fact.result
 
 

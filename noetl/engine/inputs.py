@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -28,8 +28,8 @@ def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
 class Inputs:
     """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
-    is too large for the log into one (both by content, hence the same at every call). `env` is the
-    allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
+    is too large for the log into one, `paged` a list into a manifest of pages (all by content, hence the same at
+    every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
     what it finds is recorded. `max_depth` bounds how deep calls nest.
     """
 
@@ -37,6 +37,7 @@ class Inputs:
     commands: Mapping[str, bool] = field(default_factory=dict)
     load: Load | None = None
     hold: Callable[[Json], Json] = lambda value: value
+    paged: Callable[[Iterable[Json]], Json] = list
     env: JsonMap = field(default_factory=dict)
     max_in_flight: int = 16
     max_items: int = 100_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -65,12 +65,13 @@ def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
     return {other: value for other, value in mapping.items() if other != key}
 
 
-def loop_result(loop: LoopState) -> dict[str, Json]:
-    """What a loop step yields: results in item order, the counts, and errors where there are any."""
-    result: dict[str, Json] = {"results": list(loop.results), "stats": loop_stats(loop)}
+def loop_result(loop: LoopState, paged: Callable[[Iterable[Json]], Json] = list) -> dict[str, Json]:
+    """What a loop step yields: results in item order, the counts, and errors where there are any. `paged` makes
+    the lists."""
+    result: dict[str, Json] = {"results": paged(loop.results), "stats": loop_stats(loop)}
     if loop.errors:
         failed = (loop.errors.get(index) for index in range(loop.count))
-        result["errors"] = [error.as_json() if error else None for error in failed]
+        result["errors"] = paged(error.as_json() if error else None for error in failed)
     return result
 
 

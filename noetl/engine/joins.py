@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
 from noetl.engine.state import Round, State, Waiting
 from noetl.facts.events import Token
-from noetl.facts.json import JsonMap, deep_merge
+from noetl.facts.json import Json, JsonMap, deep_merge
+from noetl.facts.reference import opened
 from noetl.net.model import Transition
 
 
@@ -24,13 +26,21 @@ class Enabled:
     def ids(self) -> tuple[str, ...]:
         return tuple(token.id for token in self.tokens)
 
-    @property
-    def args(self) -> JsonMap:
+    def args(self, inputs: Inputs) -> JsonMap:
         """The tokens' args, merged in order of arrival."""
-        merged: JsonMap = {}
+        merged: dict[str, Json] = {}
         for token in self.tokens:
-            merged = deep_merge(merged, token.args)
+            for name, value in token.args.items():
+                merged[name] = _merged(merged[name], value, inputs) if name in merged else value
         return merged
+
+
+def _merged(base: Json, over: Json, inputs: Inputs) -> Json:
+    """`over` on top of `base`. What is kept by reference is opened only where both may be mappings."""
+    if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return deep_merge(base, over)
+    base, over = opened(base, inputs.load), opened(over, inputs.load)
+    return inputs.hold(deep_merge(base, over))
 
 
 def enabled(plan: Plan, state: State) -> Iterable[Enabled]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl.engine.inputs import Inputs
-from noetl.engine.iterations import loop_stats
+from noetl.engine.iterations import loop_result, loop_stats
 from noetl.engine.plan import Plan
 from noetl.engine.reducers import reduced
 from noetl.engine.state import LoopState, Run, State
@@ -24,9 +24,9 @@ from noetl.facts.events import (
     StepFailed,
 )
 from noetl.facts.ids import command_id
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import Lazy, is_reference, loaded
 from noetl.net.model import Loop, Transition
 
 
@@ -40,27 +40,27 @@ def start_loop(
     warnings: list[str] = []
     try:
         collection = evaluate(loop.collection, names, load=inputs.load, warn=warnings.append)
-        items = as_items(collection, inputs)
+        count, items = _items(collection, inputs)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
-    if len(items) > inputs.max_items:
-        message = (
-            f"The loop of step {step.name!r} has {len(items)} items; at most {inputs.max_items} are allowed."
-        )
+    if count > inputs.max_items:
+        message = f"The loop of step {step.name!r} has {count} items; at most {inputs.max_items} are allowed."
         return [failed(run, ErrorInfo("limit", message, step=step.name, line=step.line or None))]
-    started = LoopStarted(len(items), inputs.hold(items), loop.mode, width, tuple(warnings))
+    started = LoopStarted(count, inputs.hold(items), loop.mode, width, tuple(warnings))
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    return drafts + _lanes(state, step, run, min(width, len(items)), generation=1)
+    return drafts + _lanes(state, step, run, min(width, count), generation=1)
 
 
-def as_items(value: Json, inputs: Inputs) -> list[Json]:
-    """The collection as a list: null is empty, a scalar or a mapping is one element."""
-    if is_reference(value) and inputs.load is not None:
-        value = inputs.load(value)
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+def _items(value: Json, inputs: Inputs) -> tuple[int, Json]:
+    """How many items the collection has, and the list of them or its reference: null is empty, a scalar or a
+    mapping is one element. A list that is kept by reference stays where it is."""
+    whole = value if inputs.load is None else loaded(value, inputs.load)
+    if whole is None:
+        return 0, []
+    if isinstance(whole, list | Lazy):
+        return len(whole), value
+    return 1, [value]
 
 
 def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
@@ -148,7 +148,14 @@ def _close(
         return [*drafts, failed(run, replace(problem, stats=stats))]
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
-    return [*drafts, Draft(StepDone(), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
+    result = loop_result(loop, inputs.paged)
+    # What the events of the iterations say already is not said again.
+    end = StepDone(result=result if _is_paged(result) else None)
+    return [*drafts, Draft(end, step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")]
+
+
+def _is_paged(result: JsonMap) -> bool:
+    return is_reference(result["results"]) or is_reference(result.get("errors"))
 
 
 def _resume(state: State, step: Transition, run: Run, loop: LoopState) -> list[Draft]:

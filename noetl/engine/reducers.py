@@ -8,7 +8,7 @@ from typing import Any, Final
 from noetl.engine.inputs import Inputs
 from noetl.errors import TemplateError
 from noetl.facts.json import Json
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import loaded, plain
 
 
 def reduced(
@@ -33,7 +33,7 @@ def _at(ctx: Json, path: str) -> Json:
 
 
 def _loaded(value: Json, inputs: Inputs) -> Json:
-    return inputs.load(value) if is_reference(value) and inputs.load is not None else value
+    return value if inputs.load is None else plain(loaded(value, inputs.load))
 
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:

@@ -10,7 +10,7 @@ from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import Warn, evaluate
 from noetl.facts.json import Json, JsonMap, deep_merge
-from noetl.facts.reference import is_reference
+from noetl.facts.reference import is_reference, loaded
 from noetl.net.model import Net
 
 
@@ -73,7 +73,7 @@ class _Workload(Mapping[str, Any]):
             return given
         if is_reference(given) and self._inputs.load is not None:
             # What a caller hands over may be too large for the log. It lies over the template all the same.
-            whole = self._inputs.load(given)
+            whole = loaded(given, self._inputs.load)
             return self._inputs.hold(self._over(template, whole)) if isinstance(whole, Mapping) else given
         return self._over(template, given)
 

@@ -8,8 +8,21 @@ and checked, and nothing is executed that was not written here.
 from __future__ import annotations
 
 from noetl.expressions.audit import values_read
+from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.scopes import names_used
+from noetl.expressions.selecting import selected
 
-__all__ = ["Fault", "Warn", "check", "evaluate", "names_used", "truth", "values_read"]
+__all__ = [
+    "Fault",
+    "Warn",
+    "check",
+    "evaluate",
+    "names_used",
+    "path_of",
+    "path_text",
+    "selected",
+    "truth",
+    "values_read",
+]

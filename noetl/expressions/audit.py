@@ -57,7 +57,7 @@ def _brief(value: Any, limit: int) -> Json:
     if isinstance(value, Undefined):
         return None
     if is_reference(value):
-        return f"<reference {str(value['ref'])[:limit]}>"
+        return f"<reference {value['ref']}>"[:limit] if "ref" in value else "<list of pages>"
     if isinstance(value, Callee) or callable(value):
         return "<function>"
     if not _is_small(value, limit):

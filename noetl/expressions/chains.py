@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+#: Names that are written behind a dot; others stand in brackets.
+_WORD: Final = re.compile(r"[^\W\d][\w-]*")
+_STEP: Final = re.compile(r"""\.([^\W\d][\w-]*)|\[(?P<index>-?[0-9]{1,9})\]|\['([^']+)'\]|\["([^"]+)"\]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +21,33 @@ class Chain:
     @property
     def words(self) -> tuple[str, ...]:
         return (self.head, *map(str, self.parts))
+
+
+def path_text(parts: tuple[str | int, ...]) -> str:
+    """`data.rows[0].id`, and `['odd name']` for what is no word: one text for each path."""
+    return "".join(_step_text(part) for part in parts).removeprefix(".")
+
+
+def _step_text(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _WORD.fullmatch(part) else f"['{part}']"
+
+
+def path_of(text: str) -> tuple[str | int, ...] | None:
+    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no such path."""
+    rest = text.strip()
+    if rest.startswith("$"):
+        rest = rest[1:]
+    elif not rest.startswith("["):
+        rest = f".{rest}"
+    parts: list[str | int] = []
+    at = 0
+    while at < len(rest):
+        step = _STEP.match(rest, at)
+        if step is None:
+            return None
+        word = next(part for part in step.groups() if part is not None)
+        parts.append(int(word) if step["index"] else word)
+        at = step.end()
+    return tuple(parts) or None

@@ -140,7 +140,8 @@ class Expressions:
     def _name(self, node: nodes.Name) -> Eval:
         name = node.name
         if name in self.bound:
-            return lambda scope: scope.lookup(name)
+            # Of pairs and tuples the parts come as they are, references among them.
+            return lambda scope: scope.run.resolve(scope.lookup(name))
         return lambda scope: scope.run.name(name)
 
     def _chain(self, node: Node) -> Eval | None:

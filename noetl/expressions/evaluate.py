@@ -9,8 +9,9 @@ from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
 from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import ATOMS
 from noetl.facts.json import Json
-from noetl.facts.reference import Load
+from noetl.facts.reference import Load, loaded
 
 #: Told of a whole expression that came out undefined, in one sentence.
 Warn: TypeAlias = Callable[[str], None]
@@ -79,11 +80,16 @@ def truth(
     `null` or nothing. Raises as `evaluate` does.
     """
     if not isinstance(template, str):
-        return bool(evaluate(template, names, load=load, warn=warn))
+        return _holds(evaluate(template, names, load=load, warn=warn), load)
     if not template.strip():
         return False
     code = program(template, bare=not is_template(template))
     value = _settle(code, names, load, warn)
     if code.body is not None:
         return str(value).strip().lower() not in _NO
-    return bool(value)
+    return _holds(value, load)
+
+
+def _holds(value: Json, load: Load | None) -> bool:
+    # Of what is kept by reference too: an empty list may have a name of its own.
+    return bool(value if load is None or type(value) in ATOMS else loaded(value, load))

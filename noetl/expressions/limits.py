@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.expressions.refusals import OverLimit
 from noetl.facts.json import Json
+from noetl.facts.reference import Lazy
 
 #: Characters of one template.
 MAX_SOURCE = 262_144
@@ -24,6 +25,8 @@ MAX_NESTING = 200
 MAX_WIDTH = 10_000
 #: Digits to round to.
 MAX_DIGITS = 300
+#: Elements of a lazy list that are held at once. What goes through them one by one may see more.
+MAX_HELD = 250_000
 #: Characters that one unit of work covers.
 _CHARS_PER_UNIT = 512
 #: Elements copied or looked at in C that one unit of work covers.
@@ -44,6 +47,10 @@ class Meter:
     def opened(self, value: Json) -> Json:
         """`value` with the references inside of it replaced; itself for one who knows none."""
         return value
+
+    def closed(self, value: Lazy) -> Json:
+        """What stands for a lazy list in plain JSON: the list itself for one who knows no reference."""
+        return value.whole()
 
     def work(self, units: int) -> None:
         """Pay for `units` steps."""

@@ -14,7 +14,8 @@ from noetl.expressions.operators import add
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Run, Verb, items
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, kind_of, measure, to_json
+from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure, to_json
+from noetl.facts.reference import Lazy
 
 
 class Group(NamedTuple):
@@ -27,7 +28,7 @@ class Group(NamedTuple):
 def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Callable[[Any], Any]:
     """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
     if attribute is None:
-        return lambda element: element
+        return run.resolve
     if not isinstance(attribute, str | int):
         raise Broken(f"names an attribute by {kind_of(attribute)}; a text or a number is needed")
     parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in str(attribute).split(".")]
@@ -50,7 +51,7 @@ def _key(
 
     def fold(value: Any) -> Any:
         if type(value) not in ATOMS:
-            measure(value, run)
+            value = comparable(value, run)
         if isinstance(value, str):
             run.read(len(value))
             return value if case_sensitive else value.lower()
@@ -71,7 +72,7 @@ def _attr(run: Run, value: Any, name: str) -> Any:
 
 
 def _batch(run: Run, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
-    elements = run.elements(value)
+    elements = listed(run.elements(value), run)
     if not isinstance(linecount, int) or linecount < 1:
         raise Broken("cannot batch: the number of elements must be 1 or more")
     run.items(len(elements) + (linecount if fill_with is not None else 0))
@@ -82,7 +83,7 @@ def _slice(run: Run, value: Any, slices: Any, fill_with: Any = None) -> list[lis
     if not isinstance(slices, int) or slices < 1:
         raise Broken("cannot slice: the number of slices must be 1 or more")
     run.work(slices)
-    elements = run.elements(value)
+    elements = listed(run.elements(value), run)
     run.items(len(elements))
     return list(jinja.sync_do_slice(elements, slices, fill_with))
 
@@ -99,7 +100,10 @@ def _dictsort(
         return []
     if not isinstance(value, Mapping):
         raise Broken(f"cannot sort the keys of {kind_of(value)}")
-    measure(value, run)
+    if by == "key":
+        measure(value, run)
+    else:
+        value = comparable(value, run)
     return jinja.do_dictsort(value, case_sensitive, by, reverse)  # type: ignore[arg-type]  # checked there
 
 
@@ -118,7 +122,7 @@ def _groupby(
 ) -> list[Group]:
     get = _getter(run, attribute, default)
     key = _key(run, None, case_sensitive)
-    ordered = sorted(run.elements(value), key=lambda element: key(get(element)))
+    ordered = sorted(listed(run.elements(value), run), key=lambda element: key(get(element)))
     grouped = groupby(ordered, key=lambda element: key(get(element)))
     groups = [list(members) for _, members in grouped]
     return [Group(get(members[0]), members) for members in groups]
@@ -137,7 +141,7 @@ def _length(run: Run, value: Any) -> int:
 
 
 def _list(run: Run, value: Any) -> list[Any]:
-    elements = run.elements(value)
+    elements = listed(run.elements(value), run)
     run.items(len(elements))
     return list(elements)
 
@@ -228,7 +232,9 @@ def _sort(
     attribute: str | int | None = None,
 ) -> list[Any]:
     several = isinstance(attribute, str) and "," in attribute
-    return sorted(run.elements(value), key=_key(run, attribute, case_sensitive, several), reverse=reverse)
+    return sorted(
+        listed(run.elements(value), run), key=_key(run, attribute, case_sensitive, several), reverse=reverse
+    )
 
 
 def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
@@ -236,7 +242,7 @@ def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 
 
     def plus(total: Any, element: Any) -> Any:
         run.work(1)
-        return add(run, total, get(run.resolve(element)))
+        return add(run, total, get(element))
 
     return reduce(plus, run.elements(value), start)
 
@@ -252,7 +258,7 @@ def _unique(
 
 
 def _hashable(run: Run, value: Any) -> Any:
-    if isinstance(value, list | tuple | Mapping):
+    if isinstance(value, list | tuple | Mapping | Lazy):
         return ("json", to_json(value, run))
     return value
 

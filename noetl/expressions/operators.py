@@ -10,9 +10,10 @@ from noetl.expressions.limits import Meter, check_bits
 from noetl.expressions.refusals import Broken
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import kind_of, measure
+from noetl.expressions.values import ATOMS, comparable, kind_of, listed
+from noetl.facts.reference import Lazy
 
-_STRUCTURES = (list, tuple, Mapping)
+_STRUCTURES = (list, tuple, Mapping, Lazy)
 #: What is compared at no cost.
 _CHEAP = frozenset({int, float, bool, type(None), Undefined})
 
@@ -33,6 +34,7 @@ def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], An
 
 def add(meter: Meter, left: Any, right: Any) -> Any:
     """`left + right`: numbers, texts, lists."""
+    left, right = listed(left, meter), listed(right, meter)
     if isinstance(left, str) and isinstance(right, str):
         meter.text(len(left) + len(right))
     elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
@@ -47,6 +49,7 @@ def subtract(_: Meter, left: Any, right: Any) -> Any:
 
 def multiply(meter: Meter, left: Any, right: Any) -> Any:
     """`left * right`: numbers, or a text or list that many times."""
+    left, right = listed(left, meter), listed(right, meter)
     if isinstance(left, int) and isinstance(right, int):
         check_bits(left.bit_length() + right.bit_length())
     elif isinstance(left, int):
@@ -97,37 +100,37 @@ def posit(value: Any) -> Any:
     return _checked("+", 0, value, lambda _, number: +number)
 
 
-def _pay_comparison(meter: Meter, left: Any, right: Any) -> None:
-    """Pay for comparing: long texts by length, structures by walking them; others differ at once."""
+def _paid(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
+    """Both sides, to be compared: long texts are paid for by length, structures by walking them (their
+    references opened); others differ at once."""
     if isinstance(left, str) and isinstance(right, str):
         meter.read(min(len(left), len(right)))
     elif isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES):
-        measure(left, meter)
-        measure(right, meter)
+        return comparable(left, meter), comparable(right, meter)
+    return left, right
 
 
-def _pay_equality(meter: Meter, left: Any, right: Any) -> None:
+def _paid_for_equality(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
     sized = isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES)
     if not sized or len(left) == len(right):
-        _pay_comparison(meter, left, right)
+        return _paid(meter, left, right)
+    return left, right
 
 
 def _pay_search(meter: Meter, needle: Any, haystack: Any) -> None:
-    if isinstance(needle, _STRUCTURES):
-        measure(needle, meter)
-        measure(haystack, meter)
-    else:
-        meter.items(len(haystack))
-        chars = len(needle) if isinstance(needle, str) else 0
-        meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
+    meter.items(len(haystack))
+    chars = len(needle) if isinstance(needle, str) else 0
+    meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
 
 
 def _comparison(
-    sign: str, function: Callable[[Any, Any], Any], pay: Callable[[Meter, Any, Any], None] = _pay_comparison
+    sign: str,
+    function: Callable[[Any, Any], Any],
+    pay: Callable[[Meter, Any, Any], tuple[Any, Any]] = _paid,
 ) -> Binary:
     def compare(meter: Meter, left: Any, right: Any) -> bool:
         if type(left) not in _CHEAP or type(right) not in _CHEAP:
-            pay(meter, left, right)
+            left, right = pay(meter, left, right)
         try:
             return bool(function(left, right))
         except TypeError as error:
@@ -146,11 +149,20 @@ def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
         return isinstance(needle, str | int | float | bool | None) and needle in haystack
     if isinstance(haystack, str) and isinstance(needle, Undefined | None):
         return False
-    if not isinstance(haystack, str | list | tuple | range):
+    if not isinstance(haystack, str | list | tuple | range | Lazy):
         raise Broken(f"cannot be computed: 'in' does not work on {kind_of(haystack)}")
     if isinstance(haystack, range):
         return isinstance(needle, int) and needle in haystack
-    _pay_search(meter, needle, haystack)
+    needle = comparable(needle, meter)
+    pages = haystack.pages() if isinstance(haystack, Lazy) else (haystack,)
+    return any(_found(meter, needle, page) for page in pages)
+
+
+def _found(meter: Meter, needle: Any, haystack: Any) -> bool:
+    if isinstance(haystack, str) or (type(needle) in ATOMS and ATOMS.issuperset(map(type, haystack))):
+        _pay_search(meter, needle, haystack)
+    else:
+        haystack = comparable(haystack, meter)
     return needle in haystack
 
 
@@ -160,8 +172,8 @@ def _lacks(meter: Meter, needle: Any, haystack: Any) -> bool:
 
 #: By the names that Jinja's parser gives them.
 COMPARISONS: Mapping[str, Binary] = {
-    "eq": _comparison("==", operator.eq, _pay_equality),
-    "ne": _comparison("!=", operator.ne, _pay_equality),
+    "eq": _comparison("==", operator.eq, _paid_for_equality),
+    "ne": _comparison("!=", operator.ne, _paid_for_equality),
     "lt": _comparison("<", operator.lt),
     "lteq": _comparison("<=", operator.le),
     "gt": _comparison(">", operator.gt),

@@ -8,6 +8,8 @@ from typing import Any
 from noetl.expressions.operators import COMPARISONS, modulo
 from noetl.expressions.run import Callee, Run, Verb
 from noetl.expressions.undefined import Undefined
+from noetl.expressions.values import listed
+from noetl.facts.reference import Lazy
 
 
 def _remainder(run: Run, value: Any, divisor: Any) -> Any:
@@ -17,6 +19,7 @@ def _remainder(run: Run, value: Any, divisor: Any) -> Any:
 
 def _same(run: Run, value: Any, other: Any) -> bool:
     """Identity as far as data has one: equal and of one type. Python's own would be left to chance."""
+    value, other = listed(value, run), listed(other, run)
     return type(value) is type(other) and bool(COMPARISONS["eq"](run, value, other))
 
 
@@ -32,7 +35,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple | range | str | Mapping)
+    return isinstance(value, list | tuple | range | str | Mapping | Lazy)
 
 
 def _flag(value: bool) -> Verb:

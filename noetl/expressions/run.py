@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from noetl.expressions.chains import Chain
+from noetl.expressions.chains import Chain, path_text
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
 from noetl.expressions.results import Result, body_of
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, kind_of, measure
-from noetl.facts.json import Json
-from noetl.facts.reference import Load, is_reference, opened
+from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import Lazy, Load, is_reference, loaded, opened
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
 Verb: TypeAlias = Callable[..., Any]
@@ -33,7 +33,7 @@ SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=F
 class Run(Meter):
     """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and `select`."""
 
-    __slots__ = ("_load", "_names", "filters", "tests")
+    __slots__ = ("_load", "_names", "_origins", "filters", "tests")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class Run(Meter):
         super().__init__()
         self._names = names
         self._load = load
+        #: What each lazy list was loaded from, by its identity; the list is kept so that this stays its own.
+        self._origins: dict[int, tuple[Lazy, Json]] | None = None
         self.filters = filters
         self.tests = tests
 
@@ -56,11 +58,34 @@ class Run(Meter):
         """`value`, or what it stands for when it is a reference."""
         if type(value) is Result:
             value = value.value
-        return _loaded(value, self._load)
+        found = _loaded(value, self._load)
+        if found is not value and isinstance(found, Lazy):
+            self._origins = self._origins or {}
+            self._origins[id(found)] = (found, value)
+        return found
 
     def opened(self, value: Json) -> Json:
         """`value`, every reference inside of it replaced by what it stands for."""
-        return value if self._load is None else opened(value, self._load)
+        if self._load is None:
+            return value
+        return opened(self._listed(value) if self._origins else value, self._whole)
+
+    def _listed(self, value: Any) -> Any:
+        """`value`, in which the template itself may have put lists that are read lazily."""
+        if isinstance(value, Mapping):
+            return {key: self._listed(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            kind = list if isinstance(value, list) else tuple
+            return kind(self._listed(item) for item in value)
+        return listed(value, self)
+
+    def _whole(self, reference: Mapping[str, Any], /) -> Json:
+        return listed(loaded(reference, self._load), self) if self._load is not None else reference
+
+    def closed(self, value: Lazy) -> Json:
+        """The reference that a lazy list came from; all of it as a plain list where there is none."""
+        _, reference = (self._origins or {}).get(id(value), (value, None))
+        return listed(value, self) if reference is None else reference
 
     def chain(self, chain: Chain) -> Any:
         """The value of a name with attributes, resolved."""
@@ -79,12 +104,13 @@ class Run(Meter):
     def _slice(self, value: Any, part: slice) -> Any:
         if isinstance(value, Undefined):
             return value
-        if not isinstance(value, str | list | tuple | range):
+        if not isinstance(value, str | list | tuple | range | Lazy):
             raise Broken(f"cannot be computed: {kind_of(value)} has no slices")
         if isinstance(value, str):
             self.text(len(value))
         else:
-            self.items(len(value))
+            # Of a list that is read lazily no more than this is read.
+            self.items(len(range(*part.indices(len(value)))))
         return value[part]
 
     def elements(self, value: Any) -> Sequence[Any]:
@@ -93,7 +119,7 @@ class Run(Meter):
         if isinstance(value, str):
             self.read(len(value))
             return value
-        if isinstance(value, list | tuple | range):
+        if isinstance(value, list | tuple | range | Lazy):
             return value
         if isinstance(value, Undefined):
             return ()
@@ -185,10 +211,22 @@ class Method(Callee):
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     """The value at the end of a chain, a reference left as it is where it is the end."""
-    value = find(names, chain.head)
-    for part in chain.parts:
-        value = into(value, part, load)
+    value, parts, at = find(names, chain.head), chain.parts, 0
+    while at < len(parts):
+        kept = value.value if type(value) is Result else value
+        if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
+            value, at = kept["extracted"][path_text(parts[at:end])], end
+        else:
+            value, at = into(value, parts[at], load), at + 1
     return value.value if type(value) is Result else value
+
+
+def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
+    """Where the longest path from `at` on ends that the reference `kept` knows the value of."""
+    if load is None or not is_reference(kept):
+        return None
+    ends = range(len(parts), at, -1)
+    return next((end for end in ends if path_text(parts[at:end]) in kept["extracted"]), None)
 
 
 def into(value: Any, part: str | int, load: Load | None) -> Any:
@@ -202,15 +240,13 @@ def into(value: Any, part: str | int, load: Load | None) -> Any:
     if part in value.also:
         return value.also[str(part)]
     if part == "data":
-        return inner
+        return value.value
     body = _loaded(body_of(inner), load)
     return body[part] if isinstance(body, Mapping) and part in body else found
 
 
 def _loaded(value: Any, load: Load | None) -> Any:
-    if type(value) in ATOMS or load is None or not is_reference(value):
-        return value
-    return load(value)
+    return value if type(value) in ATOMS or load is None else loaded(value, load)
 
 
 def find(names: Mapping[str, Any], name: str) -> Any:
@@ -229,7 +265,7 @@ def reach(value: Any, key: Any) -> Any:
         found = Undefined(f"[{kind_of(key)}]")
     elif isinstance(value, Mapping):
         found = _from_mapping(value, key)
-    elif isinstance(value, str | list | tuple | range) and isinstance(key, int):
+    elif isinstance(value, str | list | tuple | range | Lazy) and isinstance(key, int):
         found = value[key] if -len(value) <= key < len(value) else _absent(value, key)
     elif isinstance(key, str):
         found = _from_object(value, key)
@@ -279,7 +315,7 @@ def _methods(value: Any) -> Mapping[str, Verb]:
         return _OF_TEXTS
     if isinstance(value, Mapping):
         return _OF_MAPPINGS
-    if isinstance(value, list | tuple | range):
+    if isinstance(value, list | tuple | range | Lazy):
         return _OF_LISTS
     return _OF_NUMBERS if isinstance(value, float) else {}
 
@@ -315,20 +351,18 @@ def _get(_: Run, value: Mapping[str, Any], key: Any, default: Any = None) -> Any
 
 
 def _position(run: Run, value: Sequence[Any], *args: Any) -> int:
-    measure(list(value) if isinstance(value, range) else value, run)
-    measure(list(args), run)
-    return value.index(*args)
+    value = comparable(list(value) if isinstance(value, range) else value, run)
+    return value.index(*comparable(list(args), run))
 
 
 def _count(run: Run, value: Sequence[Any], item: Any) -> int:
-    measure(value, run)
-    measure(item, run)
-    return value.count(item)
+    number: int = comparable(value, run).count(comparable(item, run))
+    return number
 
 
 def _copy(run: Run, value: Any) -> Any:
     run.items(len(value))
-    return dict(value) if isinstance(value, Mapping) else list(value)
+    return dict(value) if isinstance(value, Mapping) else list(listed(value, run))
 
 
 def _is_integer(_: Run, value: float) -> bool:

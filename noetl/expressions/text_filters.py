@@ -18,8 +18,9 @@ from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Run, Verb
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import measure, text, to_json
+from noetl.expressions.values import comparable, measure, text, to_json
 from noetl.facts.json import Json
+from noetl.facts.reference import Lazy
 
 #: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
 _MAX_SLOW = 100_000
@@ -123,7 +124,8 @@ def _striptags(run: Run, value: Any) -> str:
 
 
 def _urlencode(run: Run, value: Any) -> str:
-    if isinstance(value, Mapping | list | tuple):
+    if isinstance(value, Mapping | list | tuple | Lazy):
+        value = comparable(value, run)
         run.text(12 * measure(value, run))
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
@@ -148,6 +150,7 @@ def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
         return ""
     if not isinstance(value, Mapping):
         raise Broken("cannot make attributes: 'xmlattr' needs a mapping")
+    value = comparable(value, run)
     run.text(6 * measure(value, run))
     return str(jinja.do_xmlattr(_NO_ESCAPING, value, autospace))
 
@@ -155,7 +158,7 @@ def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
 def _pprint(run: Run, value: Any) -> str:
     # Pretty printing is slow Python code: what it prints is paid for like a text of a slow filter.
     run.work(len(_short(run, to_json(value, run))))
-    return jinja.do_pprint(None if isinstance(value, Undefined) else value)
+    return jinja.do_pprint(None if isinstance(value, Undefined) else comparable(value, run))
 
 
 def _filesizeformat(_: Run, value: Any, binary: bool = False) -> str:

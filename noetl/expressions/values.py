@@ -8,16 +8,17 @@ from datetime import date
 from math import isfinite
 from typing import Any
 
-from noetl.expressions.limits import MAX_NESTING, MAX_TEXT, Meter
+from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.results import Result
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
+from noetl.facts.reference import Lazy
 
 #: Immutable JSON: what needs no second look.
 ATOMS = frozenset({str, int, bool, type(None)})
-
-
+#: What is no lazy list, told without asking an abstract class.
+_READY = ATOMS | {float, list, dict, tuple, range, Undefined}
 _TEXTS = frozenset({str})
 
 
@@ -36,7 +37,7 @@ def kind_of(value: Any) -> str:
             return "a text"
         case Mapping():
             return "a mapping"
-        case list() | tuple() | range():
+        case list() | tuple() | range() | Lazy():
             return "a list"
         case _:
             return f"a {type(value).__name__}"
@@ -57,6 +58,8 @@ def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
         raise OverLimit(f"yields lists or mappings nested more than {MAX_NESTING} deep")
     if isinstance(value, Mapping):
         return _plain_mapping(value, meter, depth + 1)
+    if isinstance(value, Lazy):
+        return (meter or Meter()).closed(value)
     if isinstance(value, list | tuple | range) or (
         isinstance(value, Sequence) and not isinstance(value, str | bytes)
     ):
@@ -157,6 +160,31 @@ def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
     result = json.dumps(opened, ensure_ascii=False, indent=indent, allow_nan=False)
     meter.text(len(result))
     return result
+
+
+def listed(value: Any, meter: Meter) -> Any:
+    """`value`; a list that is read lazily as a plain one, paid for as it comes."""
+    if type(value) in _READY or not isinstance(value, Lazy):
+        return value
+    if len(value) > MAX_HELD:
+        raise OverLimit(f"holds a list of {len(value)} elements at once; {MAX_HELD} is the most")
+    found: list[Any] = []
+    for page in value.pages():
+        meter.items(len(page))
+        found += page
+    return found
+
+
+def comparable(value: Any, meter: Meter) -> Any:
+    """`value` as it would be had nothing of it been kept by reference; paid for, since comparing walks it."""
+    if type(value) in ATOMS:
+        return value
+    value = listed(value, meter)
+    measure(value, meter)
+    whole = meter.opened(value)
+    if whole is not value:
+        measure(whole, meter)
+    return whole
 
 
 def measure(value: Any, meter: Meter) -> int:

@@ -229,7 +229,8 @@ class StepResumed:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """The step went well. Its result is that of `task`; of its loop when there is one; else `result`."""
+    """The step went well. Its result is that of `task`, else `result`, else that of its loop: of a loop whose lists
+    are too large for the log `result` holds them in pages, by reference."""
 
     type: ClassVar[str] = "step.done"
     task: str | None = None

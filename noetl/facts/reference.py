@@ -67,6 +67,10 @@ class Lazy(Sequence[Json], ABC):
     def pages(self) -> Iterator[list[Json]]:
         """All of it in order, a bounded part at a time."""
 
+    def __iter__(self) -> Iterator[Json]:
+        for page in self.pages():
+            yield from page
+
     def whole(self) -> list[Json]:
         """All of it as a plain list."""
         return [item for page in self.pages() for item in page]
@@ -89,6 +93,17 @@ class Load(Protocol):
     def __call__(self, reference: Mapping[str, Any], /) -> Json: ...
 
 
+def loaded(value: Json, load: Load) -> Json:
+    """`value`, or what it stands for where it is a reference: a list may be `Lazy`, and what is inside stays as it is.
+
+    Raises what `load` raises.
+    """
+    # What lies in the store may be a manifest, which is a reference again.
+    while is_reference(value):
+        value = load(value)
+    return value
+
+
 def opened(value: Json, load: Load) -> Json:
     """`value` with every reference in it, at any depth, replaced by what it stands for.
 
@@ -106,7 +121,7 @@ def holds_reference(value: Json) -> bool:
             if is_reference(current):
                 return True
             pending.extend(current.values())
-        elif isinstance(current, list):
+        elif isinstance(current, list | tuple):
             pending.extend(current)
     return False
 
@@ -119,10 +134,11 @@ def plain(value: Json) -> Json:
 def _replaced(value: Json, load: Load) -> Json:
     if isinstance(value, Mapping):
         if is_reference(value):
-            return opened(plain(load(value)), load)
+            return opened(plain(loaded(value, load)), load)
         return {key: _replaced(item, load) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, load) for item in value]
+    if isinstance(value, list | tuple):
+        kind = list if isinstance(value, list) else tuple
+        return kind(_replaced(item, load) for item in value)
     return value
 
 
@@ -141,7 +157,7 @@ def assigned_below(
         inner = inner.get(part) if isinstance(inner, Mapping) else None
         if not isinstance(inner, Mapping) or not (is_reference(inner) or is_large(inner)):
             continue
-        whole = load(inner) if is_reference(inner) and load is not None else inner
+        whole = inner if load is None else loaded(inner, load)
         rest = ".".join(parts[depth:])
         return ".".join(parts[:depth]), set_path(whole if isinstance(whole, Mapping) else {}, rest, value)
     return name, value

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import ResultScope
 
 #: JSON in which strings may be (or contain) Jinja expressions.
 Template: TypeAlias = Json
@@ -58,6 +59,31 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Selected:
+    """A part of a result that is kept with its reference: `path` is canonical (`data.rows[0].id`), `name` what it
+    is read by: the path itself, or an alias."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How a task's result is kept (`spec.result`). `inline_bytes` None: as the settings say; `ttl_s` None: as long
+    as `scope` says."""
+
+    inline_bytes: int | None = None
+    select: tuple[Selected, ...] = ()
+    scope: ResultScope = "execution"
+    ttl_s: float | None = None
+
+    @property
+    def aliased(self) -> bool:
+        """Whether a part has a name of its own: then the result is kept by reference at every size."""
+        return any(part.name != part.path for part in self.select)
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One labelled tool call of a pipeline.
 
@@ -81,6 +107,11 @@ class Task:
     verbatim: tuple[str, ...] = ()
     #: The task's code names `context`: it depends on every name there is.
     wants_context: bool = False
+    #: Keys of `config` (`*`: the args) that may hold references to results when the tool is called.
+    by_reference: tuple[str, ...] = ()
+    #: The inputs that the task's code can read; None: all of them. Others are not fetched.
+    reads: tuple[str, ...] | None = None
+    result: Keeping = Keeping()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -13,9 +13,9 @@ from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import Load, opened
+from noetl.facts.reference import Load, holds_reference, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
@@ -24,17 +24,19 @@ from noetl.pipeline.names import Sight, Surroundings, before
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task, and those of its values that hold templates: found once, rendered at every attempt."""
+    """A task, and those of its values that hold templates: found once, rendered at every attempt. `whole` are the
+    keys of its configuration that are handed over without references."""
 
     task: Task
     config: Mapping[str, Template]
     args: Mapping[str, Template]
+    whole: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's.
-    Where the task waits there is `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call."""
+    """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's, as they
+    are in the log: references among them are opened by who looks into them. Where the task waits there is `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call."""
 
     outcome: Outcome
     sight: Sight
@@ -44,6 +46,8 @@ class Attempt:
 
 
 _PENDING: Final = Outcome("ok")
+#: In `Task.by_reference`: the args.
+EVERY_INPUT: Final = "*"
 #: A hundred years: what is due later than that cannot be written as an instant.
 LONGEST_WAIT_S: Final = 3.2e9
 
@@ -56,22 +60,21 @@ class Caller:
     around: Surroundings
     hands: Hands
     _prepared: dict[int, Prepared] = field(default_factory=dict)
-    _step_args: JsonMap | None = None
+    #: The step's inputs without references, by name: opened once for the whole pipeline.
+    _inputs: dict[str, Json] = field(default_factory=dict)
 
     def attempt(self, progress: Progress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
         prepared, warnings = self._task(progress.pc), list[str]()
         tried = self._tried(prepared, progress, warnings)
-        return replace(tried, outcome=self._stamped(tried.outcome, prepared.task, progress, warnings))
+        outcome = self.hands.kept(tried.outcome, prepared.task)
+        return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
     def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
-        task, args = prepared.task, self._opened_args()
-        if isinstance(args, ErrorInfo):
-            given = self.around.names.args
-            return Attempt(progress.answer or failed(args), before(self.around, progress, task, given), given)
+        task, args = prepared.task, self.around.names.args
         sight = before(self.around, progress, task, args)
         if task.args:
-            own = self._rendered(task, prepared.args, sight, warnings, "input.")
+            own = self._rendered(task, prepared.args, (), sight, warnings, "input.")
             if isinstance(own, ErrorInfo):
                 # What a called playbook has come to is a fact, whatever its input is made of by now.
                 return Attempt(progress.answer or failed(own), sight, args)
@@ -95,19 +98,37 @@ class Caller:
             self._prepared[pc] = prepared(self.program.tasks[pc])
         return self._prepared[pc]
 
-    def _opened_args(self) -> JsonMap | ErrorInfo:
-        """The step's args without references; opened once for the whole pipeline."""
-        if self._step_args is None:
+    def _inputs_of(self, task: Task, args: JsonMap) -> JsonMap | ErrorInfo:
+        """The args as the tool is handed them. What its code cannot read is left out rather than fetched."""
+        if task.reads is not None:
+            args = {k: v for k, v in args.items() if k in task.reads or not holds_reference(v)}
+        if EVERY_INPUT in task.by_reference:
+            return args
+        found: dict[str, Json] = {}
+        for name, value in args.items():
             try:
-                self._step_args = opened(self.around.names.args, self.hands.load)
+                found[name] = self._input(name, value)
             except NoetlError as error:
-                return described(error, f"The input of step '{self.program.where.step}'")
-        return self._step_args
+                return self._unreadable(task, name, error)
+        return found
+
+    def _unreadable(self, task: Task, name: str, error: NoetlError) -> ErrorInfo:
+        if name not in task.args:
+            return described(error, f"The input of step '{self.program.where.step}'")
+        return described(error, f"The '{name}' of task '{task.name}'", task.lines.get(f"input.{name}"))
+
+    def _input(self, name: str, value: Json) -> Json:
+        if value is not self.around.names.args.get(name):
+            return opened(value, self.hands.load)
+        if name not in self._inputs:
+            self._inputs[name] = opened(value, self.hands.load)
+        return self._inputs[name]
 
     def _rendered(
         self,
         task: Task,
         templates: Mapping[str, Template],
+        whole: Container[str],
         sight: Sight,
         warnings: list[str],
         below: str = "",
@@ -115,19 +136,21 @@ class Caller:
         if not templates:
             return {}
         try:
-            rendered = evaluate(templates, sight, load=self.hands.load, warn=warnings.append)
-            values: JsonMap = opened(rendered, self.hands.load)
-            return values
+            rendered: JsonMap = evaluate(templates, sight, load=self.hands.load, warn=warnings.append)
+            return {k: opened(v, self.hands.load) if k in whole else v for k, v in rendered.items()}
         except NoetlError as error:
-            return _culprit(task, templates, sight, self.hands.load, error, below)
+            return _culprit(task, templates, whole, sight, self.hands.load, error, below)
 
     def _call(
         self, prepared: Prepared, progress: Progress, args: JsonMap, sight: Sight, warnings: list[str]
     ) -> Call | ErrorInfo:
         task, where = prepared.task, self.program.where
-        config = self._rendered(task, prepared.config, sight, warnings)
+        config = self._rendered(task, prepared.config, prepared.whole, sight, warnings)
         if isinstance(config, ErrorInfo):
             return config
+        inputs = self._inputs_of(task, args)
+        if isinstance(inputs, ErrorInfo):
+            return inputs
         try:
             deadline = self._deadline(task, sight)
         except NoetlError as error:
@@ -139,7 +162,7 @@ class Caller:
         return Call(
             kind=task.kind,
             config={**task.config, **config},
-            args=args,
+            args=inputs,
             spec=task.spec,
             where=where,
             task=task.name,
@@ -199,6 +222,7 @@ def prepared(task: Task) -> Prepared:
         task,
         {k: v for k, v in task.config.items() if k not in task.verbatim and has_template(v)},
         {k: v for k, v in task.args.items() if has_template(v)},
+        frozenset(task.config) - frozenset(task.by_reference),
     )
 
 
@@ -219,16 +243,24 @@ def occasion(task: str, progress: Progress) -> str:
 
 
 def _culprit(
-    task: Task, templates: Mapping[str, Template], sight: Sight, load: Load, error: NoetlError, below: str
+    task: Task,
+    templates: Mapping[str, Template],
+    whole: Container[str],
+    sight: Sight,
+    load: Load,
+    error: NoetlError,
+    below: str,
 ) -> ErrorInfo:
     """The error of the first value that fails by itself, at its line of the file. `below` is what the keys
     of the templates have before them in the task's table of lines."""
     for key, value in templates.items():
         try:
-            opened(evaluate(value, sight, load=load), load)
-        except NoetlError as found:
+            found = evaluate(value, sight, load=load)
+            if key in whole:
+                opened(found, load)
+        except NoetlError as cause:
             return described(
-                found, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, found)
+                cause, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, cause)
             )
     return described(error, f"The values of task '{task.name}'")
 

@@ -37,7 +37,8 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One attempt of one task, rendered: no template and no reference is left in it.
+    """One attempt of one task, rendered: no template is left in it, and no reference but where its kind takes them
+    (`KindInfo.by_reference`).
 
     `context` yields the whole template context, lazily, for code that names `context`.
     `deadline_s` is `spec.timeout` in seconds.
@@ -209,3 +210,5 @@ class Hands:
     now: Callable[[], str] | None = None
     #: Whether the log keeps a value by reference: of such a one no part can be assigned, only the whole.
     is_large: Callable[[Json], bool] = lambda _: False
+    #: An outcome as it is recorded: with the reference in the place of a large result.
+    kept: Callable[[Outcome, Task], Outcome] = lambda outcome, _: outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,11 +14,13 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import stop_reason
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State, initial_state
-from noetl.errors import Unavailable
+from noetl.errors import BadRequest, NotFound, TemplateError, Unavailable
 from noetl.facts.events import Draft, Event, Processed
+from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Keep
 from noetl.usecases import catalog, children, snapshots
+from noetl.usecases.held import paged
 from noetl.usecases.orders import Orders, orders
 from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
@@ -191,8 +193,9 @@ def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs
     return Inputs(
         now=now,
         commands=commands,
-        load=rt.results.load,
+        load=lambda reference: _loaded(rt, reference),
         hold=lambda value: rt.hold(value, keep),
+        paged=lambda items: paged(rt, items, keep),
         env=rt.env,
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
@@ -200,6 +203,14 @@ def _inputs(rt: Runtime, tx: Transaction, state: State, now: datetime) -> Inputs
         playbook=lambda path, version: children.find(rt, tx, path, version),
         max_depth=rt.limits.max_depth,
     )
+
+
+def _loaded(rt: Runtime, reference: Mapping[str, Json]) -> Json:
+    """What is gone fails what looks into it, like any other template that cannot be evaluated."""
+    try:
+        return rt.load(reference)
+    except (NotFound, BadRequest) as error:
+        raise TemplateError(error.message) from error
 
 
 def _defect(state: State, error: Exception) -> tuple[list[Draft], State]:

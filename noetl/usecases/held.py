@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+from typing import Final
 
+from noetl.errors import BadRequest, LimitExceeded, NotFound, Unavailable
+from noetl.expressions import selected
 from noetl.facts.events import (
     ChildCall,
     CtxPatched,
@@ -11,22 +18,24 @@ from noetl.facts.events import (
     IterationSuspended,
     StepSuspended,
     TaskCheckpointed,
-    TaskDone,
     VariablesSet,
 )
-from noetl.facts.json import JsonMap
-from noetl.facts.reference import Keep
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.facts.reference import MANIFEST, Keep, is_reference
+from noetl.net.model import Keeping
 from noetl.usecases.runtime import Runtime
+
+#: Bytes of JSON of one part that is kept with a reference.
+LARGEST_SELECTED: Final = 4096
 
 
 def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
-    """The draft with every value above the inline limit replaced by its reference."""
+    """The draft with every value above the inline limit replaced by its reference. Results of tasks are kept when
+    they come (`keep_outcome`)."""
     match draft.fact:
         case TaskCheckpointed() as fact:
             return replace(draft, fact=replace(fact, checkpoint=rt.hold(fact.checkpoint, keep)))
-        case TaskDone(result=result) as fact:
-            held = rt.hold(result, keep)
-            return draft if held is result else replace(draft, fact=replace(fact, result=held))
         case CtxPatched(patch=patch) as fact:
             return replace(draft, fact=replace(fact, patch=_each(rt, patch, keep)))
         case VariablesSet() as fact:
@@ -43,3 +52,88 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
 
 def _each(rt: Runtime, values: JsonMap, keep: Keep) -> JsonMap:
     return {key: rt.hold(value, keep) for key, value in values.items()}
+
+
+# --- results of tasks -------------------------------------------------------------------------------
+
+
+def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str) -> Outcome:
+    """The outcome with its result as the log will hold it: large ones leave the worker's memory here. A store that
+    takes nothing fails the task, with its reason; for the worker it would be a command that no delivery can end."""
+    if not outcome.ok:
+        return outcome
+    try:
+        held = _kept(rt, outcome.result, how, execution_id)
+    except (Unavailable, BadRequest, NotFound, LimitExceeded) as error:
+        kind = "connection" if isinstance(error, Unavailable) else "limit"
+        info = ErrorInfo(kind, error.message, type="ResultNotKept", retryable=kind == "connection")
+        return failed(info, outcome.meta, **outcome.extras)
+    return outcome if held is outcome.result else replace(outcome, result=held)
+
+
+def _kept(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
+    held = result
+    if not is_reference(result):
+        if not (how.aliased or rt.is_large(result, how.inline_bytes)):
+            return result
+        until = None if how.ttl_s is None else rt.clock() + timedelta(seconds=how.ttl_s)
+        held = rt.results.put(result, Keep(execution_id, how.scope, until))
+    return {**held, "extracted": _extracted(rt, result, how)} if how.select else held
+
+
+def _extracted(rt: Runtime, result: Json, how: Keeping) -> dict[str, Json]:
+    """Name → value. An alias is there whether its path names something or not: it is nobody else's name."""
+    parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
+    for part in how.select:
+        size = len(json.dumps(parts.get(part.name), ensure_ascii=False).encode("utf-8", "replace"))
+        if size > LARGEST_SELECTED:
+            raise LimitExceeded(
+                f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most "
+                f"{LARGEST_SELECTED:,} are kept with a reference: select less of it."
+            )
+    aliases = {part.name: None for part in how.select if part.name != part.path}
+    return aliases | parts
+
+
+# --- lists ------------------------------------------------------------------------------------------
+
+
+def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
+    """`items` as a list; where that is too large for the log, as a manifest of pages that are kept by reference, or
+    the reference to one. Items that are references stay references."""
+    sized = ((item, _size(item)) for item in items)
+    first: list[tuple[Json, int]] = []
+    total = 2
+    for pair in sized:
+        first.append(pair)
+        total += pair[1]
+        if total > rt.limits.inline_bytes:
+            break
+    else:
+        return [item for item, _ in first]
+    pages = _pages(chain(first, sized), rt.limits.page_bytes)
+    parts = [{"count": len(page), "ref": _page(rt, page, keep)} for page in pages]
+    manifest = {"kind": MANIFEST, "count": sum(part["count"] for part in parts), "parts": parts}
+    return rt.results.put(manifest, keep) if _size(manifest) > rt.limits.inline_bytes else manifest
+
+
+def _page(rt: Runtime, page: list[Json], keep: Keep) -> Json:
+    """Nobody looks at one page by itself: without its preview the manifest stays short."""
+    return {key: value for key, value in rt.results.put(page, keep).items() if key != "preview"}
+
+
+def _pages(sized: Iterable[tuple[Json, int]], limit: int) -> Iterator[list[Json]]:
+    page: list[Json] = []
+    size = 0
+    for item, bytes_ in sized:
+        if page and size + bytes_ > limit:
+            yield page
+            page, size = [], 0
+        page.append(item)
+        size += bytes_
+    yield page
+
+
+def _size(value: Json) -> int:
+    """Bytes of its JSON, with the comma behind it."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) + 2

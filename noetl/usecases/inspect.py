@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
@@ -14,7 +15,7 @@ from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Event, Fact, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.reference import holds_reference, is_reference
+from noetl.facts.reference import MANIFEST, Lazy, holds_reference, is_reference, loaded
 from noetl.net.model import Net
 from noetl.usecases.advance import stored_state
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
@@ -274,11 +275,12 @@ def result(rt: Runtime, execution_id: str) -> Json:
 
 
 def _opened(rt: Runtime, value: Json) -> Json:
-    return rt.results.load(value) if is_reference(value) else value
+    return loaded(value, rt.load)
 
 
 def _seen(rt: Runtime, value: Json) -> Json:
-    return _Shown(rt)(_opened(rt, value))
+    whole = _opened(rt, value)
+    return _Shown(rt)(value if isinstance(whole, Lazy) else whole)
 
 
 def _as_it_is(value: Json) -> Json:
@@ -304,23 +306,47 @@ class _Shown:
         return [self._replaced(item) for item in value] if isinstance(value, list) else value
 
     def _loaded(self, reference: JsonMap) -> Json:
-        name = reference["ref"]
+        name = reference.get("ref")
+        if name is None:
+            return self._fetched(reference)
         if name not in self._known:
             self._known[name] = reference
             self._known[name] = self._fetched(reference)
         return self._known[name]
 
     def _fetched(self, reference: JsonMap) -> Json:
-        meta = reference.get("meta")
-        size = meta.get("bytes") if isinstance(meta, Mapping) else None
-        if not isinstance(size, int) or size > self._left:
+        if _size_of(reference) > self._left:
             return reference
-        self._left -= size
         try:
-            return self(self._rt.results.load(reference))
+            whole = loaded(reference, self._rt.load)
+            if isinstance(whole, Lazy):
+                return self._listed(reference, whole)
+            self._left -= _size_of(reference)
+            return self(whole)
         except (NotFound, Unavailable, BadRequest):
             # Gone, out of reach, or data of a tool that only looks like a reference.
             return reference
+
+    def _listed(self, reference: JsonMap, rows: Lazy) -> Json:
+        """The list where all of it fits. It is read a page at a time, and no further than that."""
+        before, found = self._left, list[Json]()
+        for page in rows.pages():
+            # References among the items speak for themselves, or count as what they stand for.
+            self._left -= len(json.dumps([item for item in page if not is_reference(item)]))
+            if self._left < 0:
+                self._left = before
+                return reference
+            found += [self(item) for item in page]
+        return found
+
+
+def _size_of(reference: JsonMap) -> int:
+    """Bytes of what it stands for, as far as it says. A manifest tells of its parts while they are read."""
+    meta = reference.get("meta")
+    size = meta.get("bytes") if isinstance(meta, Mapping) else None
+    if isinstance(size, int):
+        return size
+    return 0 if reference.get("kind") == MANIFEST else SHOWN_BYTES + 1
 
 
 def _row(tx: Transaction, execution_id: str) -> ExecutionRow:

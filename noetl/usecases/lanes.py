@@ -9,10 +9,11 @@ command that resumes it goes on as a lane.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import assert_never
+from typing import assert_never, cast
 
 from noetl.engine.evolve import patched
 from noetl.engine.plan import Plan
@@ -26,7 +27,7 @@ from noetl.facts.events import (
     IterationSuspended,
 )
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Keep, is_reference
+from noetl.facts.reference import Keep, loaded
 from noetl.net.model import Loop
 from noetl.pipeline.fold import replay as replay_pipeline
 from noetl.pipeline.interpreter import run
@@ -110,7 +111,7 @@ class _Lane:
     suspended: bool = False
     woken: bool = False
     patches: JsonMap = field(default_factory=dict)
-    items: list[Json] | None = None
+    items: Sequence[Json] | None = None
     #: Seconds that an iteration took lately; decides how many are taken at once.
     pace: float = 1.0
     #: When the current iteration began, and whether that is in the log.
@@ -236,8 +237,7 @@ class _Lane:
 
     def _scope(self, index: int) -> JsonMap:
         if self.items is None:
-            items = self.row.items
-            self.items = self.worker.rt.results.load(items) if is_reference(items) else items
+            self.items = cast("Sequence[Json]", loaded(self.row.items, self.worker.rt.load))
         item = self.items[index] if self.items else None
         return {self.loop.iterator: item, "index": index, "parent": self.command.context.get("caller")}
 

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from noetl.engine.plan import Plan
@@ -75,6 +76,8 @@ class Limits:
     inline_bytes: int = 64 * 1024
     #: How long the results of a family of executions outlive it; 0: for ever.
     results_keep_s: float = 0.0
+    #: The results of a loop that are too many for the log are kept in pages of about this size.
+    page_bytes: int = 256 * 1024
     max_in_flight: int = 16
     max_items: int = 100_000
     max_generations: int = 5
@@ -123,18 +126,55 @@ class Runtime:
             self.plans.put(digest, plan)
         return plan
 
-    def is_large(self, value: Json) -> bool:
-        """Whether `value` is too large for the log. A reference never is, however small the limit: one to
-        another would be opened only once."""
-        limit = self.limits.inline_bytes
+    def load(self, reference: Mapping[str, Json], /) -> Json:
+        """What the reference stands for. Raises NotFound where it is gone, or its time is over."""
+        if _is_over(expires := reference.get("expires_at"), self.clock()):
+            raise NotFound(
+                f"The result {reference.get('ref')} has expired: its ttl ended at {expires}; run its step again."
+            )
+        return self.results.load(reference)
+
+    def is_large(self, value: Json, limit: int | None = None) -> bool:
+        """Whether the JSON of `value` has more bytes than `limit` (None: than the log takes). A reference never has,
+        however small the limit: there is nothing to be won."""
+        if limit is None:
+            limit = self.limits.inline_bytes
         if isinstance(value, bool | int | float | None) or (
             isinstance(value, str) and len(value) * 4 <= limit
         ):
             return False
         if is_reference(value):
             return False
-        return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
+        return (
+            _surely_exceeds(value, limit)
+            or len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) > limit
+        )
 
     def hold(self, value: Json, keep: Keep) -> Json:
         """`value`, or its reference where it is too large for the log."""
         return self.results.put(value, keep) if self.is_large(value) else value
+
+
+def _is_over(expires: Json, now: datetime) -> bool:
+    try:
+        at = datetime.fromisoformat(expires) if isinstance(expires, str) else None
+    except ValueError:
+        # Data that only looks like a reference; the store says so.
+        return False
+    return at is not None and at.tzinfo is not None and at <= now
+
+
+def _surely_exceeds(value: Json, limit: int) -> bool:
+    """Whether the JSON is larger than `limit` for certain, told without making it and without walking all of it."""
+    size = 0
+    pending = [value]
+    while pending and size <= limit:
+        current = pending.pop()
+        size += 1
+        if isinstance(current, str):
+            size += len(current)
+        elif isinstance(current, Mapping | list | tuple):
+            size += 2 * len(current)
+            if size <= limit:
+                pending.extend(current.values() if isinstance(current, Mapping) else current)
+    return size > limit

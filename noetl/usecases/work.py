@@ -13,7 +13,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.errors import BadRequest, Unavailable
+from noetl.errors import Unavailable
 from noetl.expressions.results import of_step
 from noetl.expressions.scope import layered
 from noetl.facts.events import (
@@ -27,7 +27,7 @@ from noetl.facts.events import (
     TaskStarted,
 )
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.facts.outcome import Outcome
 from noetl.facts.reference import Keep
 from noetl.net.model import Transition
 from noetl.pipeline.fold import replay as replay_pipeline
@@ -49,7 +49,7 @@ from noetl.pipeline.model import (
     Where,
 )
 from noetl.usecases.advance import stored_state
-from noetl.usecases.held import hold_draft
+from noetl.usecases.held import hold_draft, keep_outcome
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.reports import LeaseLost, ask_for_turn, report, standing
@@ -119,24 +119,11 @@ class Watched(ToolPort):
             self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
         try:
-            return self._kept(self._tools.run(call), Keep(call.where.execution_id))
+            return self._tools.run(call)
         finally:
             with self._lock:
                 self._call = None
             self.check()
-
-    def _kept(self, outcome: Outcome | Suspension, keep: Keep) -> Outcome | Suspension:
-        """Large results are stored before they are reported. A store that takes nothing fails the task, with
-        its reason; for the worker it would be a command that no delivery can end."""
-        if not isinstance(outcome, Outcome) or not outcome.ok:
-            return outcome
-        try:
-            self._rt.hold(outcome.result, keep)
-        except (Unavailable, BadRequest) as error:
-            kind = "connection" if isinstance(error, Unavailable) else "limit"
-            info = ErrorInfo(kind, error.message, type="ResultNotKept", retryable=kind == "connection")
-            return failed(info, outcome.meta, **outcome.extras)
-        return outcome
 
     def announce(self, tell: Callable[[Call, Draft], None]) -> None:
         """Once for each call that outlives a heartbeat: `tell` may report, because the worker's own thread
@@ -243,11 +230,12 @@ def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
     context = everything if "everything" in command.context else None
     return Hands(
         tool=tools,
-        load=rt.results.load,
+        load=rt.load,
         random=rt.random,
         context=context,
         now=lambda: rt.clock().isoformat(),
         is_large=rt.is_large,
+        kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 
 

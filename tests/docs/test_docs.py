@@ -217,6 +217,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Executor": (parts.Executor, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
     "Task": (parts.Tool, parts.TaskSpec),
+    "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
     "Policy": (parts.Policy,),
     "Rules": (parts.PolicyRule, parts.Then),

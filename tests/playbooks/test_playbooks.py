@@ -25,11 +25,19 @@ PATIENCE_S = 20.0
 _numbers = count(1)
 
 
-@pytest.fixture(scope="module")
-def rt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with bootstrap.local(
-        Settings(home=tmp_path_factory.mktemp("home"), allow_private_networks=True)
-    ) as opened:
+#: Bytes of JSON that the log takes: of everything, and of nothing but numbers and the like.
+INLINE = {"inline": 1 << 30, "by_reference": 1}
+
+
+@pytest.fixture(scope="module", params=INLINE)
+def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A run says the same whatever is kept by reference."""
+    settings = Settings(
+        home=tmp_path_factory.mktemp("home"),
+        allow_private_networks=True,
+        inline_bytes=INLINE[request.param],
+    )
+    with bootstrap.local(settings) as opened:
         yield opened
 
 

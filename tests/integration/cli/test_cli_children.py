@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from noetl.cli.progress import Plain, Story
-from noetl.cli.up import _register_called
+from noetl.cli.stack import register_called
 from noetl.errors import PlaybookInvalid
 from noetl.testing import Simulation
 from noetl.usecases import catalog
@@ -290,7 +290,7 @@ class Catalog:
 def registered(file: str) -> dict[str, str]:
     sim = Simulation(HEAD.format("known") + "workflow: [{step: start}]\n")
     catalog.register(sim.rt, HEAD.format("there") + calling("tests/leaf", "tests/caller"))
-    _register_called(Catalog(sim), Path(file), Path(file).read_text())  # type: ignore[arg-type]
+    register_called(Catalog(sim), Path(file), Path(file).read_text())  # type: ignore[arg-type]
     return {row.path: row.content for row in catalog.playbooks(sim.rt)}
 
 

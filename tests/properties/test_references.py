@@ -1,0 +1,205 @@
+"""A template says the same of a value, whichever parts of it are kept by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, overload
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl.errors import TemplateError
+from noetl.expressions import evaluate, truth
+from noetl.expressions.results import of_task
+from noetl.facts.json import Json
+from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy, opened
+from noetl.results.parts import Parts
+
+Draw = st.DrawFn
+
+KEYS = st.sampled_from(["a", "b", "rows", "data", "kind", "count"])
+scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([0.5, "x", "Yz", "", "1"])
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+rows = st.lists(st.fixed_dictionaries({"a": st.integers(0, 5), "b": scalars}), min_size=1, max_size=6)
+
+
+class Rows(Lazy):
+    """Reads two items at a time."""
+
+    def __init__(self, items: list[Json]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Json: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Json]: ...
+    def __getitem__(self, index: int | slice) -> Json | list[Json]:
+        return self._items[index]
+
+    def pages(self) -> Iterator[list[Json]]:
+        for start in range(0, len(self._items), 2):
+            yield self._items[start : start + 2]
+
+
+class Store:
+    """Values by name; each is handed out as it was put."""
+
+    def __init__(self) -> None:
+        self._values: list[Json] = []
+
+    def put(self, value: Json) -> dict[str, Json]:
+        self._values.append(value)
+        return {"kind": RESULT_REF, "ref": f"noetl://test/{len(self._values) - 1}", "extracted": {}}
+
+    def __call__(self, reference: Mapping[str, Any], /) -> Json:
+        if reference["kind"] == MANIFEST:
+            return Parts(reference, self)
+        return self._values[int(reference["ref"].rpartition("/")[2])]
+
+
+@st.composite
+def kept(draw: Draw, value: Json, store: Store) -> Json:
+    """`value`, some of whose parts are kept by reference, in any of the ways that there are."""
+    if isinstance(value, dict):
+        value = {key: draw(kept(item, store)) for key, item in value.items()}
+    elif isinstance(value, list):
+        value = [draw(kept(item, store)) for item in value]
+    ways = ["inline", "reference"] + (
+        ["lazy", "manifest", "kept manifest"] if isinstance(value, list) else []
+    )
+    match draw(st.sampled_from(ways)):
+        case "reference":
+            return store.put(value)
+        case "lazy":
+            return store.put(Rows(value))
+        case "manifest":
+            return draw(manifest(value, store))
+        case "kept manifest":
+            return store.put(draw(manifest(value, store)))
+        case _:
+            return value
+
+
+@st.composite
+def manifest(draw: Draw, items: list[Json], store: Store) -> Json:
+    cut = draw(st.integers(0, len(items)))
+    pages = [{"count": len(page), "items": page} for page in (items[:cut],)]
+    last = items[cut:]
+    pages.append({"count": len(last), "ref": store.put(Rows(last) if draw(st.booleans()) else last)})
+    return {"kind": MANIFEST, "count": len(items), "parts": pages}
+
+
+_CHAINS = """
+    v ; w ; v.a ; v.rows ; v['b'] ; v.data ; v.data.rows ; v[0] ; v[-1] ; w[0].a ; w[-1].b ;
+    w[1:3] ; w[:2] ; v[1:] ; w[::-1] ; v.a.b ; v.rows[0] ; v.kind ; v.count ; x.rows ;
+    x.data.a ; iter.w[0]
+"""
+chains = st.sampled_from([one.strip() for one in _CHAINS.split(";")])
+_FILTERS = """
+    length ; first ; last ; list ; reverse ; sort ; tojson ; string ; default('d') ;
+    unique | list ; map(attribute='a') ; map(attribute='b') | list ; sum ;
+    sum(attribute='a') ; join('-') ; join(',', 'a') ; select ; selectattr('a') ;
+    selectattr('a', '>', 2) ; rejectattr('b') ; min ; max ; int ; d(1, true) ;
+    max(attribute='a') ; min(attribute='a') ; sort(attribute='a') ; groupby('a') ; batch(2) ;
+    slice(2) ; items ; dictsort ; urlencode ; pprint ; map('length') ; map('string') ;
+    select('in', [1, 'x']) ; count ; dictsort(by='value') ; unique(attribute='a') ;
+    sort(attribute='a,b') ; reject('none') ; map('tojson')
+"""
+filters = st.sampled_from([one.strip() for one in _FILTERS.split(";")])
+expressions = st.recursive(
+    chains | st.sampled_from(["1", "'x'", "none", "[]", "[1, 'x']", "{'a': 1}"]),
+    lambda inner: st.one_of(
+        st.builds(
+            "({} {} {})".format,
+            inner,
+            st.sampled_from(["==", "!=", "<", "in", "not in", "+", "and", "or", "~"]),
+            inner,
+        ),
+        st.builds("({} | {})".format, inner, filters),
+        st.builds(
+            "({} is {})".format,
+            inner,
+            st.sampled_from(
+                [
+                    "defined",
+                    "none",
+                    "string",
+                    "mapping",
+                    "iterable",
+                    "sequence",
+                    "number",
+                    "sameas([])",
+                    "in w",
+                ]
+            ),
+        ),
+        st.builds("({} if {} else {})".format, inner, inner, inner),
+        st.builds("[{}, {}]".format, inner, inner),
+        st.builds("{{'k': {}}}".format, inner),
+        st.builds("({})[{}]".format, inner, st.sampled_from(["0", "-1", "1:", "'a'"])),
+        st.builds(
+            "({}).{}".format,
+            inner,
+            st.sampled_from(["a", "rows", "items()", "get('a')", "copy()", "index(1)", "count(1)"]),
+        ),
+    ),
+    max_leaves=4,
+)
+templates = st.one_of(
+    st.builds("{{{{ {} }}}}".format, expressions),
+    st.builds("{{{{ {} }}}}!".format, expressions),
+    st.builds(
+        "{{% for i in {} %}}{{{{ loop.index }}}}{{{{ i }}}}{{{{ i.a }}}}{{{{ i is mapping }}}}|{{% else %}}none{{% endfor %}}".format,
+        expressions,
+    ),
+    st.builds(
+        "{{% for k, i in {} | dictsort %}}{{{{ k }}}}{{{{ i is string }}}}{{{{ i }}}}{{% endfor %}}".format,
+        chains,
+    ),
+    st.builds("{{% set y = {} %}}{{{{ y is defined and y }}}}{{{{ y.a }}}}".format, expressions),
+)
+
+
+def outcome(template: str, names: Mapping[str, Any], store: Store) -> Json:
+    try:
+        return opened(evaluate(template, names, load=store), store)
+    except TemplateError as error:
+        return type(error)
+
+
+def names_of(v: Json, w: Json) -> dict[str, Any]:
+    return {"v": v, "w": w, "x": of_task(v), "iter": {"w": w}}
+
+
+@settings(max_examples=200)
+@given(st.data(), values | rows, rows, templates)
+def test_a_template_yields_the_same_whatever_is_kept_by_reference(
+    data: st.DataObject, v: Json, w: Json, template: str
+) -> None:
+    store = Store()
+    by_reference = names_of(data.draw(kept(v, store)), data.draw(kept(w, store)))
+    expected = outcome(template, names_of(v, w), store)
+    found = outcome(template, by_reference, store)
+    assert (type(found), found) == (type(expected), expected)
+
+
+@given(st.data(), values | rows, rows, expressions)
+def test_a_guard_holds_whatever_is_kept_by_reference(
+    data: st.DataObject, v: Json, w: Json, expression: str
+) -> None:
+    store = Store()
+    by_reference = names_of(data.draw(kept(v, store)), data.draw(kept(w, store)))
+    verdicts = []
+    for names in (names_of(v, w), by_reference):
+        try:
+            verdicts.append(truth(expression, names, load=store))
+        except TemplateError as error:
+            verdicts.append(type(error))
+    assert verdicts[0] == verdicts[1]
