@@ -174,6 +174,7 @@ class Caller:
             context=self._context(sight) if task.wants_context else None,
             # A copy: one that the tool changes and hands back must differ from what is in the log.
             checkpoint=deepcopy(checkpoint),
+            result=task.result,
         )
 
     def _deadline(self, task: Task, sight: Sight) -> float | None:

@@ -15,7 +15,7 @@ from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Task
+from noetl.net.model import Keeping, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class Call:
     context: Callable[[], Mapping[str, Json]] | None = None
     #: What the tool handed over when it last said `Later`; None at its first call.
     checkpoint: Json = None
+    #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
+    result: Keeping = field(default_factory=Keeping)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Work:
 
     @contextlib.contextmanager
     def _explained(self, index: int) -> Iterator[None]:
-        import duckdb  # see `duckdb._connect`
+        import duckdb  # see `duckdb_open`
 
         try:
             yield
@@ -121,7 +121,7 @@ class Work:
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
-        import duckdb  # see `duckdb._connect`
+        import duckdb  # see `duckdb_open`
 
         parsed = self._connection.extract_statements(text)
         if not parsed:

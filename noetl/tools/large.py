@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
@@ -79,9 +80,10 @@ def shelf_of(call: Call, services: Services) -> Shelf | None:
     """Where the large answers of `call` go; None where there is no result store."""
     if services.results is None:
         return None
-    spec: JsonMap = call.spec.get("result") or {}
-    inline = spec.get("inline_bytes", services.inline_bytes)
-    keep = Keep(call.where.execution_id, spec.get("scope", "execution"))
+    how = call.result
+    inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
+    until = None if how.ttl_s is None else datetime.now(UTC) + timedelta(seconds=how.ttl_s)
+    keep = Keep(call.where.execution_id, how.scope, until)
     return Shelf(services.results, keep, inline, services.table_limit, services.scratch)
 
 

@@ -75,7 +75,7 @@ class Stage:
             return found
         tool, config = self._work(source)
         inner = replace(
-            call, kind=tool.kind, spec={"result": {"inline_bytes": NEVER_INLINE}}, deadline_s=seconds
+            call, kind=tool.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
         )
         with stop.watch(seconds, lambda: tool.interrupt(inner)):
             came = tool.run(inner, config)

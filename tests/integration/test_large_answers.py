@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import resource
 from collections.abc import Callable, Iterator
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from noetl.facts.reference import is_reference, opened
+from noetl.errors import ToolError
+from noetl.facts.reference import Keep, is_reference, opened
+from noetl.net.model import Keeping
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.base import Services, Tool
-from noetl.tools.duckdb import DuckDb, DuckDbConfig
-from noetl.tools.postgres import Postgres, PostgresConfig
-from noetl.tools.sqlite import Sqlite, SqliteConfig
+from noetl.tools.duckdb import DuckDb
+from noetl.tools.postgres import Postgres
+from noetl.tools.sqlite import Sqlite
 
 ALL = 1 << 30
 
@@ -36,8 +39,9 @@ def services(tmp_path: Path, request: pytest.FixtureRequest) -> Services:
 
 
 def order(inline_bytes: int) -> Call:
-    spec = {"result": {"inline_bytes": inline_bytes}}
-    return Call("sql", {}, {}, spec, Where("7", "s#1", "s"), "t", 1, "k")
+    return Call(
+        "sql", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, "k", result=Keeping(inline_bytes=inline_bytes)
+    )
 
 
 def ran(tool: Tool, inline_bytes: int, **config: Any) -> Any:
@@ -198,10 +202,6 @@ def test_a_large_query_runs_once(postgres: Postgres) -> None:
 
 @pytest.mark.postgres
 def test_a_table_may_not_grow_without_end(postgres: Postgres, services: Services) -> None:
-    import dataclasses
-
-    from noetl.errors import ToolError
-
     tool = Postgres(dataclasses.replace(services, table_limit=1_000_000))
 
     with pytest.raises(ToolError) as caught:
@@ -210,3 +210,63 @@ def test_a_table_may_not_grow_without_end(postgres: Postgres, services: Services
     assert (caught.value.kind, caught.value.type) == ("limit", "TooManyBytes")
     assert ran(tool, 0, command="select 1 as a limit 0")["rows"] == []
     tool.close()
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_rows_behind_a_reference_are_written_in_pieces(services: Services, kind: str) -> None:
+    made, command = TOOLS[kind]
+    tool = made(services)
+    given = ran(tool, 0, command=command, params={"count": 12_000})
+    place = {} if kind == "postgres" else {"database": "x.db"}
+    ran(tool, ALL, command="create table written (n int primary key, name text, v float)", **place)
+
+    for mode, more in (("insert", {}), ("upsert", {"key": "n"}), ("replace", {}), ("copy", {})):
+        if mode == "copy":
+            ran(tool, ALL, command="delete from written", **place)
+        result = ran(tool, ALL, table="written", mode=mode, rows=given, **more, **place)
+        assert result["rows_written"] == 12_000
+
+    [sums] = ran(tool, ALL, command="select count(*) as n, sum(n) as s, max(v) as v from written", **place)[
+        "rows"
+    ]
+    assert sums == {"n": 12_000, "s": 12_000 * 12_001 // 2, "v": 6_000.0}
+    ran(tool, ALL, command="drop table written", **place)
+    tool.close()
+
+
+def test_duckdb_reads_tables_of_the_store_where_they_lie(services: Services, tmp_path: Path) -> None:
+    tool = DuckDb(services)
+    assert services.results is not None
+    large = ran(tool, 0, command="select n, n * 2 as twice from range(5) as t(n)")
+    (tmp_path / "x.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "x.ndjson").write_text('{"a": 2}\n')
+    keep = Keep("7")
+    tables = {
+        "rows": large["rows"],
+        "answer": large,
+        "csv": services.results.put_file(tmp_path / "x.csv", "text/csv", keep),
+        "lines": services.results.put_file(tmp_path / "x.ndjson", "application/x-ndjson", keep),
+        "json": services.results.put([{"a": 3}], keep),
+        "nested": {"rows": services.results.put({"rows": [{"a": 4}]}, keep)},
+    }
+    command = """select (select sum(twice) from "rows") as r, (select count(*) from answer) as n, (select b from csv) as b,
+        (select a from lines) as l, (select a from json) as j, (select a from nested) as m"""
+
+    assert ran(tool, ALL, command=command, tables=tables)["rows"] == [
+        {"r": 20, "n": 5, "b": "x", "l": 2, "j": 3, "m": 4}
+    ]
+    with pytest.raises(ToolError, match="only what `files` names can be reached"):
+        ran(tool, ALL, command="select * from read_csv('/etc/passwd')", tables=tables)
+
+
+def test_a_reference_that_is_gone_is_told(services: Services) -> None:
+    gone = {
+        "kind": "result_ref",
+        "ref": "noetl://results/executions/7/" + "0" * 64 + ".json",
+        "store": "results",
+    }
+
+    with pytest.raises(ToolError, match="`rows` cannot be read: The result 0000"):
+        ran(Sqlite(services), ALL, table="t", rows=gone)
+    with pytest.raises(ToolError, match="Table 't' cannot be read: The result 0000"):
+        ran(DuckDb(services), ALL, command="from t", tables={"t": gone})
