@@ -28,8 +28,8 @@ from benchmarks.servers import NotDurable, servers
 from tests.services import Missing
 
 PLAYBOOK = Path(__file__).parent / "playbooks" / "rows.yaml"
-TABLE = """CREATE TABLE bench AS SELECT n AS id, 'customer ' || n % 5000 AS name, (n % 100000 / 100.0)::numeric(12, 2) AS amount,
-    timestamptz '2026-01-01' + n * interval '1 second' AS at, n % 3 = 0 AS paid, md5(n::text) AS digest
+TABLE = """CREATE TABLE bench AS SELECT n AS id, 'customer ' || n %% 5000 AS name, (n %% 100000 / 100.0)::numeric(12, 2) AS amount,
+    timestamptz '2026-01-01' + n * interval '1 second' AS at, n %% 3 = 0 AS paid, md5(n::text) AS digest
     FROM generate_series(1, %s) AS n"""
 
 

@@ -26,7 +26,10 @@ def main(dsn: str, home: Path) -> None:
     with psycopg2.connect(dsn) as connection, connection.cursor() as cursor, text.open("wb") as file:
         cursor.copy_expert("COPY (SELECT * FROM bench ORDER BY id) TO STDOUT (FORMAT csv)", file)
     with duckdb.connect(str(database), config={"threads": 2}) as target:
-        target.execute("CREATE TABLE rows AS SELECT * FROM read_csv(?, header = false, columns = ?)", [str(text), COLUMNS])
+        target.execute(
+            "CREATE TABLE rows AS SELECT * FROM read_csv(?, header = false, columns = ?)",
+            [str(text), COLUMNS],
+        )
         target.execute("COPY rows TO ? (FORMAT parquet, COMPRESSION zstd)", [str(parquet)])
         rows = target.execute("SELECT count(*) FROM rows").fetchall()[0][0]
     print(json.dumps({"rows": rows, "seconds": time.perf_counter() - started}))

@@ -78,7 +78,8 @@ class Database:
             "temp_directory": str(self.services.scratch / "duckdb"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "allow_persistent_secrets": False,
+            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach` of PostgreSQL.
+            "secret_directory": str(self.folder / "secrets"),
             # Otherwise SQL can name Python variables of the worker.
             "python_enable_replacements": False,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -78,20 +79,27 @@ class Transfer(Tool):
         checkpoint: JsonMap = call.checkpoint or {}
         with self._running.enter(call) as stop:
             deadline = _Deadline(self.deadline(call), stop)
-            staged = checkpoint.get("staged") or self._stage.table(
-                _inner(call, checkpoint), config.source, stop, deadline.left()
-            )
-            if isinstance(staged, Later):
-                return Later(staged.seconds, {"source": staged.checkpoint})
-            if "staged" not in checkpoint and _rows(staged) > config.chunk_rows:
+            known: str | None = checkpoint.get("staged")
+            came = json.loads(known) if known else self._staged(call, checkpoint, config, deadline)
+            if isinstance(came, Later):
+                return Later(came.seconds, {"source": came.checkpoint})
+            # As text: references in what a tool is handed are opened.
+            again = {"staged": json.dumps(came)}
+            if known is None and _rows(came) > config.chunk_rows:
                 # What is read is in the log before the first of several chunks is written.
-                return Later(0.0, {"staged": staged})
+                return Later(0.0, again)
             try:
-                return self._written(call, config, staged, deadline)
+                return self._written(call, config, came, deadline)
             except Busy as busy:
                 if deadline.left() <= PATIENCE_S:
                     raise held(busy.path, busy.who) from None
-                return Later(_PAUSE_S, {"staged": staged})
+                return Later(_PAUSE_S, again)
+
+    def _staged(
+        self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: _Deadline
+    ) -> JsonMap | Later:
+        inner = replace(call, checkpoint=checkpoint.get("source"))
+        return self._stage.table(inner, config.source, deadline.stop, deadline.left())
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
@@ -108,7 +116,7 @@ class Transfer(Tool):
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
             path = stack.enter_context(results.file(reference)).resolve()
             reader = stack.enter_context(_reader(folder))
-            staged = _staged(reader, path, reference, config)
+            staged = _described(reader, path, reference, config)
             done = self._to(call, config, staged, reader, folder, deadline, stack)
         result: dict[str, Json] = {
             "rows": done.total,
@@ -208,10 +216,6 @@ class _Deadline:
         )
 
 
-def _inner(call: Call, checkpoint: JsonMap) -> Call:
-    return replace(call, checkpoint=checkpoint.get("source"))
-
-
 def _rows(reference: JsonMap) -> int:
     return int(reference["meta"]["rows"])
 
@@ -233,7 +237,7 @@ def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
         yield connection
 
 
-def _staged(reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig) -> Staged:
+def _described(reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig) -> Staged:
     described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     columns, names = chosen([Column(str(row[0]), str(row[1])) for row in described], config.columns)
     return Staged(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import textwrap
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import psycopg2
 import pytest
 from sqlalchemy import make_url
@@ -19,13 +21,15 @@ from sqlalchemy import make_url
 from noetl.usecases.ports import ENDED
 from tests import services
 
-from .stack import Stack, worker
+from .stack import Stack, eventually, kill_all, worker
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
 SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 ITEMS = 40
+#: Each tenth kill takes one worker with all its processes, the others one process of a pool.
+WHOLE = 10
 #: Executions that run at any time while workers die.
 OPEN = 4
 FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
@@ -71,12 +75,12 @@ def dsn(postgres_server: services.Postgres) -> Iterator[str]:
 def mortal(
     tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
 ) -> Iterator[Stack]:
-    """Two workers for what waits for others: one is there while the other is started again."""
+    """Two workers with two processes each: there are always some while others are started again."""
     url = postgres_server.create(postgres_template)
     broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
     with Stack(tmp_path / "home", url, broker, ("scheduler", "sweeper"), FAST) as running:
         for name in ("one", "two"):
-            running.launch(name, worker("postgres,transfer,default", "threads", 4, name))
+            running.launch(name, worker("postgres,transfer,default", "prefork", 2, name))
             running.await_ready(name)
         yield running
     postgres_server.drop(url)
@@ -93,16 +97,28 @@ def asked(dsn: str, query: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
+def processes(stack: Stack) -> list[psutil.Process]:
+    """Those that run tasks, of both workers."""
+    found: list[psutil.Process] = []
+    for name in ("one", "two"):
+        # A worker whose processes are just being replaced has some that are neither there nor gone.
+        with contextlib.suppress(psutil.Error):
+            found += stack.pool(name)
+    return found
+
+
 def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
-    """SIGKILL to one of the workers at a random moment; it comes back while the other works."""
-    name = ("one", "two")[number % 2]
+    """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a whole."""
     time.sleep(chance.uniform(0.0, 1.0))
-    stack.kill(name)
-    stack.launch(name, stack.running[name].argv)
-    stack.await_ready(name)
+    if number % WHOLE == WHOLE - 1:
+        name = chance.choice(("one", "two"))
+        stack.kill(name)
+        stack.launch(name, stack.running[name].argv)
+        return
+    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
 
 
-@pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.timeout(240 + 10 * KILLS)
 def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
     chance = random.Random(SEED)
@@ -111,9 +127,10 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     begun: list[str] = []
     for number in range(KILLS):
         still = [one for one in begun if mortal.row(one).status not in ENDED]
+        print(f"kill {number + 1}", flush=True) if number % 20 == 0 else None
         begun += [mortal.begin(playbook, {}) for _ in range(OPEN - len(still))]
         kill_one(mortal, chance, number)
-    mortal.wait(begun, 120)
+    mortal.wait(begun, 200)
 
     statuses = {mortal.row(one).status for one in begun}
     [(rows, different)] = asked(dsn, "select count(*), count(distinct (execution, n)) from inserted")
