@@ -101,14 +101,14 @@ def _watched(argv: Sequence[str], home: Path) -> tuple[Any, float]:
     """What a process prints as JSON, and the most memory (PSS, MB) that it and its children had at a time."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     environment = {**kept, "NOETL_HOME": str(home / "home")}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    said = home / "said.json"
+    # A file: nobody reads while the process is watched, and a pipe would fill.
+    with said.open("w") as out, subprocess.Popen(argv, stdout=out, env=environment) as process:
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, _pss(process.pid))
-            time.sleep(0.02)
-        assert process.stdout is not None
-        said = process.stdout.read()
-    return json.loads(said), peak
+            time.sleep(0.05)
+    return json.loads(said.read_text()), peak
 
 
 def _pss(pid: int) -> float:
