@@ -243,7 +243,7 @@ class Simulation:
             case "lane" | "iteration":
                 if run_lane(self.worker, row.command_id) is LaneEnd.AGAIN:
                     self.mailbox.messages.append(message)
-            case "answer" | "cancel":
+            case "answer" | "waits" | "cancel":
                 tell(self.rt, row.command_id)
 
     def pass_time(self, seconds: float) -> None:

@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import settings
 
 from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
 from . import services
+
+# How long one example takes says how fast this machine is. Promises about time are kept by `tests.pace`.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _redis_numbers = count(0)
 

@@ -88,28 +88,12 @@ def _run_here(
             if not isinstance(progress, Silent):
                 _warn(rt, execution_id, overrides)
             _follow(rt, execution_id, progress, wait=wait)
-        if not isinstance(progress, Silent):
-            _warn_of_differing_files(rt, execution_id)
         return inspect.report(rt, execution_id).as_json()
 
 
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
     follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
     attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
-
-
-def _warn_of_differing_files(rt: Runtime, execution_id: str) -> None:
-    """The catalog is asked before the files: whoever edits a file is told that it was not what ran."""
-    called = {(child["path"], child["version"]) for child in inspect.children(rt, execution_id)}
-    for path, version in sorted(called):
-        found = rt.library.find(path) if rt.library else None
-        row = catalog.playbook(rt, path, version)
-        if found is not None and catalog.sha256_of(found.content) != row.content_sha256:
-            click.echo(
-                f"{word('warning', 'yellow')}: playbook {path!r} was version {version} of the catalog, and "
-                f"{found.file} differs from it; `noetl catalog register {found.file}` makes it the newest.",
-                err=True,
-            )
 
 
 def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:

@@ -124,5 +124,5 @@ class LocalDispatcher:
             case "lane" | "iteration":
                 if run_lane(worker, command_id) is LaneEnd.AGAIN:
                     self._order(priority, command_id, purpose)
-            case "answer" | "cancel":
+            case "answer" | "waits" | "cancel":
                 tell(worker.rt, command_id)

@@ -16,7 +16,14 @@ TELL = "noetl.tell"
 SCHEDULER_QUEUE = SCHEDULER
 
 #: Celery task by the purpose of a command.
-TASK_OF = {"pipeline": STEP, "lane": LANE, "iteration": ITERATION, "answer": TELL, "cancel": TELL}
+TASK_OF = {
+    "pipeline": STEP,
+    "lane": LANE,
+    "iteration": ITERATION,
+    "answer": TELL,
+    "waits": TELL,
+    "cancel": TELL,
+}
 
 
 def celery_task_id(command_id: str) -> str:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from noetl.engine.inputs import Inputs
+from noetl.engine.inputs import Inputs, Playbook
 from noetl.engine.state import Child, Run, State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.ids import child_id
+from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 
 # --- folding ----------------------------------------------------------------------------------------
@@ -38,7 +39,7 @@ def waits_for_child(
     return replace(state, runs={**state.runs, run.id: run}, children=children)
 
 
-def fold_child(state: State, fact: e.ChildRequested | e.ChildEnded, draft: Draft) -> State:
+def fold_child(state: State, fact: e.ChildRequested | e.ChildWaiting | e.ChildEnded, draft: Draft) -> State:
     key = _key(draft.run_id or "", draft.iteration)
     child = state.children.get(key)
     if child is None:
@@ -46,6 +47,11 @@ def fold_child(state: State, fact: e.ChildRequested | e.ChildEnded, draft: Draft
     match fact:
         case e.ChildRequested(detached=False):
             return replace(state, children={**state.children, key: replace(child, id=fact.child_id)})
+        case e.ChildWaiting():
+            if child.id != fact.child_id or fact.at <= child.heard:
+                return state
+            child = replace(child, waits=fact.waiting, heard=fact.at)
+            return replace(state, children={**state.children, key: child})
         case e.ChildRequested() | e.ChildEnded():
             left = {name: other for name, other in state.children.items() if name != key}
             return _due(replace(state, children=left), child)
@@ -73,6 +79,25 @@ def without_children(state: State, run_id: str) -> State:
         return state
     left = {key: child for key, child in state.children.items() if child.run_id != run_id}
     return replace(state, children=left)
+
+
+def only_waits(state: State) -> bool:
+    """Whether all that runs are calls whose children wait for somebody outside, for as long as it takes."""
+    return all(_only_waits(state, run) for run in state.runs.values())
+
+
+def _only_waits(state: State, run: Run) -> bool:
+    loop = run.loop
+    if loop is None:
+        return _waits(state, run.id, None)
+    # With a slot and an index left, a lane is at work or about to be.
+    full = len(loop.calling) >= loop.max_in_flight or loop.ended.bit_count() + len(loop.calling) == loop.count
+    return full and bool(loop.calling) and all(_waits(state, run.id, index) for index in loop.calling)
+
+
+def _waits(state: State, run_id: str, iteration: int | None) -> bool:
+    child = state.children.get(_key(run_id, iteration))
+    return child is not None and child.waits and child.due_at is None
 
 
 def _key(run_id: str, iteration: int | None) -> str:
@@ -134,9 +159,19 @@ def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft
     found = inputs.playbook(call.path, call.version)
     if isinstance(found, ErrorInfo):
         return _refused(child, place, found)
-    name = child_id(inputs.now, f"{state.execution_id}/{state.version}", number)
+    if call.return_step is not None and call.return_step not in found.steps:
+        return _refused(child, place, _no_step(found, call.return_step))
+    name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
     fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
     return _draft(child, fact, f"child:{place}")
+
+
+def _no_step(found: Playbook, name: str) -> ErrorInfo:
+    message = (
+        f"Playbook {found.path!r} was not called: its version {found.version} has no step {name!r} to return."
+        f"{did_you_mean(name, found.steps)}"
+    )
+    return ErrorInfo("client_error", message, type="UnknownStep")
 
 
 def depth_below(state: State) -> int:

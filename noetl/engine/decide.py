@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from noetl.engine.children import end_overdue, next_due, request_children
+from noetl.engine.children import end_overdue, next_due, only_waits, request_children
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
@@ -77,7 +77,7 @@ def status_of(state: State) -> str:
         return "paused"
     if not state.started:
         return "pending"
-    return "running" if state.runs or not state.tokens else "waiting"
+    return "waiting" if (state.runs or state.tokens) and only_waits(state) else "running"
 
 
 # --- beginning and end -----------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.IterationFailed()
         ):
             return _loop(state, draft.fact, draft)
-        case e.ChildRequested() | e.ChildEnded():
+        case e.ChildRequested() | e.ChildWaiting() | e.ChildEnded():
             return fold_child(state, draft.fact, draft)
         case _:
             assert_never(draft.fact)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,11 +13,12 @@ from noetl.facts.reference import Load
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """A version of a playbook in the catalog, and the digest of its net."""
+    """A version of a playbook in the catalog, the digest of its net and the names of its steps."""
 
     path: str
     version: int
     digest: str
+    steps: Collection[str]
 
 
 def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
@@ -29,8 +30,11 @@ class Inputs:
     """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
     them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
     is too large for the log into one, `paged` a list into a manifest of pages (all by content, hence the same at
-    every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the catalog, or says why not;
-    what it finds is recorded. `max_depth` bounds how deep calls nest.
+    every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the
+    catalog, or says why not; what it finds is recorded. `max_depth` bounds how deep calls nest.
+
+    `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this execution among all
+    versions that the turn records, of all executions that it serves: no two of those that they call get one id.
     """
 
     now: datetime
@@ -44,3 +48,5 @@ class Inputs:
     max_generations: int = 5
     playbook: Callable[[str, int | None], Playbook | ErrorInfo] = _no_catalog
     max_depth: int = 10
+    turn: str = ""
+    place: int = 0

@@ -12,7 +12,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 3
+STATE_SCHEMA = 4
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -105,7 +105,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Child:
     """A task that waits for a playbook, at most until `due_at`: `id` is that of the execution, once it was made.
-    `number` tells the calls of one pipeline apart."""
+    `number` tells the calls of one pipeline apart. `waits`: only somebody outside makes the child go on, as it was
+    at its version `heard`."""
 
     run_id: str
     step: str
@@ -115,6 +116,8 @@ class Child:
     number: int
     due_at: str | None = None
     id: str | None = None
+    waits: bool = False
+    heard: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,10 @@ class Meter:
         """Pay for copying or comparing `count` elements."""
         self.work(1 + count // _ITEMS_PER_UNIT)
 
+    def walk(self, count: int) -> None:
+        """Pay for going into a list or mapping of `count` elements, one by one."""
+        self.work(2 + count // _ITEMS_PER_UNIT)
+
     def read(self, chars: int) -> None:
         """Pay for looking through a text of `chars` characters."""
         if chars > _CHARS_PER_UNIT:

@@ -52,13 +52,16 @@ def _key(
     def fold(value: Any) -> Any:
         if type(value) not in ATOMS:
             value = comparable(value, run)
-        if isinstance(value, str):
+        if not isinstance(value, str):
+            return value
+        if case_sensitive:
             run.read(len(value))
-            return value if case_sensitive else value.lower()
-        return value
+            return value
+        run.text(len(value))  # all keys are there at once
+        return value.lower()
 
     def get(element: Any) -> Any:
-        run.work(1)
+        run.work(2)
         keys = [fold(getter(element)) for getter in getters]
         return keys if several else keys[0]
 

@@ -17,6 +17,8 @@ from noetl.expressions.values import text
 
 #: Nodes of a loop's or macro's body that one unit of work covers.
 _NODES_PER_UNIT = 6
+#: What a call of a macro costs beside its body: a scope, its arguments, a text of its own.
+_CALL_UNITS = 5
 
 
 class Out:
@@ -243,7 +245,7 @@ class Statements(Expressions):
         required = len(node.args) - len(node.defaults)
         defaults = (None,) * required + tuple(self._all(node.defaults))
         params = tuple((arg.name, default) for arg, default in zip(node.args, defaults, strict=True))
-        return _Plan(name, params, self.block(node.body), 2 + _weight(node) // _NODES_PER_UNIT)
+        return _Plan(name, params, self.block(node.body), _CALL_UNITS + _weight(node) // _NODES_PER_UNIT)
 
 
 def _into_namespace(name: str, attribute: str) -> Bind:

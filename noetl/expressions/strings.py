@@ -126,7 +126,7 @@ class _Sandboxed(Formatter):
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             value = text(value, self._meter)
         result = format(value, format_spec)
-        self._meter.work(3)
+        self._meter.work(6)
         self._meter.text(len(result))
         return result
 

@@ -112,8 +112,8 @@ def _wordwrap(
     break_on_hyphens: bool = True,
 ) -> str:
     rendered = _short(run, value)
-    # Wrapping to a narrow column is the slowest of all: a microsecond or two for each character.
-    run.work(2 * len(rendered))
+    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by the width.
+    run.work(len(rendered) * (2 + 12 // max(width, 1)))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
     return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)

@@ -20,6 +20,8 @@ ATOMS = frozenset({str, int, bool, type(None)})
 #: What is no lazy list, told without asking an abstract class.
 _READY = ATOMS | {float, list, dict, tuple, range, Undefined}
 _TEXTS = frozenset({str})
+# A tuple: a union would be built anew for each value that is looked at.
+_LISTS = (list, tuple)
 
 
 def kind_of(value: Any) -> str:
@@ -201,16 +203,16 @@ def measure(value: Any, meter: Meter) -> int:
         if isinstance(item, str):
             size += len(item) + 2
             meter.read(len(item))
-        elif isinstance(item, Mapping):
-            meter.items(len(item))
-            size += 4 * len(item) + 2
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple):
-            meter.items(len(item))
+        elif isinstance(item, _LISTS):
+            meter.walk(len(item))
             size += 2 * len(item) + 2
             stack.extend(item)
-        else:
+        elif type(item) in ATOMS or not isinstance(item, Mapping):
             size += 4
+        else:
+            meter.walk(len(item))
+            size += 4 * len(item) + 2
+            stack.extend(item.values())
         if size > MAX_TEXT:
             raise OverLimit(f"handles a value of more than {MAX_TEXT} characters")
     return size

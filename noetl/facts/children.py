@@ -55,6 +55,18 @@ class ChildRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildWaiting:
+    """The child has come to where only somebody outside makes it go on, or has gone on from there. `at` is the
+    version of its log that says so: what is heard later and is older does not count."""
+
+    type: ClassVar[str] = "child.waiting"
+    task: str
+    child_id: str
+    waiting: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChildEnded:
     """The child came to an end, or could not be made (`child_id` None). `status` is its own."""
 
@@ -64,3 +76,4 @@ class ChildEnded:
     status: Literal["completed", "failed", "partial", "cancelled"]
     result: Json = None
     error: ErrorInfo | None = None
+    warnings: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from noetl.facts.events import (
     AttemptFailed,
     Cancelled,
     CancelRequested,
+    ChildWaiting,
     CommandIssued,
     CommandLost,
     Fact,
@@ -57,6 +58,7 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     IterationStarted: "started",
     IterationSuspended: "started",
     IterationResumed: "started",
+    ChildWaiting: "started",
     IterationFailed: "failed",
     JoinUnsatisfied: "failed",
 }

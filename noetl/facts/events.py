@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 from noetl.facts.children import ChildCall as ChildCall
 from noetl.facts.children import ChildEnded as ChildEnded
 from noetl.facts.children import ChildRequested as ChildRequested
+from noetl.facts.children import ChildWaiting as ChildWaiting
 from noetl.facts.children import Parent as Parent
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.loops import IterationDone as IterationDone
@@ -304,11 +305,13 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskCheckpointed:
-    """What the task's tool wants to be called again with, after a wait or a crash."""
+    """What the task's tool wants to be called again with, after a wait or a crash. `since` (UTC, ISO 8601) is when
+    the attempt was first called: in its first event, where the task has a timeout."""
 
     type: ClassVar[str] = "task.checkpointed"
     task: str
     checkpoint: Json
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +427,7 @@ Fact: TypeAlias = (
     | IterationDone
     | IterationFailed
     | ChildRequested
+    | ChildWaiting
     | ChildEnded
     | NextEvaluated
     | JoinUnsatisfied

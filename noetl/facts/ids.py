@@ -20,8 +20,8 @@ def execution_id(now_ms: int, entropy: int) -> ExecutionId:
 
 
 def child_id(now: datetime, turn: str, number: int) -> ExecutionId:
-    """The id of the `number`-th execution (from 0) that is called in the turn of that name and instant. Those of
-    one turn differ for certain: a thousand that were drawn would not."""
+    """The id of an execution that is called in the turn of that name and instant, at place `number` of all that the
+    turn records. Those of one turn differ for certain: a thousand that were drawn would not."""
     first = int.from_bytes(hashlib.sha256(turn.encode()).digest()[:4])
     return execution_id(int(now.timestamp() * 1000), first + number)
 

@@ -17,6 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, opened
 from noetl.net.model import Task, Template
+from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before
@@ -36,13 +37,16 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What an attempt saw and what came of it. `sight` has the task's own args in the place of the step's, as they
-    are in the log: references among them are opened by who looks into them. Where the task waits there is `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call."""
+    are in the log: references among them are opened by who looks into them. Where the task waits there is
+    `suspension`, and the outcome means nothing yet; `deadline_s` is that of the call, and `since` when the attempt
+    was first called, where it has a deadline."""
 
     outcome: Outcome
     sight: Sight
     args: JsonMap
     suspension: Suspension | None = None
     deadline_s: float | None = None
+    since: str | None = None
 
 
 _PENDING: Final = Outcome("ok")
@@ -82,16 +86,19 @@ class Caller:
             sight = before(self.around, progress, task, args)
         if progress.answer is not None:
             return Attempt(progress.answer, sight, args)
-        call = self._call(prepared, progress, args, sight, warnings)
+        time = self._time(task, sight, progress)
+        if isinstance(time, ErrorInfo):
+            return Attempt(failed(time), sight, args)
+        deadline = time.timeout if progress.since is None else time.left()
+        call = self._call(prepared, progress, args, sight, warnings, deadline)
         if isinstance(call, ErrorInfo):
             return Attempt(failed(call), sight, args)
         came = self._ran(task, call)
+        if isinstance(came, Later):
+            came = _bounded(task, came, time)
         if isinstance(came, Outcome):
             return Attempt(came, sight, args)
-        if isinstance(came, Later) and not 0.0 <= came.seconds <= LONGEST_WAIT_S:
-            message = f"The {task.kind} tool asked to be called again in {came.seconds} seconds."
-            return Attempt(failed(ErrorInfo("internal", message, type="BadWait")), sight, args)
-        return Attempt(_PENDING, sight, args, came, call.deadline_s)
+        return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
@@ -141,8 +148,29 @@ class Caller:
         except NoetlError as error:
             return _culprit(task, templates, whole, sight, self.hands.load, error, below)
 
+    def _time(self, task: Task, sight: Sight, progress: Progress) -> Deadline | ErrorInfo:
+        """What the attempt has, or that nothing of it is left."""
+        try:
+            timeout = self._timeout(task, sight)
+        except NoetlError as error:
+            return described(error, f"The timeout of task '{task.name}'")
+        time = begun(timeout, progress.since, self.hands.now)
+        if progress.since is None or time.has_some():
+            return time
+        message = (
+            f"Task '{task.name}' did not end within its timeout of {timeout:g} s: the calls of its tool and the "
+            "waits between them took longer."
+        )
+        return ErrorInfo("timeout", message, type="TaskTimeout", retryable=True)
+
     def _call(
-        self, prepared: Prepared, progress: Progress, args: JsonMap, sight: Sight, warnings: list[str]
+        self,
+        prepared: Prepared,
+        progress: Progress,
+        args: JsonMap,
+        sight: Sight,
+        warnings: list[str],
+        deadline: float | None,
     ) -> Call | ErrorInfo:
         task, where = prepared.task, self.program.where
         config = self._rendered(task, prepared.config, prepared.whole, sight, warnings)
@@ -151,10 +179,6 @@ class Caller:
         inputs = self._inputs_of(task, args)
         if isinstance(inputs, ErrorInfo):
             return inputs
-        try:
-            deadline = self._deadline(task, sight)
-        except NoetlError as error:
-            return described(error, f"The timeout of task '{task.name}'")
         try:
             checkpoint = opened(progress.checkpoint, self.hands.load)
         except NoetlError as error:
@@ -177,7 +201,7 @@ class Caller:
             result=task.result,
         )
 
-    def _deadline(self, task: Task, sight: Sight) -> float | None:
+    def _timeout(self, task: Task, sight: Sight) -> float | None:
         if (timeout := task.spec.get("timeout")) is None:
             return None
         try:
@@ -208,6 +232,15 @@ class Caller:
         meta = {**outcome.meta, "attempt": progress.attempt}
         stamped = Outcome(outcome.status, outcome.result, error, meta, outcome.extras)
         return with_warnings(stamped, warnings)
+
+
+def _bounded(task: Task, later: Later, time: Deadline) -> Later | Outcome:
+    """The wait that the tool asks for, at most until the time of its task is over."""
+    if not 0.0 <= later.seconds <= LONGEST_WAIT_S:
+        message = f"The {task.kind} tool asked to be called again in {later.seconds} seconds."
+        return failed(ErrorInfo("internal", message, type="BadWait"))
+    left = time.left()
+    return later if left is None else replace(later, seconds=min(later.seconds, left))
 
 
 def with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:

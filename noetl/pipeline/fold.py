@@ -48,13 +48,15 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             ended = _ended(program, progress, fact.task, outcome)
             return replace(ended, ending=Failed(fact.error)) if fact.fatal else ended
         case AttemptFailed():
-            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0, answer=None)
+            return replace(progress, attempt=progress.attempt + 1, wait_s=0.0, since=None, answer=None)
         case PolicyEvaluated() as fact:
             return _judged(program, progress, fact, draft.attempt)
         case VariablesSet() as fact:
             return _assigned(progress, fact)
         case TaskCheckpointed() as fact:
-            return replace(progress, checkpoint=fact.checkpoint, checkpoints=progress.checkpoints + 1)
+            since = fact.since or progress.since
+            number = progress.checkpoints + 1
+            return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
         case ChildRequested(detached=True) | ChildEnded() as fact:
             return replace(progress, answer=answer(fact))
         case CtxPatched(cause="task") as fact:
@@ -74,6 +76,7 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         wait_s=0.0,
         checkpoint=None,
         checkpoints=0,
+        since=None,
         answer=None,
         visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
         results={**progress.results, task: outcome.result},
@@ -92,6 +95,7 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
                 attempt=progress.attempt + repeated,
                 repeats=progress.repeats + repeated,
                 wait_s=fact.delay,
+                since=None,
                 answer=None,
             )
         case "jump":
@@ -122,7 +126,8 @@ def answer(fact: ChildRequested | ChildEnded) -> Outcome:
             found = {"execution_id": fact.child_id, "path": fact.path, "version": fact.playbook_version}
             return succeeded(found)
         case ChildEnded(status="completed"):
-            return succeeded(fact.result, {"execution_id": fact.child_id})
+            meta = {"execution_id": fact.child_id}
+            return succeeded(fact.result, {**meta, "warnings": [*fact.warnings]} if fact.warnings else meta)
         case ChildEnded():
             error = fact.error or ErrorInfo("child", f"The called execution was {fact.status}.")
             return failed(error, {"execution_id": fact.child_id} if fact.child_id else {})

@@ -71,7 +71,7 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
                 yield Suspend((), progress, task, "child", wait, child)
                 return
             case Later() as later:
-                reason, drafts = "later", machine.checkpoint(later, progress)
+                reason, drafts = "later", machine.checkpoint(later, attempt.since, progress)
             case None:
                 drafts = machine.boundary(attempt, progress)
             case _:
@@ -98,12 +98,13 @@ class _Machine:
     caller: Caller
     hands: Hands
 
-    def checkpoint(self, later: Later, progress: Progress) -> tuple[Draft, ...]:
-        """Nothing where the tool only wants to be asked again."""
-        if later.checkpoint == opened(progress.checkpoint, self.hands.load):
+    def checkpoint(self, later: Later, since: str | None, progress: Progress) -> tuple[Draft, ...]:
+        """Nothing where the tool only wants to be asked again, and the log knows `since` when it was asked."""
+        since = None if progress.since else since
+        if since is None and later.checkpoint == opened(progress.checkpoint, self.hands.load):
             return ()
         task = self.program.tasks[progress.pc]
-        fact = TaskCheckpointed(task.name, later.checkpoint)
+        fact = TaskCheckpointed(task.name, later.checkpoint, since)
         return self._drafts([fact], task, None, progress, f"/{progress.checkpoints}")
 
     def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:

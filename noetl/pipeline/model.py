@@ -41,7 +41,7 @@ class Call:
     (`KindInfo.by_reference`).
 
     `context` yields the whole template context, lazily, for code that names `context`.
-    `deadline_s` is `spec.timeout` in seconds.
+    `deadline_s` is `spec.timeout` in seconds; for a task that was asked to wait, what is left of it.
     """
 
     kind: str
@@ -123,7 +123,8 @@ class Progress:
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
     `wait_s` is owed before the next attempt. `checkpoint` is the newest of the task that is due, and
-    `checkpoints` their number; `answer` how the playbook that it called has ended.
+    `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
+    has a timeout; `answer` how the playbook that it called has ended.
     """
 
     pc: int = 0
@@ -140,6 +141,7 @@ class Progress:
     repeats: int = 0
     checkpoint: Json = None
     checkpoints: int = 0
+    since: str | None = None
     answer: Outcome | None = None
     ending: Ending | None = None
 

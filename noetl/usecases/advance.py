@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from noetl.engine.decide import decide, status_of, wake_at
@@ -73,21 +73,23 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
     except Exception:
         # An execution whose log or net cannot be read must not hold up all those that are served with it.
         log.exception("Executions cannot be served together; each of them is served by itself")
-        served = _serve_each(rt, now)
+        served = _serve_each(rt)
         return served, [""] if served else []
     if len(turns) == limit or not all(turn.caught_up and not turn.orders.children for turn in turns):
         return len(turns), [""]
     return len(turns), owing.passed_over
 
 
-def _serve_each(rt: Runtime, now: datetime) -> int:
+def _serve_each(rt: Runtime) -> int:
     with rt.store.read() as tx:
-        ids = tx.owing(now, rt.limits.turn_executions)
-    return sum(_serve_alone(rt, execution_id, now) for execution_id in ids)
+        ids = tx.owing(rt.clock(), rt.limits.turn_executions)
+    return sum(_serve_alone(rt, execution_id) for execution_id in ids)
 
 
-def _serve_alone(rt: Runtime, execution_id: str, now: datetime) -> int:
-    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken."""
+def _serve_alone(rt: Runtime, execution_id: str) -> int:
+    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken. At an instant of its
+    own, so that an id which somebody else has drawn in the same millisecond is not drawn again."""
+    now = rt.clock()
 
     def choose(tx: Transaction) -> Owing:
         row = tx.lock(execution_id)
@@ -113,10 +115,7 @@ def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -
     stay marked as unsent and the sweeper sends them."""
     with catalog.keeping_nets(rt) as tx:
         owing = choose(tx)
-        tails = (
-            tx.tails([row.execution_id for row in owing.rows], rt.limits.turn_events) if owing.rows else {}
-        )
-        turns = [_turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in owing.rows]
+        turns = _turns(rt, tx, owing.rows, now) if owing.rows else []
         for turn in turns:
             _write(rt, tx, turn, now)
     for turn in turns:
@@ -140,8 +139,30 @@ def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
 # --- reading and deciding ---------------------------------------------------------------------------
 
 
-def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event], now: datetime) -> Turn:
-    """`tail` is what follows the decided version, under the lock."""
+def _turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
+    """All that one transaction serves. They draw the ids of those that they call from one range: what they record
+    comes before or behind one another in it."""
+    tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events)
+    name = f"{rows[0].execution_id}/{rows[0].head_version}"
+    turns: list[Turn] = []
+    drafted = 0
+    for row in rows:
+        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), now, name, drafted))
+        drafted += len(turns[-1].drafts)
+    return turns
+
+
+def _turn(
+    rt: Runtime,
+    tx: Transaction,
+    row: ExecutionRow,
+    tail: Sequence[Event],
+    now: datetime,
+    name: str,
+    drafted: int,
+) -> Turn:
+    """`tail` is what follows the decided version, under the lock; `drafted` the events that others of the turn of
+    that name have drafted."""
     plan = rt.plan(tx, row.digest)
     known = _cached(rt, tx, row)
     if known.version != row.decided_version:
@@ -149,10 +170,10 @@ def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event]
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, plan, before, (), before, caught_up=False)
-    inputs = _inputs(rt, tx, before, now)
+    inputs = replace(_inputs(rt, tx, before, now), turn=name, place=drafted - before.version)
     try:
         drafts, after = decide(plan, before, inputs)
-        rows = orders(plan, before, drafts, after, inputs.commands, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.
         raise
@@ -162,7 +183,7 @@ def _turn(rt: Runtime, tx: Transaction, row: ExecutionRow, tail: Sequence[Event]
         log.exception("Deciding execution %s failed", row.execution_id)
         drafts, after = _defect(before, error)
         # Its caller waits for an answer, and its children for nobody any more.
-        rows = orders(plan, before, drafts, after, inputs.commands, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
     return Turn(row, plan, before, tuple(drafts), after, rows)
 
 
@@ -239,7 +260,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     tx.save_turn(
         row.execution_id,
         decided_version=after.version,
-        status=status_of(after),  # type: ignore[arg-type]
+        # What was not decided yet is as the last turn left it: whoever is told of a change compares with that.
+        status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
         next_wake_at=wake_at(after),
         # What was asked for from outside holds until its event has been read.
         halt=_halt(after) if turn.caught_up else row.halt,

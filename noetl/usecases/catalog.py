@@ -97,23 +97,32 @@ def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
 
 
 def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -> PlaybookRow:
-    """As `find`; a path that the catalog does not know is looked for in the library of this process, and what
-    is found there is registered in `tx`. Raises NotFound, and PlaybookInvalid for a file that cannot be run."""
-    row = tx.playbook(path, version)
-    if row is not None:
-        return row
-    if rt.library is None or tx.playbook(path) is not None:
+    """As `find`, but a file in the library of this process counts as the newest version: it is registered in `tx`
+    where it says something else than the catalog. Raises NotFound, and PlaybookInvalid for a file that cannot be
+    run."""
+    newest = tx.playbook(path)
+    if rt.library is None or (newest is not None and version is not None):
         return find(tx, path, version)
     found = rt.library.find(path)
-    net = _compiled(rt, found) if found else None
-    if found is None or net is None or net.path != path:
+    if found is not None and (newest is None or newest.content_sha256 != sha256_of(found.content)):
+        newest = _from_file(rt, tx, path, found, newest)
+    if newest is None:
         known = [*(one.path for one in tx.playbooks()), *rt.library.paths()]
         raise NotFound(
             f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's directory."
             f"{did_you_mean(path, known)}"
         )
-    _add(rt, tx, net, found.content, 1)
-    return find(tx, path, version)
+    return newest if version is None else find(tx, path, version)
+
+
+def _from_file(
+    rt: Runtime, tx: Transaction, path: str, found: PlaybookFile, newest: PlaybookRow | None
+) -> PlaybookRow | None:
+    """The version that `found` makes; `newest` where it has got another path since the library looked."""
+    net = _compiled(rt, found)
+    if net.path != path:
+        return newest
+    return _add(rt, tx, net, found.content, newest.version + 1 if newest else 1)
 
 
 def _compiled(rt: Runtime, found: PlaybookFile) -> Net:

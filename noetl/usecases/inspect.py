@@ -12,7 +12,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state, result_of
 from noetl.errors import BadRequest, NotFound, Unavailable
 from noetl.facts.event_names import ALIASES
-from noetl.facts.events import Event, Fact, Requested
+from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event, Fact, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import MANIFEST, Lazy, holds_reference, is_reference, loaded
@@ -37,36 +37,31 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
 
 
 def is_idle(rt: Runtime, row: ExecutionRow) -> bool:
-    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, or for
-    executions that are idle themselves.
+    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, its own or
+    that of executions that it called.
 
-    What owes a turn is not waiting any more, whatever its last turn wrote.
+    What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called such an execution.
     """
     if row.status in ENDED:
         return True
     if row.decided_version < row.head_version:
         return False
-    return row.status in ("waiting", "paused") or (row.status == "running" and _waits_for_idle(rt, row))
+    return row.status == "paused" or (row.status == "waiting" and _all_wait(rt, row))
 
 
-def _waits_for_idle(rt: Runtime, row: ExecutionRow) -> bool:
-    """Whether all that is left of it are calls, none of which ends by itself."""
+def _all_wait(rt: Runtime, row: ExecutionRow) -> bool:
+    """Whether those that it called wait still: it hears of it when they go on, a little later."""
     with rt.store.read() as tx:
-        if row.next_wake_at is not None or tx.open_commands(row.execution_id):
-            return False
         if not tx.executions(parent=row.execution_id, limit=1):
-            return False
-    state = state_at(rt, row.execution_id)
-    called = [child.id for child in state.children.values()]
-    if state.version != row.head_version or not called:
-        return False
-    return all(child is not None and _is_stuck(rt, execution(rt, child)) for child in called)
+            return True
+    called = [child.id for child in state_at(rt, row.execution_id).children.values() if child.id is not None]
+    return all(_is_stuck(rt, execution(rt, child)) for child in called)
 
 
 def has_to_tell(rt: Runtime, execution_id: str) -> bool:
-    """Whether others are still to hear from it: its caller how it ended, children that nobody waits for them."""
+    """Whether others are still to hear from it: its caller how it is or ended, children that nobody waits for them."""
     with rt.store.read() as tx:
-        return any(one.purpose in ("answer", "cancel") for one in tx.open_commands(execution_id))
+        return any(one.purpose in ("answer", "waits", "cancel") for one in tx.open_commands(execution_id))
 
 
 def _is_stuck(rt: Runtime, row: ExecutionRow) -> bool:
@@ -246,7 +241,12 @@ def _status_at(rt: Runtime, state: State) -> str:
         return status
     with rt.store.read() as tx:
         following = tx.events(state.execution_id, after=state.version, limit=1)
-    return "running" if any(event.draft.source == "server" for event in following) else status
+    return "running" if any(_is_decided(event.draft) for event in following) else status
+
+
+def _is_decided(draft: Draft) -> bool:
+    """What it was told by those that it called comes from outside as well."""
+    return draft.source == "server" and not isinstance(draft.fact, ChildWaiting | ChildEnded)
 
 
 def variable(rt: Runtime, execution_id: str, name: str) -> Json:

@@ -33,9 +33,15 @@ class Orders:
 
 
 def orders(
-    plan: Plan, before: State, drafts: Sequence[Draft], after: State, held: Collection[str], now: datetime
+    plan: Plan,
+    before: State,
+    drafts: Sequence[Draft],
+    after: State,
+    held: Collection[str],
+    status: str,
+    now: datetime,
 ) -> Orders:
-    """`held` are the ids of the commands that were open before the turn. Pure."""
+    """`held` are the ids of the commands that were open before the turn, `status` is what the last one left. Pure."""
     rows: list[CommandRow] = []
     loops: list[LoopRow] = []
     children: list[tuple[ChildRequested, Child]] = []
@@ -59,7 +65,7 @@ def orders(
     again = (_reopened(before, run, lanes[0].generation, held) for run, lanes in chords.items())
     loops += [row for row in again if row is not None]
     commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
-    told = tidings(before, after, lost, now)
+    told = tidings(status, after, lost, now)
     return Orders((*commands, *told), tuple(loops), tuple(children))
 
 

@@ -67,7 +67,7 @@ class CommandRow:
     execution_id: str
     run_id: str
     step: str
-    purpose: Literal["pipeline", "lane", "iteration", "answer", "cancel"]
+    purpose: Literal["pipeline", "lane", "iteration", "answer", "waits", "cancel"]
     part: str
     queue: str
     issue: int

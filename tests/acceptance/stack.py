@@ -61,6 +61,8 @@ WORKERS = {
     "scheduler": worker("scheduler", "solo", 1, "scheduler"),
     "code": worker("python,shell", "prefork", 2, "code"),
     "io": worker("http,postgres,duckdb,sqlite,transfer,default", "threads", 8, "io"),
+    #: One process for everything that the others do.
+    "alone": worker("python,shell,http,postgres,duckdb,default", "solo", 1, "alone"),
 }
 
 

@@ -32,6 +32,20 @@ workflow:
 """
 )
 
+#: A worker of code is busy with it before the call, and again behind it.
+CALLER = (
+    head("caller")
+    + """
+workload: {n: 0, url: ""}
+workflow:
+  - step: start
+    tool:
+      - before: {kind: python, code: "import time; time.sleep(0.2)"}
+      - call: {kind: playbook, path: acceptance/called, input: {n: "{{ workload.n }}", url: "{{ workload.url }}"}}
+      - after: {kind: python, input: {n: "{{ call.n }}"}, code: "import time; time.sleep(0.1); result = n"}
+"""
+)
+
 #: It lives from its first request to its second, and sleeps in between.
 CALLED = (
     head("called")
@@ -181,4 +195,26 @@ def test_children_survive_the_sudden_death_of_scheduler_and_workers(
     check(faulty, execution, 100)
     assert register.most <= WIDTH
     assert set(register.begun) == set(register.ended) == set(range(100))
+    faulty.check_logs()
+
+
+@pytest.mark.timeout(300)
+def test_a_child_whose_callers_worker_dies_runs_once(faulty: Stack, register: Register) -> None:
+    """The worker of the callers is killed again and again, before and behind the calls; that of the children is not."""
+    callers = 12
+    catalog.register(faulty.rt, CALLED)
+    executions = [faulty.begin(CALLER, {"n": n, "url": register.url}) for n in range(callers)]
+    for least in (1, 4, 8):
+        eventually(lambda least=least: len(register.begun) >= least, f"{least} children to begin", 40)
+        faulty.restart("code")
+    faulty.wait(executions, 120)
+    assert [faulty.report(one).result for one in executions] == [n * n for n in range(callers)]
+    assert register.begun == register.ended == Counter(range(callers))
+    made = faulty.sql(
+        "SELECT count(*), count(DISTINCT parent_id) FROM execution WHERE parent_id = ANY(:ids)",
+        ids=[int(one) for one in executions],
+    )
+    assert tuple(made[0]) == (callers, callers)
+    for one in executions:
+        faulty.check_log_of(one)
     faulty.check_logs()

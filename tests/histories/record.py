@@ -133,6 +133,29 @@ class Death(BaseException):
     """The process is gone."""
 
 
+WAITS = f"""{HEAD}
+workflow:
+  - step: start
+    loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+    tool: {{kind: playbook, path: tests/waiting_kid, input: {{n: "{{{{ n }}}}"}}, return_step: never}}
+    next: poll
+  - step: poll
+    tool: {{kind: http, url: "http://jobs", spec: {{timeout: 60, policy: {{rules: [{{else: {{then: {{do: continue}}}}}}]}}}}}}
+"""
+
+WAITING_KID = f"""{HEAD.replace("tests/history", "tests/waiting_kid")}
+workload: {{n: 0}}
+workflow:
+  - step: start
+    next: end
+  - step: never
+    tool: {{kind: noop}}
+  - step: end
+    spec: {{policy: {{admit: {{rules: [{{when: "{{{{ ctx.go }}}}", then: {{allow: true}}}}, {{else: {{then: {{allow: false}}}}}}]}}}}}}
+    tool: {{kind: noop, input: {{n: "{{{{ workload.n }}}}"}}}}
+"""
+
+
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
         raise ToolError("server_error", "503", retryable=True)
@@ -227,6 +250,23 @@ def called_by_an_iteration() -> Simulation:
     return children_and_checkpoints()
 
 
+def children_that_wait() -> Simulation:
+    def http(call: Call) -> object:
+        return Later(40, {"job": 7})
+
+    sim = Simulation(WAITS, {"http": http})
+    catalog.register(sim.rt, WAITING_KID)
+    run = sim.start()
+    sim.settle()
+    sim.pass_time(40)
+    sim.settle()
+    for event in sim.events(run):
+        if isinstance(event.fact, ChildRequested):
+            control.patch_ctx(sim.rt, event.fact.child_id, {"go": True})
+            sim.settle()
+    return settled(sim, run)
+
+
 def _called(sim: Simulation) -> str:
     """The first that an iteration called."""
     return next(
@@ -250,6 +290,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         cancelled_after_a_pause,
         children_and_checkpoints,
         called_by_an_iteration,
+        children_that_wait,
     )
 }
 

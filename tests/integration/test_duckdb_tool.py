@@ -20,6 +20,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
 from noetl.tools.base import Services
 from noetl.tools.duckdb import DuckDb, DuckDbConfig
+from tests.pace import within
 
 
 @pytest.fixture
@@ -232,11 +233,10 @@ def test_answers_of_sql_tools_and_empty_lists_are_tables_too(tool: DuckDb) -> No
 def test_ten_thousand_rows_are_a_table_in_no_time(tool: DuckDb) -> None:
     rows = [{"id": n, "name": f"n{n}", "v": n / 2} for n in range(12_000)]
 
-    began = time.monotonic()
-    result = run(tool, "select count(*) n, sum(v) s from t", tables={"t": rows}).result
+    with within(2):
+        result = run(tool, "select count(*) n, sum(v) s from t", tables={"t": rows}).result
 
     assert result["rows"] == [{"n": 12_000, "s": sum(row["v"] for row in rows)}]
-    assert time.monotonic() - began < 2
 
 
 def test_a_table_that_is_none_is_refused(tool: DuckDb) -> None:
@@ -308,15 +308,14 @@ def test_a_file_that_another_process_holds_is_waited_for(tool: DuckDb) -> None:
 
 
 def test_a_call_ends_at_its_deadline(tool: DuckDb) -> None:
-    began = time.monotonic()
-    error = refused(
-        tool,
-        "select count(*) from range(1000000000) a, range(1000000) b where a.range % 7 = b.range % 11",
-        deadline_s=0.3,
-    )
+    with within(2):
+        error = refused(
+            tool,
+            "select count(*) from range(1000000000) a, range(1000000) b where a.range % 7 = b.range % 11",
+            deadline_s=0.3,
+        )
 
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert time.monotonic() - began < 2
 
 
 def test_an_error_names_its_statement_and_line(tool: DuckDb) -> None:

@@ -16,6 +16,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
 from noetl.tools.sqlite import Sqlite, SqliteConfig
+from tests.pace import within
 
 EVIL = "'; drop table t;--"
 
@@ -204,25 +205,20 @@ ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) selec
 
 def test_a_call_ends_at_its_deadline_and_leaves_nothing(tool: Sqlite) -> None:
     run(tool, "create table t (a)")
-    began = time.monotonic()
-
-    error = refused(tool, f"insert into t values (1); {ENDLESS}", transaction=True, deadline_s=0.3)
+    with within(2):
+        error = refused(tool, f"insert into t values (1); {ENDLESS}", transaction=True, deadline_s=0.3)
 
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert time.monotonic() - began < 2
     assert rows(tool, "select * from t") == []
 
 
 def test_a_call_that_is_cancelled_ends(tool: Sqlite) -> None:
     call = order(30)
     threading.Timer(0.2, tool.interrupt, [call]).start()
-    began = time.monotonic()
-
-    with pytest.raises(ToolError) as caught:
+    with within(2), pytest.raises(ToolError) as caught:
         tool.run(call, SqliteConfig(command=ENDLESS))
 
     assert caught.value.kind == "cancelled"
-    assert time.monotonic() - began < 2
 
 
 def test_too_many_rows_are_a_limit(tool: Sqlite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from noetl.config import Settings
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.wsgi import app
+from tests.pace import within
 
 pytestmark = pytest.mark.acceptance
 
@@ -165,10 +166,9 @@ def test_no_id_troubles_the_database(url: str, execution_id: str) -> None:
     ids=["large", "large-chunked", "deep-chunked", "form", "host", "origin", "nul", "long"],
 )
 def test_bad_input_is_answered_by_the_real_server(url: str, send: dict[str, Any], status: int) -> None:
-    begun = time.monotonic()
-    answer = requests.post(f"{url}/api/executions", timeout=10, **send)
-    assert answer.status_code == status, answer.text
-    assert time.monotonic() - begun < 2
+    with within(2):
+        answer = requests.post(f"{url}/api/executions", timeout=10, **send)
+        assert answer.status_code == status, answer.text
     assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
 
 
@@ -219,24 +219,22 @@ def test_a_byte_now_and_then_buys_no_time_and_takes_no_thread_for_long(url: str)
     for client in clients:
         client.sendall(b"POST /api/executions HTTP/1.1\r\n" + HEAD + b"Content-Length: 500\r\n\r\n")
     started = time.monotonic()
-    while time.monotonic() - started < BODY_S * 0.8:
-        for client in clients:
-            client.sendall(b" ")
-        time.sleep(0.1)
-    # All threads are taken; whoever asks now waits for the deadline of the others and no longer.
-    assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
-    assert time.monotonic() - started < BODY_S + 2
+    with within(BODY_S + 2):
+        while time.monotonic() - started < BODY_S * 0.8:
+            for client in clients:
+                client.sendall(b" ")
+            time.sleep(0.1)
+        # All threads are taken; whoever asks now waits for the deadline of the others and no longer.
+        assert requests.get(f"{url}/api/health", timeout=5).json()["status"] == "ok"
     for client in clients:
         assert _everything(client).startswith("HTTP/1.1 408 ")
         client.close()
 
 
 def test_a_body_that_nobody_reads_is_not_waited_for_either(url: str) -> None:
-    started = time.monotonic()
-    with _connection(url) as client:
+    with within(BODY_S + 2), _connection(url) as client:
         client.sendall(b"POST /api/nothing HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n" + b'{"pa')
         assert _everything(client).startswith("HTTP/1.1 404 ")
-    assert time.monotonic() - started < BODY_S + 2
 
 
 def test_a_connection_is_kept_after_a_body_that_came_in_time(url: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from noetl.cli import supervisor as supervising
 from noetl.cli.supervisor import Service, Supervisor
+from tests.pace import within
 
 
 @pytest.fixture
@@ -42,9 +43,8 @@ def test_who_is_still_at_work_is_told_and_may_be_hurried(
         threading.Timer(0.1, lambda: setattr(busy, "hurried", True)).start()
 
     pids = list(busy.pids.values())
-    began = time.monotonic()
-    busy.stop(tell)
-    assert time.monotonic() - began < 2.0
+    with within(2.0):
+        busy.stop(tell)
     assert told == [["stubborn"]]
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -139,9 +140,71 @@ def test_a_wait_that_is_no_time_fails_the_task(seconds: float) -> None:
     assert (story.ending.error.kind, story.ending.error.type) == ("internal", "BadWait")
 
 
-def test_a_deadline_is_that_of_each_call() -> None:
+def test_without_a_clock_a_deadline_is_that_of_each_call() -> None:
     story = play(task("poll", spec={"timeout": "2s"}), scripts={"poll": [Later(0.1, 1), ok()]})
     assert [call.deadline_s for call in story.tool.calls] == [2.0, 2.0]
+
+
+class Clock:
+    """The instant, moved by the test; it is what pipelines record."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> str:
+        return self.at.isoformat()
+
+    def passes(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+def polled(clock: Clock, story: Story | None, *script: Any, tasks: Any = None) -> Story:
+    """One slice of a task with a timeout of a minute, from what the slices before it recorded."""
+    program = story.program if story else Program(tasks or (task("poll", spec={"timeout": 60}),), WHERE)
+    progress = story.progress if story else initial(program)
+    tool = ScriptedTool({"poll": list(script)})
+    hands = Hands(tool, no_references, lambda: 0.5, now=clock)
+    return Story(program, list(run(program, Names(), progress, hands)), tool)
+
+
+def test_a_timeout_bounds_all_polls_and_the_waits_between_them() -> None:
+    clock = Clock()
+    first = polled(clock, None, Later(40))
+    assert first.facts == [TaskCheckpointed("poll", None, "2026-01-01T00:00:00+00:00")]
+    clock.passes(40)
+    second = polled(clock, first, Later(40))
+    last = second.moves[-1]
+    assert isinstance(last, Suspend)
+    assert (last.seconds, last.drafts) == (20, ())
+    assert [call.deadline_s for call in (*first.tool.calls, *second.tool.calls)] == [60, 20]
+    clock.passes(20)
+    third = polled(clock, second, ok())
+    assert third.tool.calls == []
+    assert (third.error.kind, third.error.task, third.error.retryable) == ("timeout", "poll", True)
+    assert "Task 'poll' did not end within its timeout of 60 s" in third.error.message
+
+
+def test_an_answer_in_time_is_the_outcome_however_many_polls_it_took() -> None:
+    clock = Clock()
+    story = polled(clock, None, Later(40, 1))
+    clock.passes(59)
+    assert polled(clock, story, ok("done")).ending == Completed("poll")
+
+
+def test_each_attempt_has_the_whole_timeout_and_keeps_the_checkpoint() -> None:
+    clock = Clock()
+    story = polled(clock, None, Later(60, 1), tasks=(task("poll", *RETRY, spec={"timeout": 60}),))
+    clock.passes(60)
+    again = polled(clock, story, Later(40, 1))
+    assert [(call.attempt, call.deadline_s, call.checkpoint) for call in again.tool.calls] == [(2, 60, 1)]
+    assert [fact.since for fact in again.facts_of(TaskCheckpointed)] == ["2026-01-01T00:01:00+00:00"]
+
+
+def test_a_clock_that_was_set_back_gives_no_more_than_the_whole_timeout() -> None:
+    clock = Clock()
+    story = polled(clock, None, Later(40))
+    clock.passes(-3600)
+    assert [call.deadline_s for call in polled(clock, story, ok()).tool.calls] == [60]
 
 
 # --- calls ------------------------------------------------------------------------------------------------

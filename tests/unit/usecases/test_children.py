@@ -97,6 +97,28 @@ def test_return_step_names_the_step_whose_result_is_wanted() -> None:
     assert wanted.result(wanted.start()) == 70
 
 
+def test_a_return_step_that_the_child_does_not_have_fails_the_call_before_there_is_a_child() -> None:
+    family = Family(CALLS.replace("input:", "return_step: strat, input:"))
+    run = family.start()
+    error = family.sim.report(run).error
+    assert error is not None
+    assert (error["kind"], error["type"], error["task"]) == ("client_error", "UnknownStep", "task_0")
+    assert "no step 'strat' to return. Did you mean 'start'?" in error["message"]
+    assert family.children(run) == []
+    family.check_log(run)
+
+
+def test_a_return_step_that_did_not_run_yields_null_and_a_warning() -> None:
+    child = TENFOLD + "  next: {arcs: [{step: never, when: false}]}\n- step: never\n  tool: {kind: noop}\n"
+    family = Family(CALLS.replace("input:", "return_step: never, input:"), child)
+    run = family.start()
+    assert (family.status(run), family.result(run)) == ("completed", None)
+    (warning,) = family.facts(run, e.TaskDone)[0].meta["warnings"]
+    assert "step 'never' of playbook 'tests/child'" in warning
+    assert "did not run" in warning
+    family.check_log(run)
+
+
 def test_a_version_is_called_as_it_was_and_none_means_the_newest() -> None:
     for version, result in (("version: 1, ", 70), ("", 7)):
         family = Family(CALLS.replace("input:", f"{version}input:"))
@@ -165,7 +187,7 @@ def test_a_cancelled_child_fails_its_task() -> None:
     control.cancel(family.sim.rt, family.children(run)[0], "by hand")
     family.sim.settle()
     assert family.status(run) == "failed"
-    assert "cancelled" in family.sim.report(run).error["message"]  # type: ignore[index]
+    assert family.sim.report(run).error["message"].endswith("was cancelled: by hand.")  # type: ignore[index]
 
 
 def test_a_child_that_does_not_accept_its_payload_fails_its_task() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from families import BROKEN, CALLS, STAYS, TENFOLD, Family, loop_of_calls
 
+from noetl.engine import children as engine_children
 from noetl.facts import events as e
 from noetl.facts.ids import child_id
-from noetl.pipeline.model import Call
+from noetl.pipeline.model import Call, Later
 from noetl.testing import START
 from noetl.usecases import advance, control
 from noetl.usecases.work import run_step
@@ -165,6 +166,31 @@ def test_a_turn_that_dies_makes_neither_the_child_nor_its_record(monkeypatch: py
 def test_children_of_one_turn_have_different_ids() -> None:
     ids = {child_id(START, f"9/{turn}", n) for turn in range(3) for n in range(3000)}
     assert len(ids) == 9000
+
+
+def test_executions_that_one_turn_serves_cannot_give_two_children_one_id() -> None:
+    """By chance they would not either, nearly always: hence the range that they come from."""
+    family = Family(loop_of_calls())
+    runs = [family.sim.start() for _ in range(12)]
+    family.settle_but("answer")
+    children = {run: sorted(int(child) for child in family.children(run)) for run in runs}
+    everyone = sorted(child for ids in children.values() for child in ids)
+    assert len(set(everyone)) == 24
+    assert everyone[-1] - everyone[0] < sum(len(family.sim.events(run)) for run in runs)
+
+
+def test_an_id_that_somebody_else_has_drawn_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = Family()
+    family.start()
+    (taken,) = family.children(family.start())
+    drawn = iter([taken])
+    honest = engine_children.child_id
+    monkeypatch.setattr(
+        engine_children, "child_id", lambda *place: next(drawn, None) or honest(*place), raising=True
+    )
+    run = family.start()
+    assert family.status(run) == "completed"
+    assert family.children(run) != [taken]
 
 
 # --- cancellation ------------------------------------------------------------------------------------------
@@ -375,3 +401,101 @@ def test_an_execution_that_is_read_anew_from_its_log_goes_on_as_if_it_had_not(te
         70,
         {"results": [10, 20, 30, 40], "stats": {"total": 4, "completed": 4, "failed": 0}},
     )
+
+
+# --- waiting for somebody outside --------------------------------------------------------------------------
+
+
+def test_a_caller_waits_with_its_child_and_goes_on_with_it() -> None:
+    family = Family(child=STAYS)
+    run = family.start()
+    (child,) = family.children(run)
+    assert [family.status(one) for one in (run, child)] == ["waiting", "waiting"]
+    go(family, child)
+    family.sim.settle()
+    assert [family.status(one) for one in (run, child)] == ["completed", "completed"]
+    assert [fact.waiting for fact in family.facts(run, e.ChildWaiting)] == [True, False]
+    family.check_log(run)
+
+
+def test_a_wait_is_told_to_everybody_above() -> None:
+    family = Family(GRANDPARENT.replace("grandchild", "child"), GRANDPARENT, grandchild=STAYS)
+    run = family.start()
+    everybody = list(family.everybody(run))
+    assert [family.status(one) for one in everybody] == ["waiting"] * 3
+    control.pause(family.sim.rt, everybody[1])
+    control.resume(family.sim.rt, everybody[1])
+    go(family, everybody[2])
+    family.sim.settle()
+    assert [family.status(one) for one in everybody] == ["completed"] * 3
+
+
+def test_a_paused_child_is_waited_for_like_one_that_waits() -> None:
+    family = Family(child=STAYS)
+    run = family.sim.start()
+    family.sim.deliver()
+    family.settle_but("pipeline")
+    family.sim.settle()
+    (child,) = family.children(run)
+    control.pause(family.sim.rt, child)
+    family.sim.settle()
+    assert [family.status(one) for one in (run, child)] == ["waiting", "paused"]
+    control.patch_ctx(family.sim.rt, child, {"go": True})
+    control.resume(family.sim.rt, child)
+    family.sim.settle()
+    assert family.status(run) == "completed"
+
+
+def test_a_caller_with_other_work_or_with_time_that_passes_is_running() -> None:
+    timed = Family(CALLS.replace("input:", "spec: {timeout: 60}, input:"), STAYS)
+    assert timed.status(timed.start()) == "running"
+    polls = "- step: other\n  tool: {kind: python, name: poll}\n"
+    branches = "- step: fork\n  next: [start, other]\n" + CALLS + polls
+    family = Family(
+        branches, STAYS, {"python": lambda _: Later(30)}, root="executor: {spec: {entry_step: fork}}"
+    )
+    assert family.status(family.start()) == "running"
+
+
+def test_a_loop_waits_when_its_slots_are_full_of_children_that_wait_or_nothing_else_is_left() -> None:
+    family = Family(loop_of_calls("[1, 2, 3]", "mode: parallel, max_in_flight: 2"), STAYS)
+    run = family.start()
+    first, second = family.children(run)
+    assert family.status(run) == "waiting"
+    go(family, first)
+    family.sim.settle()
+    assert (family.status(run), len(family.children(run))) == ("waiting", 3)
+    go(family, second)
+    family.sim.settle()
+    assert family.status(run) == "waiting"
+    go(family, family.children(run)[2])
+    family.sim.settle()
+    assert family.status(run) == "completed"
+    family.check_log(run)
+
+
+def test_what_is_heard_late_and_is_older_does_not_count() -> None:
+    then_polls = STAYS.replace("{kind: noop,", "{kind: python,")
+    family = Family(child=then_polls, tools={"python": lambda _: Later(30)})
+    run = family.sim.start()
+    family.settle_but("waits")
+    go(family, family.children(run)[0])
+    family.settle_but("waits")
+    earlier, later = family.messages("waits")
+    family.sim.deliver(later)
+    family.sim.deliver(earlier)
+    family.sim.settle()
+    assert [fact.waiting for fact in family.facts(run, e.ChildWaiting)] == [False, True]
+    assert family.status(run) == "running"
+
+
+def test_a_wait_that_is_lost_is_told_again_and_counts_once() -> None:
+    family = Family(child=STAYS)
+    run = family.sim.start()
+    family.settle_but("waits")
+    family.sim.mailbox.messages.clear()
+    assert family.status(run) == "running"
+    family.later()
+    family.later()
+    assert family.status(run) == "waiting"
+    assert len(family.facts(run, e.ChildWaiting)) == 1

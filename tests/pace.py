@@ -1,0 +1,49 @@
+"""Bounds on time that hold on slow machines: written for the reference, scaled where this machine is slower now.
+
+The reference is a quiet machine with CPython 3.11 on which ten million additions in the `for` loop of a function take
+0.45 s. A bound that is kept is never scaled, so nothing is measured and nothing is loosened where it holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: Seconds that the reference machine takes for one addition.
+_REFERENCE_S = 0.45 / 10_000_000
+#: Additions of one measurement: 0.1 s on the reference machine.
+_ADDITIONS = 2_000_000
+#: A machine that is slower than this fails.
+MOST = 5.0
+
+Clock = Callable[[], float]
+
+
+@contextmanager
+def within(seconds: float, clock: Clock = time.perf_counter) -> Iterator[None]:
+    """Fails where the body takes `seconds` or more, by `clock`, as the reference machine would count them."""
+    began = clock()
+    yield
+    took = clock() - began
+    if took < seconds:
+        return
+    factor = min(max(1.0, _slowness(clock)), MOST)
+    assert took < seconds * factor, (
+        f"took {took:.2f} s; {seconds:g} s are allowed, and {seconds * factor:.2f} s on this machine, "
+        f"which is now {factor:.1f} times slower than the reference"
+    )
+
+
+def _slowness(clock: Clock) -> float:
+    """How much slower this machine is now than the reference: 1.0 is as fast."""
+    began = clock()
+    _add(_ADDITIONS)
+    return (clock() - began) / (_ADDITIONS * _REFERENCE_S)
+
+
+def _add(times: int) -> int:
+    total = 0
+    for number in range(times):
+        total += number
+    return total
