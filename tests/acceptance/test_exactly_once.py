@@ -101,6 +101,10 @@ def processes(stack: Stack) -> list[psutil.Process]:
     """Those that run tasks, of both workers."""
     found: list[psutil.Process] = []
     for name in ("one", "two"):
+        part = stack.running[name]
+        if part.process is None or part.process.poll() is not None:
+            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
+            stack.launch(name, part.argv)
         # A worker whose processes are just being replaced has some that are neither there nor gone.
         with contextlib.suppress(psutil.Error):
             found += stack.pool(name)
