@@ -102,6 +102,8 @@ def _memory(memory: dict[str, Any]) -> str:
 def page(found: dict[str, Any]) -> str:
     """README.md as a whole."""
     parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
+    if "rows" in found:
+        parts += ["## Rows in bulk", rows(found["rows"])]
     parts += ["## Where the time goes", profiles(found), "## Weather", _weather(found), _machine(found)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -126,6 +128,32 @@ def _references(found: dict[str, Any]) -> str:
     elif "W1p" in found["workloads"]:
         lines.append("DBOS was not part of this run: W1p is compared with that reference.")
     return "\n\n".join(lines)
+
+
+def rows(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.rows` as Markdown."""
+    hand, ours = (found["samples"][name] for name in ("by_hand", "noetl"))
+    ratio = median(one["seconds"] for one in ours) / median(one["seconds"] for one in hand)
+    peak = max(one["peak_mb"] for one in ours)
+    lines = [
+        f"`{found['command']}`, {found['at']}: {found['rows']:,} rows from PostgreSQL through a reference into DuckDB and "
+        "Parquet with `noetl run`, in turn with a script by hand (psycopg2's COPY into a file, which DuckDB reads); load "
+        + ", ".join(f"{load:.1f}" for load in found["load1"])
+        + ".",
+        "",
+        "| | median (min - max) | peak memory (PSS, with children) |",
+        "|---|---|---|",
+    ]
+    for name, samples in (("by hand", hand), ("NoETL", ours)):
+        spread = _spread([one["seconds"] for one in samples])
+        lines.append(f"| {name} | {spread} | {max(one['peak_mb'] for one in samples):.0f} MB |")
+    reached = "reached" if ratio <= 2.0 else "missed"
+    small = "reached" if peak <= 400.0 else "missed"
+    lines += [
+        "",
+        f"Ratio **{ratio:.2f}**, to reach: ≤ 2: {reached}. Memory **{peak:.0f} MB**, to reach: ≤ 400 MB: {small}.",
+    ]
+    return "\n".join(lines)
 
 
 def profiles(found: dict[str, Any]) -> str:

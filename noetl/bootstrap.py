@@ -149,6 +149,7 @@ def runtime(
         safe=secrets_of_calls,
         seal=seal,
         results=results,
+        inline_bytes=settings.inline_bytes,
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
         scratch=scratch,
@@ -160,7 +161,6 @@ def runtime(
         python_env=settings.python_env_allow,
         private=(settings.home_dir,),
         memory_mb=settings.python_memory_mb,
-        inline_bytes=settings.inline_bytes,
         default_deadline_s=settings.task_timeout_s,
     )
     tools = Registry(services)

@@ -199,6 +199,7 @@ class Caller:
             # A copy: one that the tool changes and hands back must differ from what is in the log.
             checkpoint=deepcopy(checkpoint),
             secrets=progress.secrets,
+            result=task.result,
         )
 
     def _timeout(self, task: Task, sight: Sight) -> float | None:

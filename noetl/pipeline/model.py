@@ -15,7 +15,7 @@ from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Task
+from noetl.net.model import Keeping, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Call:
     checkpoint: Json = None
     #: Versions of the secrets that earlier attempts used, by the secret's name: this one uses the same.
     secrets: Mapping[str, str] = field(default_factory=dict)
+    #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
+    result: Keeping = field(default_factory=Keeping)
 
 
 @dataclass(frozen=True, slots=True)

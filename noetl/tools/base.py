@@ -46,6 +46,10 @@ class Services:
     seal: Seal = unsealed
     #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
     results: Results | None = None
+    #: Rows of an answer with more text than this go to `results`, where that is.
+    inline_bytes: int = 64 * 1024
+    #: Largest table that is kept there, as text.
+    table_limit: int = 16 * 1024 * 1024 * 1024
     #: Whether tools may connect to loopback, link-local and private addresses.
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.
@@ -75,8 +79,6 @@ class Services:
     output_limit: int = 64 * 1024
     #: Deadline of calls whose `spec.timeout` says nothing.
     default_deadline_s: float = 3600.0
-    #: Tables above this size, as JSON text, are kept by reference.
-    inline_bytes: int = 64 * 1024
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
 

@@ -4,70 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.pipeline.model import Call
+from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.duckdb_attach import attach
-from noetl.tools.duckdb_files import MEMORY, FileLocks, database_path, held, resolved
-from noetl.tools.duckdb_tables import create_tables
-from noetl.tools.duckdb_work import Order, Work, first_line
-from noetl.tools.sql_calls import Running, Stop
-from noetl.tools.sql_config import NAMES, WORK, SqlConfig
+from noetl.tools.duckdb_config import DuckDbConfig
+from noetl.tools.duckdb_files import Busy, FileLocks, Wait, database_path, held
+from noetl.tools.duckdb_open import Database
+from noetl.tools.duckdb_tables import opened_tables
+from noetl.tools.duckdb_work import Order, Work
+from noetl.tools.large import scratch_folder, shelf_of
+from noetl.tools.sql_calls import Running
+from noetl.tools.sql_config import NAMES, WORK
 from noetl.tools.sql_rows import write_of
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from noetl.tools.sql_values import Bounds
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
-_PAUSE_S = 0.05
-
-
-class DuckDbConfig(SqlConfig):
-    """SQL, the database that it runs in, and the files that it may touch."""
-
-    database: str = Field(default=MEMORY, description="Database file; in memory for this task by default.")
-    read_only: bool = Field(default=False, description="Open the database file for reading only.")
-    files: str | list[str] = Field(
-        default_factory=list,
-        description="Files and directories that SQL may read and write (`~/...` in SQL is the playbook's directory); others are refused.",
-    )
-    allow_external: bool = Field(
-        default=False,
-        description="Let SQL reach every file, the network and extensions, and change settings.",
-    )
-    tables: dict[str, Json] = Field(
-        default_factory=dict,
-        description="Temporary tables from rows: `{name: [{column: value}]}`, or a SQL task's result.",
-    )
-    attach: dict[str, str | dict[str, Json]] = Field(
-        default_factory=dict,
-        description="Other databases: `{alias: credential}`, or `{alias: {type, auth, database, read_only}}`.",
-    )
-    memory_limit: str = Field(
-        default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"
-    )
-    threads: int = Field(default=2, ge=1, le=256, description="Threads of the database.")
+#: How long a call waits in the worker for a database that others have; then it waits outside, at most so long a time.
+PATIENCE_S = 1.0
+_LONGEST_PAUSE_S = 15.0
 
 
 class DuckDb(Tool):
     """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
 
     `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
-    below it. A database file is opened for each call and closed after it: one task at a time uses it for writing; the
-    others wait, up to their deadline.
+    below it. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
+
+    A database file is opened for each call and closed after it. One task at a time uses it for writing, among all workers
+    of a machine that share `NOETL_HOME`; tasks with `read_only: true` share it across processes. The others wait, up to
+    their deadline: for a second in the worker, then outside of it, so that they hold none. The lease is a lock of the
+    kernel: a worker that is killed holds nothing.
 
     `attach` opens a `postgres` credential, or an SQLite file (`database`, or a credential that has it), for reading unless
-    `read_only` is false. It needs DuckDB's own extensions `postgres_scanner` and `sqlite_scanner` on the worker: they are
-    not part of the package, and nothing is downloaded while a task runs. Without them the task fails and says so.
+    `read_only` is false. It needs DuckDB's own extensions `postgres_scanner` and `sqlite_scanner` on the worker, in the
+    version of its DuckDB, and nothing is downloaded while a task runs: the extra `attach` brings them with the DuckDB that
+    they fit, as does `INSTALL postgres_scanner` in a DuckDB with a network. Without them the task fails and says so;
+    [transfer](transfer.md) needs none.
     """
 
     kind = "duckdb"
@@ -76,7 +54,10 @@ class DuckDb(Tool):
     description = (
         "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
     )
-    result = "As for [postgres](postgres.md#result)."
+    result = """
+        As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time, and DuckDB writes
+        Parquet by itself.
+    """
     errors = "They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`."
     example = """
         - step: totals
@@ -92,38 +73,52 @@ class DuckDb(Tool):
     config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
     required = (WORK,)
     verbatim_with_params = NAMES
+    suspends = True
+    by_reference = ("rows", "tables")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._files = FileLocks()
+        self._files = FileLocks(services.scratch / "leases")
         self._running = Running()
 
-    def run(self, call: Call, config: DuckDbConfig) -> Outcome:
-        order = Order(
-            config.bound(),
-            write_of(config),
-            config.transaction,
-            config.is_one_text,
-            self.services.result_limit,
-        )
+    def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
         deadline_s = call.deadline_s or DEADLINE_S
-        ends = time.monotonic() + deadline_s
+        waited_s = float((call.checkpoint or {}).get("waited_s", 0.0))
+        ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
+        try:
+            return self._run(call, config, deadline_s, ends)
+        except Busy as busy:
+            pause_s = min(max(waited_s, PATIENCE_S), _LONGEST_PAUSE_S)
+            waited_s += PATIENCE_S + pause_s
+            if waited_s >= deadline_s:
+                raise held(busy.path, busy.who) from None
+            # Whoever waits longer holds no worker.
+            return Later(pause_s, {"waited_s": waited_s})
+
+    def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
+        bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
+        statements = config.bound()
         path = database_path(config.database, self.services.base_dir)
-        with (
-            self._running.enter(call) as stop,
-            self._files.hold(path, deadline_s, stop.refuse_cancelled),
-            _opened(path, config, self.services, ends, stop) as connection,
-        ):
-            work = Work(connection, order, stop)
+        with contextlib.ExitStack() as stack:
+            stop = stack.enter_context(self._running.enter(call))
+            write = write_of(config, self.services.results)
+            patience = min(time.monotonic() + PATIENCE_S, ends)
+            wait = Wait(patience, config.read_only, stop.refuse_cancelled)
+            stack.enter_context(self._files.hold(path, wait))
+            tables = stack.enter_context(opened_tables(config.tables, self.services.results))
+            folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
+            database = Database(path, config, self.services, tables, folder)
+            connection = stack.enter_context(database.opened(wait))
+            order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
             with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
-                    result = work.run()
+                    result = Work(connection, order, stop).run()
                 except ToolError as error:
                     stop.refuse_cancelled()
                     raise _late(deadline_s) if stop.late else error from error
-        warnings = sorted(work.notes) + (order.write.warnings() if order.write else [])
+        warnings = sorted(bounds.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
-        return succeeded(result, meta, duckdb={"statements": len(order.bound)})
+        return succeeded(result, meta, duckdb={"statements": len(statements)})
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
@@ -136,90 +131,3 @@ def _late(deadline_s: float) -> ToolError:
         retryable=True,
         type="Interrupted",
     )
-
-
-@contextlib.contextmanager
-def _opened(
-    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
-) -> Iterator[DuckDBPyConnection]:
-    import duckdb  # see `_connect`
-
-    connection = _connect(path, config, services, ends, stop)
-    try:
-        try:
-            create_tables(connection, config.tables)
-            attach(connection, config.attach, services)
-            _confine(connection, config, services.base_dir)
-        except duckdb.Error as error:
-            why = first_line(error)
-            raise ToolError(
-                "sql", f"`tables` or `files` cannot be set up: {why}", type=type(error).__name__
-            ) from error
-        yield connection
-    finally:
-        connection.close()
-
-
-def _connect(
-    path: Path | None, config: DuckDbConfig, services: Services, ends: float, stop: Stop
-) -> DuckDBPyConnection:
-    # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
-    import duckdb
-
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": config.memory_limit,
-        "threads": config.threads,
-        "temp_directory": str(services.scratch / "duckdb"),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "allow_persistent_secrets": False,
-        # Otherwise SQL can name Python variables of the worker.
-        "python_enable_replacements": False,
-    }
-    while True:
-        try:
-            return duckdb.connect(
-                str(path or MEMORY), read_only=config.read_only and path is not None, config=settings
-            )
-        except duckdb.IOException as error:
-            if path is None or "lock" not in str(error).lower():
-                raise _unopened(path, error) from error
-            if time.monotonic() + _PAUSE_S >= ends:
-                raise held(path, "another process") from error
-        except duckdb.Error as error:
-            raise _unopened(path, error) from error
-        stop.refuse_cancelled()
-        time.sleep(_PAUSE_S)
-
-
-def _unopened(path: Path | None, error: Exception) -> ToolError:
-    return ToolError(
-        "sql",
-        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
-        type=type(error).__name__,
-    )
-
-
-def _confine(connection: DuckDBPyConnection, config: DuckDbConfig, base_dir: Path | None) -> None:
-    """Lets SQL touch what `files` names and nothing else, for good.
-
-    `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.
-    """
-    if config.allow_external:
-        return
-    connection.execute(f"SET home_directory = {_quoted(str((base_dir or Path.cwd()).resolve()))}")
-    names = [config.files] if isinstance(config.files, str) else config.files
-    paths = [resolved(name, base_dir, "`files`") for name in names]
-    folders = [path for path, name in zip(paths, names, strict=True) if path.is_dir() or name.endswith("/")]
-    single = [path for path in paths if path not in folders]
-    # DuckDB writes a file under a `tmp_` name beside it first.
-    single += [path.with_name(f"tmp_{path.name}") for path in single]
-    for setting, allowed in (("allowed_directories", folders), ("allowed_paths", single)):
-        if allowed:
-            connection.execute(f"SET {setting} = [{', '.join(_quoted(str(path)) for path in allowed)}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
@@ -41,7 +43,7 @@ def attach(
     connection: DuckDBPyConnection, wanted: Mapping[str, str | Mapping[str, Json]], services: Services
 ) -> None:
     """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
-    import duckdb  # see `duckdb._connect`
+    import duckdb  # see `duckdb_open`
 
     for alias, given in wanted.items():
         one = described(alias, given, services)
@@ -59,18 +61,33 @@ def attach(
 
 
 def _load(connection: DuckDBPyConnection, one: Attached) -> None:
-    import duckdb  # see `duckdb._connect`
+    import duckdb  # see `duckdb_open`
 
     extension = _EXTENSIONS[one.type]
+    packaged = _packaged(extension)
     try:
-        connection.execute(f"LOAD {extension}")
+        connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
     except duckdb.Error as error:
+        package = f"duckdb-extension-{extension.replace('_', '-')}"
         raise ToolError(
             "client_error",
-            f"`attach.{one.alias}` needs DuckDB's extension {extension}, which is not installed on this worker: install "
-            f"it there (INSTALL {extension}), or read the rows with a {one.type} task and hand them over in `tables`.",
+            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version {duckdb.__version__}, which is not "
+            f"installed on this worker: install it there (pip install {package}, or INSTALL {extension}), or read the rows "
+            f"with a {one.type} or transfer task and hand them over in `tables`.",
             type="ExtensionMissing",
         ) from error
+
+
+def _packaged(extension: str) -> Path | None:
+    """The extension as a package of Python brings it, where there is one for this DuckDB."""
+    import duckdb  # see `duckdb_open`
+
+    found = importlib.util.find_spec(f"duckdb_extension_{extension}")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
+    path = folder / f"{extension}.duckdb_extension"
+    return path if path.is_file() else None
 
 
 def described(alias: str, given: str | Mapping[str, Json], services: Services) -> Attached:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.values import parse_json, unique_names
+from noetl.facts.values import unique_names
+from noetl.tools.duckdb_errors import first_line
+from noetl.tools.duckdb_read import as_kept, is_exact, parsed, table_types
 from noetl.tools.duckdb_write import written
+from noetl.tools.large import PARQUET_OPTIONS
 from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Stop
 from noetl.tools.sql_rows import Write
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
+from noetl.tools.sql_values import Answer, Bounds, Gathered, refuse_too_large, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,14 +37,15 @@ class Order:
     write: Write | None
     transaction: bool
     has_lines: bool
-    most_bytes: int
+    bounds: Bounds
+    #: Where files of large answers may lie.
+    folder: Path | None = None
 
 
 class Work:
     """The statements of one call, and what came of them."""
 
     def __init__(self, connection: DuckDBPyConnection, order: Order, stop: Stop) -> None:
-        self.notes: set[str] = set()
         self._connection = connection
         self._order = order
         self._bound = order.bound
@@ -68,7 +73,7 @@ class Work:
 
     @contextlib.contextmanager
     def _explained(self, index: int) -> Iterator[None]:
-        import duckdb  # see `duckdb._connect`
+        import duckdb  # see `duckdb_open`
 
         try:
             yield
@@ -90,19 +95,33 @@ class Work:
         if not yields and [column[0] for column in described] in ([], ["Count"]):
             return Answer([], [], int(rows[0][0]) if rows else 0, kind)
         names = unique_names(column[0] for column in described)
-        gathered = Gathered(self._place(index), MAX_ROWS, self._order.most_bytes, self.notes)
-        while rows:
-            gathered.add(names, rows)
-            self._go_on()
-            rows = cursor.fetchmany(_FETCH)
-        for name, column in zip(names, described, strict=True):
-            if str(column[1]) == "JSON":
-                parse_json(gathered.rows, name)
-        return Answer(names, gathered.rows, len(gathered.rows), kind)
+        types = [str(column[1]) for column in described]
+        gathered = Gathered(self._place(index), names, self._order.bounds, table_types(names, types))
+        with contextlib.closing(gathered):
+            while rows:
+                gathered.add(parsed(rows, types))
+                self._go_on()
+                if gathered.is_large and kind == "SELECT" and is_exact(types):
+                    return self._kept(as_kept(text, names, types), bound, names, index)
+                rows = cursor.fetchmany(_FETCH)
+            return gathered.answer(kind)
+
+    def _kept(self, text: str, bound: Bound, names: Sequence[str], index: int) -> Answer:
+        """The rows of a query that turned out large: it runs once more, and DuckDB writes them by itself."""
+        folder, shelf = self._order.folder, self._order.bounds.shelf
+        assert folder is not None
+        assert shelf is not None  # otherwise nothing is large
+        path = folder / f"rows-{index}.parquet"
+        self._connection.execute(
+            f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
+        )
+        count = self._connection.fetchall()[0][0]
+        refuse_too_large(self._place(index), path.stat().st_size, shelf.most_bytes)
+        return Answer(names, shelf.put_parquet(path), int(count), "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
-        import duckdb  # see `duckdb._connect`
+        import duckdb  # see `duckdb_open`
 
         parsed = self._connection.extract_statements(text)
         if not parsed:
@@ -140,7 +159,3 @@ class Work:
 
     def _place(self, index: int) -> str:
         return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

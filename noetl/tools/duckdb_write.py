@@ -33,7 +33,7 @@ def written(connection: DuckDBPyConnection, write: Write, go_on: Callable[[], No
 
 
 def _planned(connection: DuckDBPyConnection, write: Write) -> Plan:
-    import duckdb  # see `duckdb._connect`
+    import duckdb  # see `duckdb_open`
 
     try:
         described = connection.execute(f"DESCRIBE {write.target}").fetchall()

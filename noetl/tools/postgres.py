@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
@@ -14,14 +14,18 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.large import shelf_of
 from noetl.tools.postgres_errors import Faults
 from noetl.tools.postgres_work import Order, Work
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_values import Bounds
 from noetl.tools.vault import postgres_dsn
 
 if TYPE_CHECKING:
+    from psycopg2 import extensions
+
     from noetl.tools.postgres_pool import Pool
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
@@ -50,10 +54,6 @@ class PostgresConfig(SqlConfig):
         default=False,
         description="Commit the effect together with an entry in the table `noetl_ledger`, so that a call that is made again returns what the first one did: see [exactly once](#exactly-once).",
     )
-    stream: bool = Field(
-        default=True,
-        description="Read rows through a cursor of the server, piece by piece; `false` lets the server use parallel workers.",
-    )
 
 
 class Postgres(Tool):
@@ -65,8 +65,11 @@ class Postgres(Tool):
     Mappings and nested lists are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own
     unless `transaction` or `exactly_once` says otherwise.
 
-    Statements that only ask for rows are read through a cursor, so that an answer that is too large fails before it fills
-    the memory. A server uses no parallel workers for a cursor: `stream: false` is faster for heavy aggregates.
+    Rows with more text than the inline limit (`spec.result.inline_bytes`, else `NOETL_INLINE_BYTES`) never are a list in the
+    worker: they become a Parquet table of the result store, and `rows` is the reference to it; `row_count` and `columns`
+    stay readable. What templates read from it is the same as from a small answer. Statements that only ask for rows are
+    copied (`COPY ... TO STDOUT`), run once, and keep the types of PostgreSQL; arrays, intervals and the like become JSON.
+    Instants are in UTC there.
 
     `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while it runs is the
     server's to refuse: connect as a role that is no superuser and not in `pg_execute_server_program`.
@@ -94,7 +97,8 @@ class Postgres(Tool):
     result = """
         `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's answer is
         `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601 texts, `jsonb` is JSON, bytes are
-        base64. More than 1,000,000 rows, or more text than a result may have, are a `limit` error.
+        base64. Where two columns differ only by case, and where there is no store, more than 1,000,000 rows or more text
+        than a result may have are a `limit` error.
     """
     errors = """
         They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate, severity, position,
@@ -117,6 +121,7 @@ class Postgres(Tool):
     config_model: ClassVar[type[ToolConfig]] = PostgresConfig
     required = (WORK,)
     verbatim_with_params = NAMES
+    by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -128,11 +133,10 @@ class Postgres(Tool):
         order = Order(
             call,
             config.bound(),
-            write_of(config),
+            write_of(config, self.services.results),
             config.transaction,
             config.exactly_once,
-            config.stream,
-            self.services.result_limit,
+            Bounds(self.services.result_limit, set(), shelf_of(call, self.services)),
             call.deadline_s or DEADLINE_S,
         )
         order.check()
@@ -153,6 +157,22 @@ class Postgres(Tool):
             raise failure
         return _outcome(order, work, result, notices)
 
+    @contextlib.contextmanager
+    def lend(
+        self, auth: str | dict[str, Json], seconds: float
+    ) -> Iterator[tuple[extensions.connection, Faults]]:
+        """A pooled connection whose statements end after so many seconds, and what explains its errors. Raises ToolError."""
+        import psycopg2  # see `run`
+
+        settings = settings_of(PostgresConfig(auth=auth), self.services.credential)
+        faults = Faults((), False, settings.get("password", ""), seconds)
+        with contextlib.ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._connected().lend(settings, seconds))
+            except psycopg2.Error as error:
+                raise faults.unreachable(error) from error
+            yield connection, faults
+
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
 
@@ -172,7 +192,7 @@ class Postgres(Tool):
 
 
 def _outcome(order: Order, work: Work, result: dict[str, Json], notices: list[str]) -> Outcome:
-    warnings = sorted(work.notes) + (order.write.warnings() if order.write else [])
+    warnings = sorted(order.bounds.notes) + (order.write.warnings() if order.write else [])
     meta: dict[str, Json] = {"notices": notices} if notices else {}
     if warnings:
         meta["warnings"] = warnings

@@ -76,22 +76,29 @@ class Ledger:
         found = self._cursor.fetchone()
         return None if found is None else str(found[0])
 
-    def claim(self) -> tuple[bool, Any]:
-        """(True, None): the call is new. (False, result): it has been made, and this is what it returned.
+    def claim(self, started: Any = None) -> tuple[bool, Any]:
+        """(True, None): the call is new, and `started` is entered. (False, result): it has been made, and this is what
+        it returned, or last recorded.
 
         Waits for another transaction that makes the same call.
         """
         call, where = self._call, self._call.where
         with self._faults.of(f"The call cannot be entered into {TABLE}"):
             self._cursor.execute(
-                f"INSERT INTO {self._target} (idempotency_key, execution_id, step, task) "  # noqa: S608 - quoted
-                "VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (call.idempotency_key, where.execution_id, where.step, call.task),
+                f"INSERT INTO {self._target} (idempotency_key, execution_id, step, task, result) "  # noqa: S608 - quoted
+                "VALUES (%s, %s, %s, %s, %s::json) ON CONFLICT DO NOTHING",
+                (
+                    call.idempotency_key,
+                    where.execution_id,
+                    where.step,
+                    call.task,
+                    None if started is None else json.dumps(started),
+                ),
             )
             if self._cursor.rowcount == 1:
                 return True, None
             self._cursor.execute(
-                f"SELECT result::text FROM {self._target} WHERE idempotency_key = %s",  # noqa: S608 - quoted
+                f"SELECT result::text FROM {self._target} WHERE idempotency_key = %s FOR UPDATE",  # noqa: S608 - quoted
                 (call.idempotency_key,),
             )
             found = self._cursor.fetchone()

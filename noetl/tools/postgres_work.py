@@ -14,13 +14,13 @@ from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.postgres_errors import Faults, adapted
 from noetl.tools.postgres_ledger import Ledger, refuse_endings
-from noetl.tools.postgres_read import is_read, read
+from noetl.tools.postgres_read import Reader, is_read
 from noetl.tools.postgres_write import written
 from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Stop
 from noetl.tools.sql_programs import refuse_programs
 from noetl.tools.sql_rows import Write
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
+from noetl.tools.sql_values import Answer, Bounds, Gathered, result_of
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -35,8 +35,7 @@ class Order:
     write: Write | None
     transaction: bool
     once: bool
-    stream: bool
-    most_bytes: int
+    bounds: Bounds
     deadline_s: float
 
     def check(self) -> None:
@@ -50,7 +49,6 @@ class Work:
     """One attempt, and what came of it."""
 
     def __init__(self, order: Order, faults: Faults, stop: Stop) -> None:
-        self.notes: set[str] = set()
         self.repeated = False
         self._order = order
         self._faults = faults
@@ -123,9 +121,10 @@ class Work:
 
     def _answer(self, cursor: extensions.cursor, index: int, bound: Bound) -> Answer:
         self._go_on()
-        gathered = Gathered(self._faults.place(index), MAX_ROWS, self._order.most_bytes, self.notes)
-        if self._order.stream and is_read(bound):
-            return read(cursor, bound, index, self._faults, gathered, self._go_on)
+        if is_read(bound):
+            answer = Reader(cursor, self._faults, self._order.bounds, self._go_on).read(bound, index)
+            if answer is not None:
+                return answer
         with self._faults.of_statement(index, cursor):
             if bound.has_values:
                 cursor.execute(bound.pyformat(), adapted(bound))
@@ -134,8 +133,10 @@ class Work:
         if cursor.description is None:
             return Answer([], [], max(cursor.rowcount, 0), cursor.statusmessage or "")
         names = unique_names(column.name for column in cursor.description)
-        gathered.add(names, cursor.fetchall())
-        return Answer(names, gathered.rows, len(gathered.rows), cursor.statusmessage or "")
+        gathered = Gathered(self._faults.place(index), names, self._order.bounds)
+        with contextlib.closing(gathered):
+            gathered.add(cursor.fetchall())
+            return gathered.answer(cursor.statusmessage or "")
 
 
 def _cancel(connection: extensions.connection) -> Callable[[], None]:

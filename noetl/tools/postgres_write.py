@@ -53,13 +53,19 @@ def written(
 
 def _planned(cursor: extensions.cursor, write: Write, faults: Faults) -> Plan:
     with faults.of(f"The table '{write.name}' cannot be looked up"):
-        cursor.execute(_COLUMNS, (write.target,))
-        known = dict(cursor.fetchall())
-        others: list[str] = []
-        if not known:
-            cursor.execute(_OTHERS)
-            others = [row[0] for row in cursor.fetchall()]
+        known, others = described(cursor, write)
     return plan(write, known, fold=False, others=others)
+
+
+def described(cursor: extensions.cursor, write: Write) -> tuple[dict[str, str], list[str]]:
+    """Columns of the table and their types; where there is none, the tables that there are."""
+    cursor.execute(_COLUMNS, (write.target,))
+    known = dict(cursor.fetchall())
+    others: list[str] = []
+    if not known:
+        cursor.execute(_OTHERS)
+        others = [row[0] for row in cursor.fetchall()]
+    return known, others
 
 
 def _insert(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:

@@ -33,7 +33,9 @@ class SqlConfig(ToolConfig):
         default=None, description="Table that `rows` are written to, in one transaction; instead of SQL."
     )
     rows: Json = Field(
-        default=None, description="Rows to write: a list of mappings, or a SQL task's result.", repr=False
+        default=None,
+        description="Rows to write: a list of mappings, a SQL task's result, or a reference to either; what lies behind a reference is read in pieces.",
+        repr=False,
     )
     mode: Literal["insert", "upsert", "copy", "replace"] = Field(
         default="insert",

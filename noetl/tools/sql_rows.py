@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
+from noetl.facts.reference import Lazy
+from noetl.tools.references import pages, rows_of
 from noetl.tools.sql_config import SqlConfig
+from noetl.usecases.ports import Results
 
 #: Rows, and characters of JSON text, that one statement carries at most.
 _ROWS = 5_000
@@ -44,6 +47,18 @@ class Write:
     def target(self) -> str:
         """The table, for SQL."""
         return ".".join(map(quoted, self.table))
+
+    def pages(self) -> Iterator[Sequence[JsonMap]]:
+        """The rows in order, in parts that are in memory; of those with one key a part holds the last only. Raises
+        ToolError(client_error) where one is no mapping."""
+        if not isinstance(self.rows, Lazy):
+            yield self.rows
+            return
+        start = 0
+        for page in self.rows.pages():
+            _check_rows(page, start)
+            yield _last_of_each(page, self.key)
+            start += len(page)
 
     def result(self) -> dict[str, Json]:
         """`{rows_written, row_count, table, mode, columns}`."""
@@ -83,45 +98,66 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def write_of(config: SqlConfig) -> Write | None:
-    """What `config` wants written; None where it runs SQL. Raises ToolError(client_error)."""
+def quoted_table(text: str) -> str:
+    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a table."""
+    return ".".join(map(quoted, table_of(text)))
+
+
+def write_of(config: SqlConfig, results: Results | None = None) -> Write | None:
+    """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they are written.
+    Raises ToolError(client_error)."""
     if config.table is None:
         return None
-    rows = _rows(config.rows)
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    rows = _rows(config.rows, results)
+    columns = _columns(rows)
     for name in (*columns, *config.keys):
         _check_name(name, "column")
     if rows and not columns:
         raise _unusable("`rows` hold no columns: every row is an empty mapping.", "BadRows")
     if rows and (missing := next((name for name in config.keys if name not in columns), None)):
         raise _unusable(f"`key` names the column '{missing}', which no row has.", "BadKey")
-    kept = _last_of_each(rows, config.keys)
-    return Write(_table(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
+    kept = rows if isinstance(rows, Lazy) else _last_of_each(rows, config.keys)
+    return Write(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
 
 
 def _unusable(message: str, type: str) -> ToolError:
     return ToolError("client_error", message, type=type)
 
 
-def _rows(given: Json) -> list[JsonMap]:
-    rows = given.get("rows") if isinstance(given, Mapping) else given
+def _rows(given: Json, results: Results | None) -> Sequence[JsonMap]:
+    rows = rows_of(given, results, "`rows`")
     if rows is None:
         rows = []
+    if isinstance(rows, Lazy):
+        return rows
     if not isinstance(rows, list):
         kind = type(given).__name__
         raise _unusable(
             f"`rows` must be a list of mappings, or a mapping with `rows`; it is of type {kind}.", "BadRows"
         )
-    for index, row in enumerate(rows):
+    _check_rows(rows, 0)
+    return rows
+
+
+def _columns(rows: Sequence[JsonMap]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for page in pages(rows):
+        _check_rows(page, 0)
+        for row in page:
+            names |= dict.fromkeys(row)
+    return tuple(names)
+
+
+def _check_rows(rows: Sequence[Json], start: int) -> None:
+    for index, row in enumerate(rows, start):
         if not isinstance(row, Mapping):
             raise _unusable(
                 f"Row {index} (from 0) of `rows` is of type {type(row).__name__}; write it as a mapping of columns.",
                 "BadRows",
             )
-    return rows
 
 
-def _table(text: str) -> tuple[str, ...]:
+def table_of(text: str) -> tuple[str, ...]:
     """`schema.table`; a part in double quotes may hold anything."""
     parts = _PART.findall(text)
     if not 1 <= len(parts) <= 3 or ".".join(parts) != text:
@@ -203,10 +239,15 @@ def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
 
 def batches(write: Write) -> Iterator[str]:
     """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks is null."""
+    for page in write.pages():
+        yield from _batches(page, write.columns)
+
+
+def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
     texts: list[str] = []
     size = 0
-    for row in write.rows:
-        text = json.dumps({f"c{index}": row.get(name) for index, name in enumerate(write.columns)})
+    for row in rows:
+        text = json.dumps({f"c{index}": row.get(name) for index, name in enumerate(columns)})
         if texts and (len(texts) >= _ROWS or size + len(text) > _CHARACTERS):
             yield "[" + ",".join(texts) + "]"
             texts, size = [], 0
@@ -218,7 +259,8 @@ def batches(write: Write) -> Iterator[str]:
 
 def tuples(write: Write, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
     """The rows as tuples; `convert` gets the row's index, the column and the value."""
-    for index, row in enumerate(write.rows):
+    every = (row for page in write.pages() for row in page)
+    for index, row in enumerate(every):
         yield tuple(convert(index, name, row.get(name)) for name in write.columns)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
-from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import Field
@@ -16,11 +16,12 @@ from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_files import MEMORY, database_path
+from noetl.tools.large import shelf_of
 from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Running, Stop
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig
 from noetl.tools.sql_rows import Write, write_of
-from noetl.tools.sql_values import MAX_ROWS, Answer, Gathered, result_of
+from noetl.tools.sql_values import Answer, Bounds, Gathered, result_of
 from noetl.tools.sqlite_files import Waits, opened
 from noetl.tools.sqlite_values import Faults, bindable, first_word
 from noetl.tools.sqlite_write import written
@@ -72,6 +73,7 @@ class Sqlite(Tool):
     config_model: ClassVar[type[ToolConfig]] = SqliteConfig
     required = (WORK,)
     verbatim_with_params = NAMES
+    by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -79,11 +81,12 @@ class Sqlite(Tool):
 
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
         deadline_s = call.deadline_s or DEADLINE_S
-        write = write_of(config)
+        write = write_of(config, self.services.results)
         path = database_path(config.database, self.services.base_dir)
         waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
         with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
-            work = _Work(connection, config, self.services.result_limit, waits, stop)
+            bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
+            work = _Work(connection, config, bounds, waits, stop)
             with stop.watch(waits.left(), connection.interrupt):
                 try:
                     result = work.run(write)
@@ -111,16 +114,16 @@ class _Work:
     """What one call does, and what came of it."""
 
     def __init__(
-        self, connection: sqlite3.Connection, config: SqliteConfig, most_bytes: int, waits: Waits, stop: Stop
+        self, connection: sqlite3.Connection, config: SqliteConfig, bounds: Bounds, waits: Waits, stop: Stop
     ) -> None:
         self.bound = config.bound()
-        self.notes: set[str] = set()
+        self.notes = bounds.notes
         self._connection = connection
         self._waits = waits
         self._stop = stop
         self._transaction = config.transaction or config.table is not None
         self._faults = Faults(self.bound, config.is_one_text)
-        self._most_bytes = most_bytes
+        self._bounds = bounds
 
     def run(self, write: Write | None) -> dict[str, Json]:
         if not self._transaction:
@@ -140,18 +143,18 @@ class _Work:
         return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
 
     def _answer(self, index: int, bound: Bound) -> Answer:
-        text = bound.dollar()
         with self._faults.explained(index):
-            cursor = self._patient().execute(text, bindable(bound.values))
+            cursor = self._patient().execute(bound.dollar(), bindable(bound.values))
             names = unique_names(column[0] for column in cursor.description or ())
-            gathered = Gathered(self._faults.place(index), MAX_ROWS, self._most_bytes, self.notes)
-            while names and (rows := cursor.fetchmany(_FETCH)):
-                gathered.add(names, rows)
-                if self._stop.pulled:
-                    raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
-        changed = max(cursor.rowcount, 0)
-        rows_found: Sequence[dict[str, Json]] = gathered.rows
-        return Answer(names, rows_found, len(rows_found) if names else changed, first_word(bound))
+            if not names:
+                return Answer([], [], max(cursor.rowcount, 0), first_word(bound))
+            gathered = Gathered(self._faults.place(index), names, self._bounds)
+            with contextlib.closing(gathered):
+                while rows := cursor.fetchmany(_FETCH):
+                    gathered.add(rows)
+                    if self._stop.pulled:
+                        raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
+                return gathered.answer(first_word(bound))
 
     def _patient(self) -> sqlite3.Connection:
         """The connection, which waits for others no longer than the call may take: an interrupt does not

@@ -27,11 +27,16 @@ def written(connection: sqlite3.Connection, write: Write, faults: Faults) -> dic
 
 
 def _planned(connection: sqlite3.Connection, write: Write) -> Plan:
+    known, others = described(connection, write)
+    return plan(write, known, fold=True, others=others)
+
+
+def described(connection: sqlite3.Connection, write: Write) -> tuple[dict[str, str], list[str]]:
+    """Columns of the table and their types, and the tables that there are."""
     schema = f"{quoted(write.table[0])}." if len(write.table) > 1 else ""
-    described = connection.execute(f"PRAGMA {schema}table_info({quoted(write.table[-1])})").fetchall()
-    known = {str(column[1]): str(column[2]).upper() for column in described}
+    columns = connection.execute(f"PRAGMA {schema}table_info({quoted(write.table[-1])})").fetchall()
     others = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    return plan(write, known, fold=True, others=[str(row[0]) for row in others])
+    return {str(column[1]): str(column[2]).upper() for column in columns}, [str(row[0]) for row in others]
 
 
 def _insert(planned: Plan) -> str:

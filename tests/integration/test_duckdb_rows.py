@@ -187,7 +187,7 @@ def test_an_extension_that_is_missing_is_told(tool: DuckDb) -> None:
     error = refused(tool, "select 1", attach={"lite": {"database": "x.sqlite"}})
 
     assert (error.kind, error.type) == ("client_error", "ExtensionMissing")
-    assert "sqlite_scanner, which is not installed on this worker" in str(error)
+    assert "which is not installed on this worker: install it there (pip install duckdb-ext" in str(error)
     assert "s3cret" not in str(refused(tool, "select 1", attach={"pg": "pg"}))
 
 

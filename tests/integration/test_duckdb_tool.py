@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
-from noetl.pipeline.model import Call, Where
+from noetl.pipeline.model import Call, Later, Where
 from noetl.tools.base import Services
 from noetl.tools.duckdb import DuckDb, DuckDbConfig
 from tests.pace import within
@@ -33,7 +37,12 @@ def base(tool: DuckDb) -> Path:
 
 def run(tool: DuckDb, command: str | list[str], deadline_s: float | None = None, **config: Any) -> Outcome:
     order = Call("duckdb", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "k", deadline_s=deadline_s)
-    return tool.run(order, DuckDbConfig.model_validate({"command": command, **config}))
+    given = DuckDbConfig.model_validate({"command": command, **config})
+    while isinstance(came := tool.run(order, given), Later):
+        time.sleep(came.seconds)
+        order = replace(order, checkpoint=came.checkpoint)
+    assert isinstance(came, Outcome)
+    return came
 
 
 def refused(tool: DuckDb, command: str, **config: Any) -> ToolError:
@@ -324,7 +333,7 @@ def test_too_little_memory_is_a_limit(tool: DuckDb) -> None:
 
 
 def test_too_many_rows_are_a_limit(tool: DuckDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.duckdb_work.MAX_ROWS", 1000)
+    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 1000)
 
     assert refused(tool, "from range(1001)").type == "TooManyRows"
     assert run(tool, "from range(1000)").result["row_count"] == 1000
@@ -337,3 +346,87 @@ def test_results_are_json(tool: DuckDb) -> None:
 
     json.dumps(outcome.result, allow_nan=False)
     assert outcome.meta["warnings"] == ["NaN and infinite numbers are null"]
+
+
+# --- leases ---------------------------------------------------------------------------------------------
+
+WORKER = """
+import sys
+from pathlib import Path
+from noetl.pipeline.model import Call, Where
+from noetl.tools.base import Services
+from noetl.tools.duckdb import DuckDb, DuckDbConfig
+tool = DuckDb(Services(base_dir=Path(sys.argv[1]), scratch=Path(sys.argv[2])))
+config = DuckDbConfig.model_validate_json(sys.argv[3])
+print("begins", flush=True)
+print(tool.run(Call("duckdb", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "k"), config), flush=True)
+"""
+ENDLESS = "select count(*) from range(1000000000) a, range(1000000) b"
+
+
+@contextlib.contextmanager
+def worker(tool: DuckDb, **config: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that makes one call, as a worker does."""
+    given = json.dumps({"database": "x.db", **config})
+    argv = [sys.executable, "-c", WORKER, str(base(tool)), str(tool.services.scratch), given]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begins\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def asked(tool: DuckDb, command: str, **config: Any) -> Any:
+    order = Call("duckdb", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "k")
+    given = DuckDbConfig.model_validate({"database": "x.db", "command": command, **config})
+    return tool.run(order, given)
+
+
+def until_held(tool: DuckDb) -> Later:
+    """What a call gets as soon as somebody else has the file."""
+    ends = time.monotonic() + 30
+    while not isinstance(came := asked(tool, "select 1"), Later):
+        assert time.monotonic() < ends
+    return came
+
+
+def test_who_waits_for_a_file_leaves_the_worker_and_a_killed_holder_holds_nothing(tool: DuckDb) -> None:
+    run(tool, "create table t (a int)", database="x.db")
+
+    with worker(tool, command=ENDLESS) as holder:
+        waits = until_held(tool)
+        holder.kill()
+        holder.wait()
+        came = asked(tool, "insert into t values (1)")
+
+    assert (waits.seconds, waits.checkpoint) == (1.0, {"waited_s": 2.0})
+    assert isinstance(came, Outcome)
+
+
+def test_who_only_reads_shares_the_file_with_other_processes(tool: DuckDb) -> None:
+    run(tool, "create table t (a int)", database="x.db")
+
+    with worker(tool, command=ENDLESS, read_only=True):
+        writes = until_held(tool)
+        reads = asked(tool, "select count(*) as n from t", read_only=True)
+
+    assert isinstance(writes, Later)
+    assert isinstance(reads, Outcome)
+    assert reads.result["rows"] == [{"n": 0}]
+
+
+def test_workers_that_write_to_one_file_never_fail_each_other(tool: DuckDb) -> None:
+    run(tool, "create table t (a int)", database="x.db")
+
+    with contextlib.ExitStack() as stack:
+        insert = "insert into t select 1 from range(10)"
+        others = [stack.enter_context(worker(tool, command=insert)) for _ in range(2)]
+        for _ in range(5):
+            run(tool, insert, database="x.db")
+        said = [other.communicate(timeout=60)[0] for other in others]
+
+    done = sum("status='ok'" in one for one in said)
+    assert all("status='ok'" in one or one.startswith("Later(") for one in said)
+    assert run(tool, "select count(*) as n from t", database="x.db").result["rows"] == [{"n": 50 + 10 * done}]

@@ -204,7 +204,7 @@ def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Postgres, mode: str)
 
 
 def test_what_is_too_much_is_not_read_to_its_end(tool: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.postgres_work.MAX_ROWS", 50_000)
+    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 50_000)
     before, began = peak(), time.monotonic()
 
     error = refused(tool, "select n, repeat('x', 100) as pad from generate_series(1, 20000000) as n")
@@ -233,12 +233,10 @@ def test_an_answer_in_pieces_is_whole(tool: Postgres, count: int, transaction: b
     assert result["command_0"]["status"] == f"SELECT {count}"
 
 
-@pytest.mark.parametrize("stream", [True, False])
-def test_reading_leaves_a_transaction_of_the_command_alone(tool: Postgres, stream: bool) -> None:
+def test_reading_leaves_a_transaction_of_the_command_alone(tool: Postgres) -> None:
     result = run(
         tool,
         "begin; create table rows_test.t (a int); select 1 as a; rollback; select to_regclass('rows_test.t') as t",
-        stream=stream,
     ).result
 
     assert result["rows"] == [{"t": None}]
@@ -251,7 +249,7 @@ def test_an_error_behind_the_first_piece_leaves_the_connection_usable(tool: Post
     assert rows(tool, "select 1 as a") == [{"a": 1}]
 
 
-@pytest.mark.parametrize("config", [{}, {"transaction": True}, {"stream": False}])
+@pytest.mark.parametrize("config", [{}, {"transaction": True}])
 def test_a_connection_that_is_killed_in_the_middle_is_worth_another_try(
     tool: Postgres, postgres_url: str, config: Any
 ) -> None:

@@ -99,6 +99,7 @@ EXAMPLES: Mapping[str, Example] = {
     "secrets": Example({"status": 200}, {"customer": "acme"}, customer),
     "shell": Example({"words": 3}, {"text": "it's $(two)\nthree"}),
     "sqlite": Example({"n": 1}, {"city": "Oslo"}, orders),
+    "transfer": Example({"rows": 1}, {"rows": [{"station": "north", "day": "2026-01-01", "mm": 0.5}]}),
 }
 
 

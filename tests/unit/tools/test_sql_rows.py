@@ -17,7 +17,7 @@ from noetl.tools.sql import split
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import SqlConfig
 from noetl.tools.sql_rows import Write, batches, plan, quoted, write_of
-from noetl.tools.sql_values import Gathered
+from noetl.tools.sql_values import Bounds, Gathered
 
 
 def write(**config: Any) -> Write:
@@ -140,17 +140,18 @@ def test_a_key_that_a_row_lacks_is_null() -> None:
     assert json.loads(batch) == [{"c0": 1, "c1": None}, {"c0": None, "c1": 2}]
 
 
-def test_an_answer_is_refused_when_it_becomes_too_much() -> None:
-    rows = Gathered("The statement", 3, 20, set())
-    rows.add(["a"], [[1], [["12345", {"k": "67890"}]]])
+def test_an_answer_is_refused_when_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.tools.sql_values.MAX_ROWS", 3)
+    rows = Gathered("The statement", ["a"], Bounds(20, set()))
+    rows.add([[1], [["12345", {"k": "67890"}]]])
+    wide = Gathered("The statement", ["a"], Bounds(20, set()))
 
     with pytest.raises(ToolError, match="more than 3 rows") as many:
-        rows.add(["a"], [[1], [2]])
+        rows.add([[1], [2]])
     with pytest.raises(ToolError, match="more than the 20 bytes") as large:
-        rows.add(["a"], [["x" * 10]])
+        wide.add([["x" * 21]])
 
     assert (many.value.kind, large.value.kind) == ("limit", "limit")
-    assert len(rows.rows) == 2
 
 
 def order() -> Call:

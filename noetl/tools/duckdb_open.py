@@ -1,0 +1,127 @@
+"""Opening a database of DuckDB, and what SQL may reach from there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from noetl.errors import ToolError
+from noetl.tools.base import Services
+from noetl.tools.duckdb_attach import attach
+from noetl.tools.duckdb_config import DuckDbConfig
+from noetl.tools.duckdb_errors import first_line
+from noetl.tools.duckdb_files import MEMORY, Wait, resolved
+from noetl.tools.duckdb_tables import Tables, create_tables
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """What a call opens: a file (None: memory), with `tables` in it. `folder` is the call's own."""
+
+    path: Path | None
+    config: DuckDbConfig
+    services: Services
+    tables: Tables
+    folder: Path
+
+    @contextlib.contextmanager
+    def opened(self, wait: Wait) -> Iterator[DuckDBPyConnection]:
+        """A connection that is confined to what the configuration names. Raises ToolError, and Busy where somebody
+        without a lease has the file."""
+        import duckdb  # see `_connected`
+
+        connection = self._connected(wait)
+        try:
+            try:
+                create_tables(connection, self.tables)
+                attach(connection, self.config.attach, self.services)
+                self._confine(connection)
+            except duckdb.Error as error:
+                why = first_line(error)
+                raise ToolError(
+                    "sql", f"`tables` or `files` cannot be set up: {why}", type=type(error).__name__
+                ) from error
+            yield connection
+        finally:
+            connection.close()
+
+    def _connected(self, wait: Wait) -> DuckDBPyConnection:
+        # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
+        import duckdb
+
+        path = self.path
+        settings = self._settings()
+        read_only = self.config.read_only and path is not None
+        while True:
+            try:
+                return duckdb.connect(str(path or MEMORY), read_only=read_only, config=settings)
+            except duckdb.IOException as error:
+                if path is None or "lock" not in str(error).lower():
+                    raise _unopened(path, error) from error
+            except duckdb.Error as error:
+                raise _unopened(path, error) from error
+            time.sleep(wait.step(path, "another program", _PAUSE_S))
+
+    def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
+        return {
+            "memory_limit": self.config.memory_limit,
+            "threads": self.config.threads,
+            "temp_directory": str(self.services.scratch / "duckdb"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach` of PostgreSQL.
+            "secret_directory": str(self.folder / "secrets"),
+            # Otherwise SQL can name Python variables of the worker.
+            "python_enable_replacements": False,
+        }
+
+    def _confine(self, connection: DuckDBPyConnection) -> None:
+        """Lets SQL touch what `files` names, the objects behind `tables` and the call's own folder, and nothing else.
+
+        `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.
+        """
+        if self.config.allow_external:
+            return
+        base_dir = self.services.base_dir
+        connection.execute(f"SET home_directory = {_quoted(str((base_dir or Path.cwd()).resolve()))}")
+        folders, single = _named(self.config.files, base_dir)
+        _allow(connection, "allowed_directories", [*folders, self.folder])
+        _allow(connection, "allowed_paths", [*single, *self.tables.paths])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+
+
+def _named(files: str | Sequence[str], base_dir: Path | None) -> tuple[list[Path], list[Path]]:
+    """Folders and single files of `files`."""
+    names = [files] if isinstance(files, str) else files
+    paths = [resolved(name, base_dir, "`files`") for name in names]
+    folders = [path for path, name in zip(paths, names, strict=True) if path.is_dir() or name.endswith("/")]
+    single = [path for path in paths if path not in folders]
+    # DuckDB writes a file under a `tmp_` name beside it first.
+    return folders, single + [path.with_name(f"tmp_{path.name}") for path in single]
+
+
+def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path]) -> None:
+    if paths:
+        connection.execute(f"SET {setting} = [{', '.join(_quoted(str(path)) for path in paths)}]")
+
+
+def _unopened(path: Path | None, error: Exception) -> ToolError:
+    return ToolError(
+        "sql",
+        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
+        type=type(error).__name__,
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,170 @@
+"""Workers die with SIGKILL at random points of a loop of inserts, and of a transfer: every row arrives once.
+
+`NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of a run that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg2
+import pytest
+from sqlalchemy import make_url
+
+from noetl.usecases.ports import ENDED
+from tests import services
+
+from .stack import Stack, eventually, kill_all, worker
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
+SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+ITEMS = 40
+#: Each tenth kill takes one worker with all its processes, the others one process of a pool.
+WHOLE = 10
+#: Executions that run at any time while workers die.
+OPEN = 4
+FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
+
+INSERTS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: inserts, path: tests/inserts}}
+workflow:
+  - step: start
+    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 4}}}}
+    tool:
+      kind: postgres
+      dsn: {dsn}
+      exactly_once: true
+      command: insert into inserted (execution, n) values (:execution, :n)
+      params: {{execution: "{{{{ execution_id }}}}", n: "{{{{ n }}}}"}}
+"""
+
+TRANSFER = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: transfer, path: tests/transfer}}
+workflow:
+  - step: start
+    tool:
+      kind: transfer
+      source: {{kind: postgres, auth: {{dsn: "{dsn}"}}, query: "select n, 'row ' || n as name from generate_series(1, 60000) as n"}}
+      target: {{kind: postgres, auth: {{dsn: "{dsn}"}}, table: moved, create: true}}
+      chunk_rows: 500
+"""
+
+
+@pytest.fixture
+def dsn(postgres_server: services.Postgres) -> Iterator[str]:
+    """A database of the playbook's own."""
+    url = postgres_server.create()
+    yield make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def mortal(
+    tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
+) -> Iterator[Stack]:
+    """Two workers with two processes each: there are always some while others are started again."""
+    url = postgres_server.create(postgres_template)
+    broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
+    with Stack(tmp_path / "home", url, broker, ("scheduler", "sweeper"), FAST) as running:
+        for name in ("one", "two"):
+            running.launch(name, worker("postgres,transfer,default", "prefork", 2, name))
+            running.await_ready(name)
+        yield running
+    postgres_server.drop(url)
+
+
+def asked(dsn: str, query: str) -> list[tuple[object, ...]]:
+    connection = psycopg2.connect(dsn)
+    try:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchall() if cursor.description else []
+    finally:
+        connection.close()
+
+
+def processes(stack: Stack) -> list[psutil.Process]:
+    """Those that run tasks, of both workers."""
+    found: list[psutil.Process] = []
+    for name in ("one", "two"):
+        part = stack.running[name]
+        if part.process is None or part.process.poll() is not None:
+            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
+            stack.launch(name, part.argv)
+        # A worker whose processes are just being replaced has some that are neither there nor gone.
+        with contextlib.suppress(psutil.Error):
+            found += stack.pool(name)
+    return found
+
+
+def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
+    """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a whole."""
+    time.sleep(chance.uniform(0.0, 1.0))
+    if number % WHOLE == WHOLE - 1:
+        name = chance.choice(("one", "two"))
+        stack.kill(name)
+        stack.launch(name, stack.running[name].argv)
+        return
+    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+
+
+@pytest.mark.timeout(240 + 10 * KILLS)
+def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(mortal: Stack, dsn: str) -> None:
+    print(f"seed {SEED}, {KILLS} kills")
+    chance = random.Random(SEED)
+    asked(dsn, "create table inserted (execution text, n int)")
+    playbook = textwrap.dedent(INSERTS).format(items=ITEMS, dsn=dsn)
+    begun: list[str] = []
+    for number in range(KILLS):
+        still = [one for one in begun if mortal.row(one).status not in ENDED]
+        print(f"kill {number + 1}", flush=True) if number % 20 == 0 else None
+        begun += [mortal.begin(playbook, {}) for _ in range(OPEN - len(still))]
+        kill_one(mortal, chance, number)
+    mortal.wait(begun, 200)
+
+    statuses = {mortal.row(one).status for one in begun}
+    [(rows, different)] = asked(dsn, "select count(*), count(distinct (execution, n)) from inserted")
+    [(deliveries,)] = asked(dsn, "select count(*) from noetl_ledger")
+    print(
+        f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different, {deliveries} ledger entries"
+    )
+    assert statuses == {"completed"}
+    assert (rows, different) == (ITEMS * len(begun), ITEMS * len(begun))
+
+
+@pytest.mark.timeout(300)
+def test_a_transfer_whose_worker_is_killed_moves_every_row_once(mortal: Stack, dsn: str) -> None:
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    execution = mortal.begin(textwrap.dedent(TRANSFER).format(dsn=dsn), {})
+    killed_in_the_middle = 0
+    for number in range(60):
+        if mortal.row(execution).status in ENDED:
+            break
+        kill_one(mortal, chance, number)
+        there = asked(dsn, "select to_regclass('moved') is not null")[0][0]
+        count = asked(dsn, "select count(*) from moved")[0][0] if there else 0
+        killed_in_the_middle += 0 < int(str(count)) < 60_000
+        if killed_in_the_middle >= 3:
+            break
+    mortal.wait([execution], 120)
+
+    [(rows, total)] = asked(dsn, "select count(*), sum(n) from moved")
+    assert mortal.row(execution).status == "completed"
+    assert mortal.report(execution).as_json()["result"]["rows"] == 60_000
+    assert (rows, total) == (60_000, sum(range(1, 60_001)))
+    assert killed_in_the_middle > 0
