@@ -167,7 +167,7 @@ KINDS = {
 
 
 def default_tools() -> dict[str, Scripted]:
-    """`noop` yields its input, `python` evaluates `code` with the inputs as names."""
+    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as names."""
 
     def python(call: Call) -> Json:
         scope: dict[str, Any] = {**call.args, "args": dict(call.args), "input_data": dict(call.args)}
@@ -180,7 +180,11 @@ def default_tools() -> dict[str, Scripted]:
     def playbook(call: Call) -> ChildCall:
         return CallPlaybook(Services()).run(call, PlaybookConfig.model_validate(call.config))
 
-    return {"python": python, "noop": lambda call: dict(call.args), "playbook": playbook}
+    return {
+        "python": python,
+        "noop": lambda call: call.config.get("result", dict(call.args)),
+        "playbook": playbook,
+    }
 
 
 class StillLeases(Leases):

@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("noetl.cli.check:schema", "Print the JSON Schema of playbooks."),
     "catalog": ("noetl.cli.catalog:catalog", "Register playbooks and look them up."),
     "execution": ("noetl.cli.execution:execution", "Look at executions and steer them."),
+    "sql": ("noetl.cli.sql:sql", "Ask the log in SQL."),
+    "export": ("noetl.cli.export:export", "Write the log as tables: Parquet, JSON lines, ClickHouse."),
     "result": ("noetl.cli.result:result", "Look into large results, and clear them away."),
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),

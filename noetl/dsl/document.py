@@ -251,6 +251,33 @@ class NextSpec(Part):
 # --- steps ------------------------------------------------------------------------------------
 
 
+class Pagination(Part):
+    """Calls an http task again for every page of an answer, and collects their items."""
+
+    type: Literal["page", "offset", "cursor", "link"] | None = None
+    """How the next page is asked for: by its number, by what was seen, by a mark in the body, by the Link header."""
+    param: str | None = None
+    """The query parameter: `page`, `offset` or `cursor` unless given."""
+    start: int | str | None = None
+    """The first number: 1 of pages, 0 of offsets; the first mark; or a template."""
+    size: int | str | None = None
+    """Items that a full page has: a shorter one is the last; or a template."""
+    limit: int | str | None = None
+    """The same for offsets, which grow by it; sent as `limit`."""
+    path: str | None = None
+    """Where the mark of the next page stands in the body, such as `meta.next`."""
+    items: str | None = None
+    """Where the list stands in the body, such as `data.rows`; the body itself unless given."""
+    stop_when: bool | str | None = None
+    """A template that says whether this page is the last, over `output` as in the task's `set`."""
+    max_pages: int | str | None = None
+    """100 unless given; or a template. Then the result is `truncated`."""
+    collect: Literal["append", "replace"] | None = None
+    """All items (default), or those of the last page."""
+    delay: int | float | str | None = None
+    """Between pages: seconds, `500ms`, `10s`, or a template."""
+
+
 class Tool(Part):
     """One tool call. Keys that are not named here are the tool's own."""
 
@@ -262,6 +289,7 @@ class Tool(Part):
     input: Names | None = None
     args: Names | None = None
     with_: Names | None = Field(None, alias="with")
+    pagination: Pagination | None = None
     set: Names | None = None
     set_ctx: Names | None = None
     set_iter: Names | None = None

@@ -87,7 +87,7 @@ def _directive(
 ) -> Directive:
     warn_unknown(then, at, context.report)
     default = Directive()
-    delay = default.delay if then.delay is None else _seconds(context, then.delay, (*at, "delay"))
+    delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
     # A delay without a word on how it grows is meant to be waited.
     backoff = then.backoff or ("none" if then.delay is None else "fixed")
     made = Directive(
@@ -97,7 +97,7 @@ def _directive(
         else _attempts(context, then.attempts, (*at, "attempts")),
         backoff=backoff,
         delay=delay,
-        jitter=default.jitter if then.jitter is None else _seconds(context, then.jitter, (*at, "jitter")),
+        jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
         to=_target(context, then, at, task, tasks),
         set=assignments(context, then, at, task_level(site)),
     )
@@ -152,7 +152,7 @@ def _attempts(context: Context, value: int | str, at: Path) -> Template:
     return 1
 
 
-def _seconds(context: Context, value: float | str, at: Path) -> Template:
+def seconds_at(context: Context, value: float | str, at: Path) -> Template:
     if is_template(value):
         return value
     try:

@@ -12,6 +12,7 @@ from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.keeping import keeping
+from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
@@ -26,8 +27,8 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
     """The tasks of a step's `tool`, which stands at `path`."""
     entries = list(entries_of(context, form, path))
     names = [entry.name for entry in entries]
-    tasks = [_task(context, entry, names, site) for entry in entries]
-    return tuple(task for task in tasks if task is not None)
+    tasks = [(entry, _task(context, entry, names, site)) for entry in entries]
+    return paged(context, [(entry, task) for entry, task in tasks if task is not None], site)
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:

@@ -149,6 +149,16 @@ def _list(run: Run, value: Any) -> list[Any]:
     return list(elements)
 
 
+def _flatten(run: Run, value: Any) -> list[Any]:
+    """The elements of the elements, one level down."""
+    found: list[Any] = []
+    for element in run.elements(value):
+        inner = run.elements(element)
+        run.items(len(inner))
+        found.extend(inner)
+    return found
+
+
 def _filter(run: Run, name: Any) -> Verb:
     if not isinstance(name, str) or name not in run.filters:
         shown = name[:60] if isinstance(name, str) else kind_of(name)
@@ -306,6 +316,7 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "default": _default,
     "dictsort": _dictsort,
     "first": _first,
+    "flatten": _flatten,
     "float": _float,
     "groupby": _groupby,
     "int": _int,

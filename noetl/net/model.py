@@ -29,11 +29,16 @@ Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`set: {ctx.total: "{{ ... }}"}`: `name` is dotted, without its scope."""
+    """`set: {ctx.total: "{{ ... }}"}`: `name` is dotted, without its scope.
+
+    `append`: the value is one more entry of the mapping `name`, under its number, from 1 (`name.1`, `name.2`...).
+    So what grows with every assignment is recorded piece by piece, and not as a whole each time.
+    """
 
     scope: Scope
     name: str
     value: Template
+    append: bool = False
 
 
 @dataclass(frozen=True, slots=True)

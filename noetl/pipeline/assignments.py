@@ -6,7 +6,7 @@ task's own `set` sees what that of the rule has assigned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -73,7 +73,19 @@ def apply(
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
         value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
-        changes.assign(program, *_whole(changes, assignment, value, sight, hands))
+        placed = _numbered(assignment, sight) if assignment.append else assignment
+        changes.assign(program, *_whole(changes, placed, value, sight, hands))
+
+
+def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
+    """The assignment of the next entry of the mapping that it names; of the first one where there is none yet."""
+    where = assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
+    root, *parts = where.split(".")
+    held: Json = sight.get(root)
+    for part in parts:
+        held = held.get(part) if isinstance(held, Mapping) else None
+    number = len(held) + 1 if isinstance(held, Mapping) else 1
+    return replace(assignment, name=f"{assignment.name}.{number}", append=False)
 
 
 def _whole(

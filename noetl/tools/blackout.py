@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -22,6 +23,8 @@ SHORTEST: Final = 6
 _WORD: Final = re.compile(r"[a-z]{0,9}")
 #: Texts looked through at once: enough that most results take one look, few enough that memory stays flat.
 _CHARS: Final = 1_000_000
+#: Bytes of a file that are looked through at once.
+_BLOCK: Final = 1024 * 1024
 
 
 class Blackout:
@@ -67,6 +70,21 @@ class Blackout:
         for secret in self._ordered:
             data = data.replace(secret.encode("utf-8", "surrogatepass"), MASK.encode())
         return data
+
+    def file(self, source: Path, target: Path) -> Path:
+        """The same for a file of any size, a block at a time: `target`, or `source` where there is nothing to hide."""
+        if not self._ordered:
+            return source
+        # What may be the beginning of a secret waits for the block behind it.
+        held, longest = b"", max(len(secret.encode("utf-8", "surrogatepass")) for secret in self._ordered)
+        with source.open("rb") as body, target.open("wb") as shown:
+            while block := body.read(_BLOCK):
+                held = self.bytes(held + block)
+                ready = max(len(held) - longest + 1, 0)
+                shown.write(held[:ready])
+                held = held[ready:]
+            shown.write(held)
+        return target
 
     def cut(self, text: str) -> str:
         """`text` without secrets, also where one stands at its end or beginning and was cut there."""

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.http_answer import content, refusal
+from noetl.tools.http_answer import content, links, refusal
 from noetl.tools.http_auth import Grant, OAuthClient, grant_of
+from noetl.tools.http_files import kept, kept_aside
 from noetl.tools.http_request import HttpConfig, granted, limits_of, order_of
 from noetl.tools.opening import blackout, hide
 
@@ -49,8 +50,11 @@ class Http(Tool):
     result = """
         `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
         JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
-        never parsed; `bytes` are base64. For templates the fields of a JSON body stand behind those of the response:
-        `output.data.rows` finds `rows` of the body.
+        never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
+        and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
+        body stand behind those of the response: `output.data.rows` finds `rows` of the body. An answer with a Link header
+        has `links` as well, `{next: address, ...}`, those to the same server.
+        [Pagination](../playbooks.md#pagination) collects the pages of a list.
     """
     errors = """
         A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
@@ -83,7 +87,11 @@ class Http(Tool):
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
         hide(grant.secrets, (name for name, _ in grant.params))
-        return _outcome(config, _hushed(self._exchanged(order, grant, limits)))
+        with kept_aside(config, self.services) as aside:
+            answer = self._exchanged(replace(order, into=aside), grant, limits)
+            # Before secrets are taken out of the headers, and with them what stands around.
+            related = {"links": found} if (found := links(answer)) else {}
+            return _outcome(config, _hushed(answer), related, lambda: kept(answer, call, self.services))
 
     def close(self) -> None:
         with self._lock:
@@ -151,7 +159,7 @@ def _hushed(answer: Answer) -> Answer:
     return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
-def _outcome(config: HttpConfig, answer: Answer) -> Outcome:
+def _outcome(config: HttpConfig, answer: Answer, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:
     seen = {"status": answer.status, "headers": dict(answer.headers)}
     if answer.status >= 400:
         raise refusal(config.method.upper(), answer, seen)
@@ -162,8 +170,9 @@ def _outcome(config: HttpConfig, answer: Answer) -> Outcome:
         "url": answer.url,
         "elapsed": answer.elapsed,
         "data": None,
+        **related,
     }
-    result |= content(answer, config.as_, notes)
+    result |= {"data": in_file()} if config.as_ == "file" else content(answer, config.as_, notes)
     meta: dict[str, Json] = {"warnings": sorted(notes)} if notes else {}
     if answer.redirects:
         meta["redirects"] = answer.redirects

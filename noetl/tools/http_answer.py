@@ -9,9 +9,12 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urljoin
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
+from noetl.tools.blackout import MASK
+from noetl.tools.opening import blackout
 
 if TYPE_CHECKING:
     from noetl.tools.transport import Answer
@@ -47,6 +50,32 @@ def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Jso
         except (ValueError, RecursionError):
             return {"data": text}
     return {"data": text}
+
+
+def links(answer: Answer) -> dict[str, str]:
+    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the server that answered:
+    whoever follows them sends what this call was granted. Without its secrets, which may stand in the addresses."""
+    header = answer.headers.get("link")
+    if not header:
+        return {}
+    from requests.utils import parse_header_links  # see `noetl.tools.http`
+
+    from noetl.tools.transport import same_origin
+
+    found: dict[str, str] = {}
+    for link in parse_header_links(header):
+        target = urljoin(answer.url, str(link.get("url", "")))
+        for rel in str(link.get("rel", "")).lower().split():
+            if same_origin(answer.url, target):
+                found.setdefault(rel, _without_masks(blackout().text(target)))
+    return found
+
+
+def _without_masks(url: str) -> str:
+    """`url` without the parameters that a secret was taken out of: whoever calls it adds them again."""
+    head, sign, query = url.partition("?")
+    kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
+    return f"{head}{sign}{'&'.join(kept)}" if kept else head
 
 
 def _in_base64(body: bytes) -> dict[str, Json]:

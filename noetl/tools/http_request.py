@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -89,10 +89,10 @@ class HttpConfig(ToolConfig):
         default=None,
         description="Name of a credential, `{credential: name}`, or its `type` and fields.",
     )
-    as_: Form | None = Field(
+    as_: Form | Literal["file"] | None = Field(
         default=None,
         alias="as",
-        description="Read the body as this, whatever its content type says.",
+        description="Read the body as this, whatever its content type says; `file` keeps it out of memory and log.",
     )
 
 

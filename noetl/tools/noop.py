@@ -1,14 +1,19 @@
-"""kind: noop - yields its input, for steps that only route or assign."""
+"""kind: noop - yields its input or its `result`, for steps that only route or assign."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.base import Tool, ToolConfig
 
 
 class NoopConfig(ToolConfig):
-    """A noop has no configuration."""
+    """What a noop yields instead of its input."""
+
+    result: Json = Field(default=None, description="What it yields; its input unless given.")
 
 
 class Noop(Tool):
@@ -19,8 +24,8 @@ class Noop(Tool):
     queue = "python"
     effects = "none"
     hands_on = True
-    description = "Does nothing and yields its input."
-    result = "The inputs, as a mapping."
+    description = "Does nothing and yields its input, or its `result`."
+    result = "The inputs, as a mapping; or what `result` is, where it is given."
     example = """
         - step: greet
           tool: {kind: noop, input: {text: "Hello, {{ workload.name }}!"}}
@@ -28,5 +33,5 @@ class Noop(Tool):
     """
     config_model = NoopConfig
 
-    def run(self, call: Call, config: NoopConfig) -> Outcome:  # noqa: ARG002 - there is nothing in it
-        return succeeded(dict(call.args))
+    def run(self, call: Call, config: NoopConfig) -> Outcome:
+        return succeeded(config.result if "result" in config.model_fields_set else dict(call.args))

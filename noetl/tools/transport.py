@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -30,6 +31,8 @@ urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.CRITICAL)
 
 _CHUNK = 64 * 1024
+#: Bytes of a body that is written to a file.
+FILE_BYTES = 8 * 1024**3
 #: Headers that are no secret and go along to another origin.
 _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -38,13 +41,15 @@ _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed."""
+    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed, and `file_body`
+    of one that is written to a file."""
 
     connect: float
     read: float
     total: float
     body: int
     error_body: int = _CHUNK
+    file_body: int = FILE_BYTES
     redirects: int = 5
 
 
@@ -62,11 +67,14 @@ class Order:
     follow: bool = True
     #: Address of an http proxy, with the user and the password that it asks for.
     proxy: str | None = field(default=None, repr=False)
+    #: The file that the body of an answer is written to, unless it is that of an error.
+    into: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds."""
+    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body that was written
+    to `file` is empty here."""
 
     status: int
     reason: str
@@ -75,6 +83,7 @@ class Answer:
     elapsed: float
     body: bytes
     redirects: int = 0
+    file: Path | None = None
 
 
 class Client:
@@ -108,7 +117,7 @@ class Client:
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
-                    return _answer(response, limits, started, hop)
+                    return _answer(response, order.into, limits, started, hop)
             request = _redirected(request, response.status_code, target)
         raise ToolError(
             "limit",
@@ -212,8 +221,11 @@ def same_origin(old: str, new: str) -> bool:
     return here == there or (here, there) == (("http", 80), ("https", 443))
 
 
-def _answer(response: requests.Response, limits: Limits, started: float, hops: int) -> Answer:
-    body = _read(response, limits)
+def _answer(
+    response: requests.Response, into: Path | None, limits: Limits, started: float, hops: int
+) -> Answer:
+    file = into if response.status_code < 400 else None
+    body = _read(response, limits) if file is None else _written(response, file, limits)
     return Answer(
         status=response.status_code,
         reason=str(response.reason or ""),
@@ -222,6 +234,7 @@ def _answer(response: requests.Response, limits: Limits, started: float, hops: i
         elapsed=round(time.monotonic() - started, 6),
         body=body,
         redirects=hops,
+        file=file,
     )
 
 
@@ -242,10 +255,22 @@ def _read(response: requests.Response, limits: Limits) -> bytes:
     return bytes(body)
 
 
+def _written(response: requests.Response, file: Path, limits: Limits) -> bytes:
+    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
+    size = 0
+    with file.open("wb") as target:
+        for chunk in response.raw.stream(_CHUNK, decode_content=True):
+            size += len(chunk)
+            if size > limits.file_body:
+                raise _too_large(response, limits.file_body)
+            target.write(chunk)
+    return b""
+
+
 def _too_large(response: requests.Response, limit: int) -> ToolError:
     return ToolError(
         "limit",
-        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter).",
+        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter), or take it `as: file`.",
         type="BodyTooLarge",
     )
 

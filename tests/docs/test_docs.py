@@ -20,10 +20,12 @@ from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
 from noetl.dsl.document import known_keys
+from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
+from noetl.projection.tables import TABLES, ColumnType, Table
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.manual import manual_of
@@ -116,6 +118,26 @@ def test_events_lists_the_fields_of_errors() -> None:
     listed = re.search(r"An \*\*error\*\* is `\{(.*?)\}`", text, re.DOTALL)
     assert listed is not None
     assert set(re.split(r",\s+", listed[1])) == {one.name for one in fields(ErrorInfo)}
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_tables_lists_every_table_with_its_columns(table: Table) -> None:
+    text = sections("docs/tables.md")[table.name]
+    key = ", ".join(f"`{name}`" for name in table.key)
+    assert f"{table.meaning} Key: {key}." in text
+    assert rows(text) == [
+        [f"`{one.name}`", f"{one.type}{'*' if one.required else ''}", one.meaning] for one in table.columns
+    ]
+
+
+def test_tables_lists_no_table_that_there_is_not_and_the_words_of_every_type() -> None:
+    assert set(sections("docs/tables.md")) == {"", "Tables", *TABLES}
+    words = {cells[0].strip("`"): cells[1:] for cells in rows(sections("docs/tables.md")["Tables"])}
+    assert set(words) == set(get_args(ColumnType)) == set(clickhouse.TYPES)
+    assert all(clickhouse.TYPES[name] in cells for name, cells in words.items())  # type: ignore[index]
 
 
 # --- commands --------------------------------------------------------------------------------------
@@ -220,6 +242,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Executor": (parts.Executor, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
     "Task": (parts.Tool, parts.TaskSpec),
+    "Pagination": (parts.Pagination,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
     "Policy": (parts.Policy,),

@@ -144,6 +144,22 @@ def test_retries_and_jumps_fetch_every_page() -> None:
     assert seen == [1, 2, 2, 3]
 
 
+def test_a_paged_task_collects_orders_and_repeats_a_page_that_was_refused() -> None:
+    seen: list[Json] = []
+
+    def get(call: Call) -> Json:
+        mark = call.config["params"]["cursor"]
+        seen.append(mark)
+        if seen.count("b") == 1 and mark == "b":
+            raise ToolError("server_error", "Busy.", retryable=True)
+        return response("u", {"orders": [mark], "meta": {"next": {None: "a", "a": "b"}.get(mark)}})
+
+    report = part("all_orders", {"http": get}, "{base_url: u, day: monday}").run()
+    assert report.result == {"data": [None, "a", "b"], "pages": 3, "truncated": False}
+    assert report.ctx == {"orders": 3}
+    assert seen == [None, "a", "b", "b"]
+
+
 def test_a_pipeline_hands_on_bodies_and_names() -> None:
     rows_ = [{"value": 1}, {"value": 3}]
     report = part("pages", {"http": lambda _: response("u", {"rows": rows_})}, "{base_url: u}").run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -27,6 +27,8 @@ class Handler(BaseHTTPRequestHandler):
             case "/flaky":
                 tries = self.seen[query["name"]] = self.seen.get(query["name"], 0) + 1
                 self._answer(503 if tries < 3 else 200, {"seen": tries})
+            case "/linked":
+                self._linked(int(query.get("page", "1")), query.get("name", ""))
             case "/big":
                 self._answer(200, {"rows": [{"x": number, "pad": "p" * 300} for number in range(1200)]})
             case _:
@@ -36,11 +38,23 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self._answer(201, {"got": body})
 
-    def _answer(self, status: int, value: Any) -> None:
+    def _linked(self, page: int, name: str) -> None:
+        """Three pages, each refused once."""
+        place = f"{name}/{page}"
+        self.seen[place] = self.seen.get(place, 0) + 1
+        following = {"Link": f'</linked?name={name}&page={page + 1}>; rel="next"'} if page < 3 else {}
+        if self.seen[place] == 1:
+            self._answer(503, {}, {"Retry-After": "0"})
+        else:
+            self._answer(200, [page * 10 + number for number in range(3)], following)
+
+    def _answer(self, status: int, value: Any, headers: Mapping[str, str] = {}) -> None:
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
+        for name, text in headers.items():
+            self.send_header(name, text)
         self.end_headers()
         self.wfile.write(body)
 

@@ -28,6 +28,8 @@ TABLE = [
     ("'ab' | capitalize", "Ab"),
     ("'ab' | center(6)", "  ab  "),
     ("xs | count", 3),
+    ("[xs, [], [[4]]] | flatten", [3, 1, 2, [4]]),
+    ("nothing | flatten", []),
     ("{'b': 1, 'A': 2} | dictsort", [["A", 2], ["b", 1]]),
     ("'<' | e", "&lt;"),
     ("'<' | escape", "&lt;"),

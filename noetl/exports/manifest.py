@@ -1,0 +1,98 @@
+"""What an export directory holds: `manifest.json`, which is replaced at the end of every export.
+
+A file that it does not name is no part of the export. `heads` names the file with the version of every execution that
+has been exported: a line `<execution_id> <version>` for each, from the newest to the oldest, so that two of them are
+compared without being in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from noetl.errors import BadRequest
+
+Format: TypeAlias = Literal["parquet", "jsonl", "clickhouse"]
+
+MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of one table; `export` is the number of the export that wrote it."""
+
+    file: str
+    rows: int
+    export: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`exports` counts them; `playbooks` are the newest exported version of each path, `nets` digests."""
+
+    format: Format
+    tables: dict[str, list[Part]]
+    exports: int = 0
+    heads: str | None = None
+    playbooks: dict[str, int] = field(default_factory=dict)
+    nets: list[str] = field(default_factory=list)
+    #: Of this file's shape.
+    schema: int = 1
+
+    @property
+    def files(self) -> set[str]:
+        """All that belongs to the export but the manifest and scripts."""
+        parts = {part.file for parts in self.tables.values() for part in parts}
+        return parts | ({self.heads} if self.heads else set())
+
+    def after(self, parts: Iterable[tuple[str, Part]], **changes: Any) -> Manifest:
+        """One export later."""
+        tables = {name: list(earlier) for name, earlier in self.tables.items()}
+        for table, part in parts:
+            tables[table].append(part)
+        return replace(self, tables=tables, exports=self.exports + 1, **changes)
+
+    def as_json(self) -> bytes:
+        body = _ADAPTER.dump_python(self, mode="json")
+        return json.dumps(body, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+_ADAPTER: Final = TypeAdapter(Manifest)
+
+
+def parsed(content: bytes, place: str) -> Manifest:
+    """Raises BadRequest where it is none."""
+    try:
+        found = _ADAPTER.validate_json(content)
+    except ValidationError as error:
+        raise BadRequest(
+            f"{place}/{MANIFEST} is no manifest of an export; export to another directory."
+        ) from error
+    if found.schema != 1:
+        raise BadRequest(f"{place}/{MANIFEST} is of a newer version of NoETL; upgrade.")
+    return found
+
+
+def heads(lines: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """(execution id, version) of each line."""
+    for line in lines:
+        execution_id, version = line.split()
+        yield int(execution_id), int(version)
+
+
+def lookup(known: Iterator[tuple[int, int]]) -> Callable[[str], int]:
+    """The version of an execution, 0 where it is not there. To be asked for falling ids, each once."""
+    at = next(known, None)
+
+    def head(execution_id: str) -> int:
+        nonlocal at
+        wanted = int(execution_id)
+        while at is not None and at[0] > wanted:
+            at = next(known, None)
+        return at[1] if at is not None and at[0] == wanted else 0
+
+    return head

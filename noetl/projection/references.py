@@ -1,0 +1,79 @@
+"""References inside of events as rows: `result_ref` and `manifest_ref`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl.facts.events import Event
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import RESULT_REF, is_reference
+from noetl.projection.tables import Row
+
+
+def reference_rows(event: Event, payload: JsonMap) -> Iterator[Row]:
+    """A row for each reference in `payload`, that of the event as JSON, however deep; those of a manifest's parts
+    too. In the order of their places."""
+    for place, found in _references(payload):
+        if found["kind"] == RESULT_REF:
+            yield Row("result_ref", {**_place(event, place), **_result(found)})
+        else:
+            yield Row("manifest_ref", {**_place(event, place), **_manifest(found)})
+
+
+def _references(payload: JsonMap) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    # Without recursion: values nest as deeply as JSON of a tool does.
+    pending: list[tuple[str, Json]] = [("", payload)]
+    while pending:
+        place, value = pending.pop()
+        if isinstance(value, Mapping):
+            if is_reference(value):
+                yield place, value
+                value = {"parts": value.get("parts")}
+            pending.extend((_below(place, key), value[key]) for key in reversed(value))
+        elif isinstance(value, list):
+            pending.extend((_below(place, index), value[index]) for index in reversed(range(len(value))))
+
+
+def _below(place: str, part: str | int) -> str:
+    return f"{place}.{part}" if place else str(part)
+
+
+def _place(event: Event, place: str) -> dict[str, Json]:
+    return {
+        "execution_id": event.execution_id,
+        "version": event.version,
+        "place": place,
+        "type": event.fact.type,
+        "step": event.draft.step,
+        "run_id": event.draft.run_id,
+        "iteration": event.draft.iteration,
+        "recorded_at": event.recorded_at.isoformat(),
+    }
+
+
+def _result(found: Mapping[str, Any]) -> dict[str, Json]:
+    meta = found.get("meta")
+    meta = meta if isinstance(meta, Mapping) else {}
+    return {
+        "ref": found["ref"],
+        "store": _text(found.get("store")),
+        "scope": _text(found.get("scope")),
+        "expires_at": _text(found.get("expires_at")),
+        "bytes": _count(meta.get("bytes")),
+        "content_type": _text(meta.get("content_type")),
+        "sha256": _text(meta.get("sha256")),
+    }
+
+
+def _manifest(found: Mapping[str, Any]) -> dict[str, Json]:
+    return {"count": _count(found.get("count")), "parts": len(found["parts"])}
+
+
+def _text(value: Json) -> str | None:
+    """A tool may have returned what only looks like a reference."""
+    return value if isinstance(value, str) else None
+
+
+def _count(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,173 @@
+"""Tasks as rows: `task_run` for each run of a task in a pipeline, `attempt` for each of its tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from noetl.facts.events import (
+    AttemptFailed,
+    ChildRequested,
+    Event,
+    IterationDone,
+    IterationFailed,
+    IterationResumed,
+    IterationSuspended,
+    PolicyEvaluated,
+    StepCancelled,
+    StepDone,
+    StepFailed,
+    StepResumed,
+    StepSuspended,
+    TaskCheckpointed,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+)
+from noetl.facts.json import Json
+from noetl.facts.outcome import ErrorInfo
+from noetl.projection.errors import NO_ERROR, error_columns
+from noetl.projection.tables import Row
+
+#: What a pipeline belongs to: a step run, and an iteration of it.
+Place: TypeAlias = tuple[str, int | None]
+
+#: `(step, task)` → kind of the tool.
+Kinds: TypeAlias = Mapping[tuple[str, str], str]
+
+_UNTOLD: Final[Mapping[str, Json]] = {
+    "status": "running",
+    "attempts": 0,
+    "started_at": None,
+    "ended_at": None,
+    "duration_ms": None,
+    "child_id": None,
+    "result": None,
+    **NO_ERROR,
+}
+
+
+@dataclass(slots=True)
+class _Pipeline:
+    """How often each task has ended, and those that have begun and not ended."""
+
+    visits: dict[str, int] = field(default_factory=dict)
+    open: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Tasks:
+    """The pipelines of the step runs that have not ended."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._pipelines: dict[str, dict[int | None, _Pipeline]] = {}
+
+    def take(self, event: Event) -> Iterator[Row]:
+        """The rows that `event` settles."""
+        match event.fact:
+            case TaskDone() | TaskFailed() | AttemptFailed() | PolicyEvaluated():
+                yield from self._tried(event, event.fact)
+            case TaskStarted(task=task, started_at=started_at):
+                self._begun(event, task)["started_at"] = started_at
+            case TaskCheckpointed(task=task):
+                self._begun(event, task)
+            case StepSuspended(task=task) | IterationSuspended(task=task):
+                self._begun(event, task)["status"] = "waiting"
+            case ChildRequested(task=task, child_id=child_id):
+                self._begun(event, task)["child_id"] = child_id
+            case StepResumed() | IterationResumed():
+                self._resumed(event)
+            case IterationDone() | IterationFailed():
+                yield from self._closed(
+                    event, self._pipelines.get(event.draft.run_id or "", {}).pop(event.draft.iteration, None)
+                )
+            case StepDone() | StepFailed() | StepCancelled():
+                yield from self.end(event, event.draft.run_id or "")
+            case _:
+                pass
+
+    def end(self, event: Event, run_id: str) -> Iterator[Row]:
+        """The step run ended with `event`."""
+        for pipeline in self._pipelines.pop(run_id, {}).values():
+            yield from self._closed(event, pipeline)
+
+    def rest(self) -> Iterator[Row]:
+        """The rows of what has not ended."""
+        for pipelines in self._pipelines.values():
+            for pipeline in pipelines.values():
+                yield from (Row("task_run", values) for values in pipeline.open.values())
+
+    def _tried(
+        self, event: Event, fact: TaskDone | TaskFailed | AttemptFailed | PolicyEvaluated
+    ) -> Iterator[Row]:
+        match fact:
+            case TaskDone():
+                yield self._attempt(event, fact.task, "done", None)
+                yield self._ended(event, fact.task, {"status": "done", "result": fact.result})
+            case TaskFailed():
+                yield self._attempt(event, fact.task, "failed", fact.error)
+                yield self._ended(event, fact.task, {"status": "failed", **error_columns(fact.error)})
+            case AttemptFailed():
+                yield self._attempt(event, fact.task, "failed", fact.error)
+            case PolicyEvaluated():
+                if fact.do == "retry" and not self._is_told(event, fact.task):
+                    yield self._attempt(event, fact.task, "repeated", None)
+
+    def _is_told(self, event: Event, task: str) -> bool:
+        """A failed try that is repeated has an event of its own before its policy's; one that went well has not."""
+        return bool(self._begun(event, task)["attempts"] >= (event.draft.attempt or 1))
+
+    def _attempt(
+        self, event: Event, task: str, status: Literal["done", "failed", "repeated"], error: ErrorInfo | None
+    ) -> Row:
+        begun = self._begun(event, task)
+        number = event.draft.attempt or begun["attempts"] + 1
+        begun |= {"attempts": number, "status": "running"}
+        values = {
+            name: begun[name] for name in ("execution_id", "run_id", "iteration", "task", "visit", "step")
+        }
+        values |= {"attempt": number, "status": status, "ended_at": event.recorded_at.isoformat()}
+        values |= {"duration_ms": event.draft.duration_ms, **error_columns(error), "as_of": event.version}
+        return Row("attempt", values)
+
+    def _ended(self, event: Event, task: str, how: Mapping[str, Json]) -> Row:
+        values = self._begun(event, task)
+        pipeline = self._pipeline(event)
+        pipeline.visits[task] = values["visit"]
+        del pipeline.open[task]
+        took = {"ended_at": event.recorded_at.isoformat(), "duration_ms": event.draft.duration_ms}
+        return Row("task_run", {**values, **took, **how})
+
+    def _begun(self, event: Event, task: str) -> dict[str, Any]:
+        """The row of the task's run that goes on at `event`; a new one where none does."""
+        pipeline = self._pipeline(event)
+        values = pipeline.open.get(task)
+        if values is None:
+            step = event.draft.step or ""
+            values = pipeline.open[task] = {
+                "execution_id": event.execution_id,
+                "run_id": event.draft.run_id,
+                "iteration": event.draft.iteration,
+                "task": task,
+                "visit": pipeline.visits.get(task, 0) + 1,
+                "step": step,
+                "kind": self._kinds.get((step, task)),
+                **_UNTOLD,
+            }
+        values["as_of"] = event.version
+        return values
+
+    def _pipeline(self, event: Event) -> _Pipeline:
+        pipelines = self._pipelines.setdefault(event.draft.run_id or "", {})
+        return pipelines.setdefault(event.draft.iteration, _Pipeline())
+
+    def _resumed(self, event: Event) -> None:
+        for values in self._pipeline(event).open.values():
+            if values["status"] == "waiting":
+                values |= {"status": "running", "as_of": event.version}
+
+    def _closed(self, event: Event, pipeline: _Pipeline | None) -> Iterator[Row]:
+        for values in pipeline.open.values() if pipeline else ():
+            ended = {"status": "unfinished", "ended_at": event.recorded_at.isoformat()}
+            yield Row("task_run", {**values, **ended, "as_of": event.version})

@@ -1,0 +1,178 @@
+"""Data out: everything that is known as rows of tables (`noetl.projection.tables`).
+
+Whoever comes again gets what is new. Where the last export stood is kept for each execution by itself: versions have no
+gaps within an execution, while positions over all of them do for a moment. A transaction that takes long commits a lower
+position behind a higher one, and a reader that only went forward would never see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from noetl.facts.events import Event
+from noetl.projection.definitions import net_rows
+from noetl.projection.fold import Projection
+from noetl.projection.references import reference_rows
+from noetl.projection.tables import FOLDED, REFERENCES, Row, needs_executions
+from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.views import envelope
+
+#: Executions that are looked at, and events that are read, at a time.
+PAGE: Final = 200
+BATCH: Final = 1_000
+#: Tables with rows that an event has by itself.
+_PLAIN: Final = REFERENCES | {"event_log"}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """All rows of the execution up to `version` have been given."""
+
+    execution_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where an export begins. `head` tells the version that is known of an execution (0: nothing); it is asked for
+    falling ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
+
+    head: Callable[[str], int] = lambda _: 0
+    playbooks: Mapping[str, int] = field(default_factory=dict)
+    nets: Collection[str] = ()
+
+
+Item: TypeAlias = Row | Head
+
+
+def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = None) -> Iterator[Item]:
+    """The rows of `tables` that are not `known`: definitions, then executions from the newest to the oldest, a `Head`
+    behind each of them. `last` bounds how many executions are looked at.
+
+    Reads in many short transactions, so each execution is as of a moment of its own: a version that was its head.
+    Raises NoetlError where an event cannot be read.
+    """
+    return _Export(rt, tables, known, last).items()
+
+
+class _Export:
+    def __init__(self, rt: Runtime, tables: Collection[str], known: Known, last: int | None) -> None:
+        self._rt = rt
+        self._tables = frozenset(tables)
+        self._known = known
+        self._left = last
+        self._nets = set(known.nets)
+
+    def items(self) -> Iterator[Item]:
+        yield from self._wanted(self._playbooks())
+        if not needs_executions(self._tables):
+            return
+        before: str | None = None
+        while page := self._page(before):
+            for row in page:
+                yield from self._execution(row)
+            before = page[-1].execution_id
+
+    def _page(self, before: str | None) -> list[ExecutionRow]:
+        size = PAGE if self._left is None else min(PAGE, self._left)
+        if size == 0:
+            return []
+        with self._rt.store.read() as tx:
+            found = tx.executions(before=before, limit=size)
+        if self._left is not None:
+            self._left -= len(found)
+        return found
+
+    def _wanted(self, items: Iterator[Row]) -> Iterator[Row]:
+        return (item for item in items if item.table in self._tables)
+
+    # --- definitions --------------------------------------------------------------------------------
+
+    def _playbooks(self) -> Iterator[Row]:
+        with self._rt.store.read() as tx:
+            paths = [row.path for row in tx.playbooks()]
+        for path in paths:
+            yield from self._versions(path)
+
+    def _versions(self, path: str) -> Iterator[Row]:
+        with self._rt.store.read() as tx:
+            versions = tx.playbook_versions(path)
+        for row in reversed(versions):
+            if row.version > self._known.playbooks.get(path, 0):
+                yield _playbook(row)
+                yield from self._net(row.digest)
+
+    def _net(self, digest: str) -> Iterator[Row]:
+        if digest in self._nets:
+            return
+        self._nets.add(digest)
+        with self._rt.store.read() as tx:
+            net = self._rt.plan(tx, digest).net
+        yield from net_rows(digest, net)
+
+    # --- executions ---------------------------------------------------------------------------------
+
+    def _execution(self, row: ExecutionRow) -> Iterator[Item]:
+        since = self._known.head(row.execution_id)
+        if row.head_version > since:
+            yield from self._wanted(self._net(row.digest))
+            yield from self._wanted(self._since(row, since))
+        yield Head(row.execution_id, max(row.head_version, since))
+
+    def _since(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+        """What a version above `since` changed."""
+        if self._tables & FOLDED:
+            yield from self._folded(row, since)
+        elif self._tables & _PLAIN:
+            for event in self._events(row, since):
+                yield from self._alone(event)
+
+    def _folded(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+        """The fold begins at the first event: rows know of earlier ones. What those settled was given before."""
+        with self._rt.store.read() as tx:
+            projection = Projection(row.execution_id, self._rt.plan(tx, row.digest).net)
+        for event in self._events(row, 0):
+            settled = list(projection.take(event))
+            if event.version > since:
+                yield from self._alone(event)
+                yield from settled
+        yield from (one for one in projection.rest() if one.values["as_of"] > since)
+
+    def _alone(self, event: Event) -> Iterator[Row]:
+        """The rows that an event has by itself."""
+        if self._tables.isdisjoint(_PLAIN):
+            return
+        view = envelope(event)
+        yield Row("event_log", view)
+        if self._tables & REFERENCES:
+            yield from reference_rows(event, view["payload"])
+
+    def _events(self, row: ExecutionRow, after: int) -> Iterator[Event]:
+        """Behind `after`, up to the version that was the head when the execution was looked at."""
+        while after < row.head_version:
+            with self._rt.store.read() as tx:
+                batch = _batch(tx, row, after)
+            yield from batch
+            after = batch[-1].version
+
+
+def _batch(tx: Transaction, row: ExecutionRow, after: int) -> list[Event]:
+    return tx.events(row.execution_id, after=after, limit=min(BATCH, row.head_version - after))
+
+
+def _playbook(row: PlaybookRow) -> Row:
+    return Row(
+        "playbook",
+        {
+            "path": row.path,
+            "version": row.version,
+            "name": row.name,
+            "description": row.description,
+            "content_sha256": row.content_sha256,
+            "digest": row.digest,
+            "created_at": row.created_at.isoformat(),
+        },
+    )
