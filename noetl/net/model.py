@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import ResultScope
+from noetl.facts.reference import Keep, ResultScope
 
 #: JSON in which strings may be (or contain) Jinja expressions.
 Template: TypeAlias = Json
@@ -86,6 +87,11 @@ class Keeping:
     def aliased(self) -> bool:
         """Whether a part has a name of its own: then the result is kept by reference at every size."""
         return any(part.name != part.path for part in self.select)
+
+    def keep(self, execution_id: str, now: datetime) -> Keep:
+        """For whom, and until when, a result that is there `now` (UTC) is kept."""
+        until = None if self.ttl_s is None else now + timedelta(seconds=self.ttl_s)
+        return Keep(execution_id, self.scope, until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call
 from noetl.tools.base import Services
 from noetl.tools.http_request import HttpConfig
+from noetl.tools.large import kept_for
 from noetl.tools.opening import blackout
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def kept_aside(config: HttpConfig, services: Services) -> Iterator[Path | None]:
 
 
 def kept(answer: Answer, call: Call, services: Services) -> Json:
-    """The reference of the body, which is kept as long as its execution; null for an empty one."""
+    """The reference of the body, which is kept as `spec.result` says; null for an empty one."""
     assert answer.file is not None, "an answer that is no error was written to it"
     assert services.results is not None, "asked for before the call"
     if answer.file.stat().st_size == 0:
         return None
     shown = blackout().file(answer.file, answer.file.with_name("shown"))
     content_type = answer.headers.get("content-type", _UNKNOWN)
-    return services.results.put_file(shown, content_type, Keep(call.where.execution_id))
+    return services.results.put_file(shown, content_type, kept_for(call))

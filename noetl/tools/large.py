@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
@@ -82,9 +82,12 @@ def shelf_of(call: Call, services: Services) -> Shelf | None:
         return None
     how = call.result
     inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
-    until = None if how.ttl_s is None else datetime.now(UTC) + timedelta(seconds=how.ttl_s)
-    keep = Keep(call.where.execution_id, how.scope, until)
-    return Shelf(services.results, keep, inline, services.table_limit, services.scratch)
+    return Shelf(services.results, kept_for(call), inline, services.table_limit, services.scratch)
+
+
+def kept_for(call: Call) -> Keep:
+    """For whom, and until when, what `call` puts into the result store is kept."""
+    return call.result.keep(call.where.execution_id, datetime.now(UTC))
 
 
 def _unkept(error: Exception) -> ToolError:

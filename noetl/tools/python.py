@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed, succeeded
-from noetl.facts.reference import Keep
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
 from noetl.tools import inline, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.large import kept_for
 from noetl.tools.python_tables import InputGone, Keeper, inputs
 from noetl.tools.runner.requests import CODE, Frames, PythonRequest, RunnerReply
 from noetl.tools.scripts import Script, Scripts, Source
@@ -152,7 +152,10 @@ class Python(Tool):
         return self._scripts.source(config.script, self.deadline(call))
 
     def _keeper(self, call: Call) -> Keeper:
-        return Keeper(self.services.results, self.services.inline_bytes, Keep(call.where.execution_id))
+        inline = call.result.inline_bytes
+        return Keeper(
+            self.services.results, self.services.inline_bytes if inline is None else inline, kept_for(call)
+        )
 
     def _asked(self, call: Call, request: PythonRequest) -> RunnerReply:
         isolation = user_code.isolation(self.services, call.spec)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from itertools import chain
 from typing import Final
 
@@ -76,8 +75,7 @@ def _kept(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
     if not is_reference(result):
         if not (how.aliased or rt.is_large(result, how.inline_bytes)):
             return result
-        until = None if how.ttl_s is None else rt.clock() + timedelta(seconds=how.ttl_s)
-        held = rt.results.put(result, Keep(execution_id, how.scope, until))
+        held = rt.results.put(result, how.keep(execution_id, rt.clock()))
     return {**held, "extracted": _extracted(rt, result, how)} if how.select else held
 
 
