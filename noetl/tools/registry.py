@@ -68,12 +68,34 @@ def load(kind: str) -> type[Tool]:
     return loaded
 
 
-@cache
+class Kinds(Mapping[str, KindInfo]):
+    """What the compiler needs to know of every installed kind, by name. Each is loaded when it is looked at first:
+    most playbooks use two or three."""
+
+    def __getitem__(self, kind: str) -> KindInfo:
+        if kind not in entry_points():
+            raise KeyError(kind)
+        return _info(kind)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(entry_points()))
+
+    def __len__(self) -> int:
+        return len(entry_points())
+
+
+_kinds = Kinds()
+
+
 def kinds() -> Mapping[str, KindInfo]:
-    """What the compiler needs to know of every installed kind. A broken one is known by name only."""
-    return {kind: _info(kind) for kind in sorted(entry_points())}
+    """All installed kinds. A broken one is known by name only."""
+    return _kinds
 
 
+@cache
 def _info(kind: str) -> KindInfo:
     try:
         return load(kind).info()

@@ -56,11 +56,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
         "wrong": EntryPoint("wrong", "probe_of_tests:Wrong", "noetl.tools"),
     }
     monkeypatch.setattr(registry_module, "entry_points", lambda: points)
-    registry_module.kinds.cache_clear()
+    registry_module._info.cache_clear()
     made = Registry(Services(result_limit=10_000))
     yield made
     made.close()
-    registry_module.kinds.cache_clear()
+    registry_module._info.cache_clear()
 
 
 def run(registry: Registry, kind: str = "probe", /, **config: Any) -> Outcome:
