@@ -97,6 +97,12 @@ def asked(dsn: str, query: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
+def moved(dsn: str) -> int:
+    """The rows that a transfer has brought so far."""
+    [(there,)] = asked(dsn, "select to_regclass('moved') is not null")
+    return int(str(asked(dsn, "select count(*) from moved")[0][0])) if there else 0
+
+
 def processes(stack: Stack) -> list[psutil.Process]:
     """Those that run tasks, of both workers."""
     found: list[psutil.Process] = []
@@ -151,20 +157,19 @@ def test_a_transfer_whose_worker_is_killed_moves_every_row_once(mortal: Stack, d
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     execution = mortal.begin(textwrap.dedent(TRANSFER).format(dsn=dsn), {})
-    killed_in_the_middle = 0
-    for number in range(60):
-        if mortal.row(execution).status in ENDED:
-            break
-        kill_one(mortal, chance, number)
-        there = asked(dsn, "select to_regclass('moved') is not null")[0][0]
-        count = asked(dsn, "select count(*) from moved")[0][0] if there else 0
-        killed_in_the_middle += 0 < int(str(count)) < 60_000
-        if killed_in_the_middle >= 3:
-            break
+    killed_in_the_middle = there = 0
+    for _ in range(3):
+        eventually(
+            lambda last=there: mortal.row(execution).status in ENDED or moved(dsn) > last, "rows that arrive"
+        )
+        time.sleep(chance.uniform(0.0, 0.03))
+        kill_all(processes(mortal))
+        there = moved(dsn)
+        killed_in_the_middle += 0 < there < 60_000
     mortal.wait([execution], 120)
 
+    assert mortal.row(execution).status == "completed", mortal.row(execution).error
     [(rows, total)] = asked(dsn, "select count(*), sum(n) from moved")
-    assert mortal.row(execution).status == "completed"
     assert mortal.report(execution).as_json()["result"]["rows"] == 60_000
     assert (rows, total) == (60_000, sum(range(1, 60_001)))
     assert killed_in_the_middle > 0
