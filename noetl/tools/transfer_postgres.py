@@ -131,6 +131,9 @@ def _cell(name: str, kind: str, wanted: str) -> str:
     if kind == "BLOB":
         return f"'\\x' || lower(hex({name}))"
     is_json = wanted in _JSON or wanted.endswith("[]")
+    if kind == "VARCHAR":
+        # A text for a document is JSON already: SQLite and CSV have no other form of it.
+        return name
     if kind == "JSON":
         return f"CAST({name} AS VARCHAR)" if is_json else f"({name} ->> '$')"
     return f"CAST(to_json({name}) AS VARCHAR)" if is_json else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -263,6 +264,15 @@ def test_a_table_of_bindings_that_cannot_be_read_is_written_again(tmp_path: Path
 # --- the consumer -------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def log_as_before() -> Iterator[None]:
+    """A worker sets the level of the root, and leaves it so."""
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
+@pytest.mark.usefixtures("log_as_before")
 def test_a_worker_on_any_broker_refuses_what_is_no_order_to_a_task_of_ours(
     told: list[tuple[str, str, str]], tmp_path: Path
 ) -> None:

@@ -261,7 +261,10 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
     with rt.store.read() as tx:
         rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
         tails = tx.tails([row.execution_id for row in rows], 500)
-        found = [turns._turn(rt, tx, row, tails.get(row.execution_id, []), now) for row in rows]
+        found = [
+            turns._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
+            for row in rows
+        ]
     if send_first:
         turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
     with rt.store.begin() as tx:
