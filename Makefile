@@ -74,6 +74,7 @@ $(BIN)/python:
 		echo "$(PYTHON) cannot make a virtual environment (Debian: apt-get install python3-venv)." >&2; \
 		rm -rf $(VENV); exit 1; }
 
+# What was installed for more is good for less.
 # Without --no-compile pip spends half of its time on byte code of modules that nobody imports.
 INSTALL = @echo "Installing NoETL with $(1) (about a minute, once)"; \
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
@@ -83,8 +84,10 @@ $(BIN)/.ready-examples: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 $(BIN)/.ready-test: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test)
+	@touch $(BIN)/.ready-examples
 
 $(BIN)/.ready-check: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test$(comma)check)
+	@touch $(BIN)/.ready-examples $(BIN)/.ready-test
 
 comma := ,
