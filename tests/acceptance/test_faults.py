@@ -264,8 +264,6 @@ def test_what_the_api_acknowledged_is_completed_though_it_dies(faulty: Stack, ef
     """A client that knows nothing but its Idempotency-Key asks again until it is answered."""
     row = catalog.register(faulty.rt, LOOP)
     payload = {"items": ITEMS, "width": WIDTH, "nap": 0.02, "effects": str(effects)}
-    killer = threading.Timer(0.25, lambda: faulty.kill("api"))
-    killer.start()
     executions: dict[int, str] = {}
 
     def ask(number: int) -> None:
@@ -281,9 +279,15 @@ def test_what_the_api_acknowledged_is_completed_though_it_dies(faulty: Stack, ef
         assert answer.status_code == 202, answer.text
         executions[number] = answer.json()["execution_id"]
 
+    killer: threading.Timer | None = None
     for number in range(EXECUTIONS):
         ask(number)
+        if killer is None and len(executions) >= EXECUTIONS // 4:
+            # Soon, and while it is asked: how quickly it answers is the machine's.
+            killer = threading.Timer(0.02, lambda: faulty.kill("api"))
+            killer.start()
         time.sleep(0.03)
+    assert killer is not None, "the API answered nobody"
     killer.join()
     assert 0 < len(executions) < EXECUTIONS, "the API was to die while it was asked"
     known = dict(executions)
