@@ -28,7 +28,7 @@ def test_every_kind_is_listed_with_where_it_comes_from(cli: Cli) -> None:
         "queue": "python",
         "effects": "none",
         "origin": "built in",
-        "description": "Does nothing and yields its input.",
+        "description": "Does nothing and yields its input, or its `result`.",
     }
     assert "http\thttp\texternal\tbuilt in\t" in cli("tool", "list").out
 
