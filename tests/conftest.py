@@ -5,11 +5,13 @@ A server that cannot be had skips the test on a laptop and fails it in CI.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 import redis
@@ -26,25 +28,26 @@ settings.load_profile("untimed")
 
 _redis_numbers = count(0)
 
+Running = TypeVar("Running")
 
-def _entered(server: Any) -> Any:
-    try:
-        return server.__enter__()
-    except services.Missing as missing:
-        if os.environ.get("CI"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+
+@contextlib.contextmanager
+def _running(server: AbstractContextManager[Running], *, required: bool = True) -> Iterator[Running]:
+    with contextlib.ExitStack() as stack:
+        try:
+            running = stack.enter_context(server)
+        except services.Missing as missing:
+            if required and os.environ.get("CI"):
+                pytest.fail(str(missing))
+            pytest.skip(str(missing))
+        yield running
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[services.Postgres]:
     """A real PostgreSQL server: `server.url` has host, port and user."""
-    server = services.postgres()
-    entered = _entered(server)
-    try:
-        yield entered
-    finally:
-        server.__exit__(None, None, None)
+    with _running(services.postgres()) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -93,12 +96,8 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """The URL of a real Redis server, without a database number."""
-    server = services.broker()
-    entered = _entered(server)
-    try:
-        yield entered
-    finally:
-        server.__exit__(None, None, None)
+    with _running(services.broker()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -114,12 +113,8 @@ def redis_url(redis_server: str) -> str:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The address of an S3 server in this process, which the environment names for its clients."""
-    server = services.s3()
-    entered = _entered(server)
-    try:
-        yield entered
-    finally:
-        server.__exit__(None, None, None)
+    with _running(services.s3()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -131,15 +126,8 @@ def s3_url(s3_server: str) -> str:
 @pytest.fixture(scope="session")
 def rabbitmq_url() -> Iterator[str]:
     """The URL of a real RabbitMQ server. No wheel brings one: without it the test is skipped, in CI too."""
-    server = services.rabbitmq()
-    try:
-        entered = server.__enter__()
-    except services.Missing as missing:
-        pytest.skip(str(missing))
-    try:
-        yield entered
-    finally:
-        server.__exit__(None, None, None)
+    with _running(services.rabbitmq(), required=False) as running:
+        yield running
 
 
 @pytest.fixture(

@@ -114,20 +114,10 @@ class DuckDb(Tool):
                 try:
                     result = Work(connection, order, stop).run()
                 except ToolError as error:
-                    stop.refuse_cancelled()
-                    raise _late(deadline_s) if stop.late else error from error
+                    raise stop.why(error, deadline_s) from error
         warnings = sorted(bounds.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
         return succeeded(result, meta, duckdb={"statements": len(statements)})
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
-
-
-def _late(deadline_s: float) -> ToolError:
-    return ToolError(
-        "timeout",
-        f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
-        retryable=True,
-        type="Interrupted",
-    )

@@ -19,12 +19,15 @@ from noetl.tools.sql import Bound, tokens
 from noetl.tools.sql_values import Answer, Bounds, Gathered, refuse_too_large, refuse_too_many
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from psycopg2 import extensions
 
 _READS = frozenset({"select", "values", "table", "with"})
 #: Words of statements that change or lock something, or that are no query: these are sent as they are.
 _OTHERS = frozenset({"into", "insert", "update", "delete", "merge", "share"})
 _BLOCK: Final = 5_000
+#: Bytes that are written, and looked at, at once.
+_CHUNK: Final = 256 * 1024
 
 #: Type in PostgreSQL → in a table, where its text reads the same in both.
 _TYPES: Final[Mapping[int, str]] = {
@@ -52,6 +55,7 @@ _TYPES: Final[Mapping[int, str]] = {
 _TEMPORAL: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 #: Dates that only PostgreSQL has: they stay texts.
 _ENDLESS: Final = (b"infinity", b" BC")
+_LONGEST: Final = max(map(len, _ENDLESS))
 _NUMERIC: Final = 1700
 #: Digits of the widest decimal of a table.
 _DIGITS: Final = 38
@@ -108,13 +112,18 @@ class Reader:
     def _copied(self, text: str, index: int, path: Path) -> _Sink:
         with path.open("wb") as file:
             sink = _Sink(file, self._bounds, self._faults.place(index), self._go_on)
+            # The driver writes row by row.
+            buffered = io.BufferedWriter(sink, _CHUNK)
             try:
                 with self._faults.of_statement(index):
-                    self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", sink)
+                    self._cursor.copy_expert(f"COPY (\n{text}\n) TO STDOUT (FORMAT csv)", buffered)
+                    buffered.flush()
             except ToolError:
                 # Otherwise whoever takes the connection next reads what was left to its end.
                 self._cursor.connection.close()
                 raise
+            finally:
+                sink.leave()
         return sink
 
     def _answered(self, table: _Table, index: int) -> Answer:
@@ -197,7 +206,7 @@ def _type(column: extensions.Column) -> str | None:
 
 
 class _Sink(io.RawIOBase):
-    """A file that refuses too much, and that a call can be ended in. COPY writes one row at a time."""
+    """A file of CSV that counts its rows, refuses too much, and that a call can be ended in."""
 
     def __init__(
         self, file: io.BufferedWriter, bounds: Bounds, place: str, go_on: Callable[[], None]
@@ -207,20 +216,37 @@ class _Sink(io.RawIOBase):
         self.size = 0
         #: Whether a date may be in it that a table cannot hold.
         self.endless = False
-        self._write = file.write
+        self._file: io.BufferedWriter | None = file
         self._bounds, self._place, self._go_on = bounds, place, go_on
         self._most = bounds.most_bytes if bounds.shelf is None else bounds.shelf.most_bytes
+        self._quoted = False
+        #: The end of what came last: a word may be cut in two.
+        self._end = b""
 
-    def write(self, row: Any, /) -> int:
-        self.rows += 1
-        self.size += self._write(row)
-        self.endless = self.endless or any(word in row for word in _ENDLESS)
-        if self.rows % _BLOCK == 0 or self.size > self._most:
-            self._check()
-        return 0
+    def writable(self) -> bool:
+        return True
 
-    def _check(self) -> None:
+    def write(self, chunk: ReadableBuffer, /) -> int:
+        block = bytes(chunk)
+        if self._file is not None:
+            self._file.write(block)
+            self._look(block)
+        return len(block)
+
+    def _look(self, block: bytes) -> None:
         self._go_on()
+        self.size += len(block)
+        # A quote in a text is written twice: what stands between two of them is outside for a moment, and empty.
+        parts = block.split(b'"')
+        self.rows += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
+        self._quoted ^= len(parts) % 2 == 0
+        seen = self._end + block
+        self.endless = self.endless or any(word in seen for word in _ENDLESS)
+        self._end = seen[-_LONGEST:]
         refuse_too_large(self._place, self.size, self._most)
         if self._bounds.shelf is None:
             refuse_too_many(self._place, self.rows)
+
+    def leave(self) -> None:
+        """From now on nothing is written: the buffer in front of it writes what it still has when it is dropped."""
+        self._file = None

@@ -81,3 +81,16 @@ class Stop:
             raise ToolError(
                 "cancelled", "The execution was cancelled while the statement ran.", type="Cancelled"
             )
+
+    def why(self, error: ToolError, deadline_s: float) -> ToolError:
+        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where that was the cause.
+        Raises ToolError(cancelled)."""
+        self.refuse_cancelled()
+        if not self.late:
+            return error
+        return ToolError(
+            "timeout",
+            f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
+            retryable=True,
+            type="Interrupted",
+        )

@@ -91,23 +91,13 @@ class Sqlite(Tool):
                 try:
                     result = work.run(write)
                 except ToolError as error:
-                    stop.refuse_cancelled()
-                    raise _late(deadline_s) if stop.late else error from error
+                    raise stop.why(error, deadline_s) from error
         warnings = sorted(work.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
         return succeeded(result, meta, sqlite={"statements": len(work.bound)})
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
-
-
-def _late(deadline_s: float) -> ToolError:
-    return ToolError(
-        "timeout",
-        f"The command did not end within {deadline_s:g} s and was interrupted; raise `spec.timeout`.",
-        retryable=True,
-        type="Interrupted",
-    )
 
 
 class _Work:

@@ -25,7 +25,7 @@ from noetl.usecases.runtime import Runtime
 SHOWN_CHILDREN = 50
 
 #: Bytes of large results that one report shows in the place of their references.
-SHOWN_BYTES = 64 * 1024 * 1024
+SHOWN_BYTES = 8 * 1024 * 1024
 
 _TYPES = frozenset(fact.type for fact in get_args(Fact))
 
@@ -328,15 +328,16 @@ class _Shown:
             return reference
 
     def _listed(self, reference: JsonMap, rows: Lazy) -> Json:
-        """The list where all of it fits. It is read a page at a time, and no further than that."""
-        before, found = self._left, list[Json]()
+        """The list where all of it fits. It is read a page at a time, until what has come tells that it will not."""
+        before, size, found = self._left, 0, list[Json]()
         for page in rows.pages():
             # References among the items speak for themselves, or count as what they stand for.
-            self._left -= len(json.dumps([item for item in page if not is_reference(item)]))
-            if self._left < 0:
+            size += len(json.dumps([item for item in page if not is_reference(item)]))
+            found += [self(item) for item in page]
+            if size * len(rows) > self._left * len(found):
                 self._left = before
                 return reference
-            found += [self(item) for item in page]
+        self._left -= size
         return found
 
 

@@ -14,7 +14,8 @@ from sqlalchemy import make_url
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.usecases import credentials
+from noetl.results import tables
+from noetl.usecases import credentials, inspect
 from noetl.usecases.runtime import Runtime
 
 Run = Callable[..., dict[str, Any]]
@@ -281,6 +282,31 @@ def test_tables_of_1200_rows_travel_from_step_to_step(result: Result) -> None:
     sevenths = range(0, 1200, 7)
     expected = {"s": sum(sevenths), "n": len(sevenths)}
     assert result(body) == {"row": expected, "sum": sum(range(1200)) / 4, "last": 1199}
+
+
+def test_a_report_reads_no_more_of_a_long_table_than_tells_that_it_is_too_long(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[int, int]]()
+    some_rows = tables.some_rows
+
+    def watched(cursor: Any, file: str, start: int, end: int) -> Any:
+        asked.append((start, end))
+        return some_rows(cursor, file, start, end)
+
+    monkeypatch.setattr(tables, "some_rows", watched)
+    report = run(
+        """
+    workflow:
+      - step: start
+        tool: {kind: duckdb, command: "SELECT i AS number, repeat('p', 200) AS padding FROM range(100000) t(i)"}
+    """
+    )
+    rows = report["result"]["rows"]
+    assert (rows["kind"], rows["meta"]["rows"]) == ("result_ref", 100_000)
+    # Its file, which is compressed, is smaller than what a report shows; as text it is not.
+    assert rows["meta"]["bytes"] < inspect.SHOWN_BYTES
+    assert [(start, end) for start, end in asked if end > tables.BLOCK_ROWS] == [(0, tables.GROUP_ROWS)]
 
 
 def test_sql_errors_name_the_line_in_the_playbook(error: Run) -> None:

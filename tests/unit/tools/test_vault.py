@@ -46,7 +46,9 @@ def test_a_wrong_key_says_what_to_do_and_nothing_of_the_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"), [("", "no key"), ("abc", "Key 1"), (generate_key() + ",é", "Key 2")]
+    ("keys", "message"),
+    [("", "no key"), ("abc", "Key 1"), (generate_key() + ",é", "Key 2")],
+    ids=["none", "too short", "not ASCII"],
 )
 def test_a_key_that_is_none_is_refused(keys: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
