@@ -28,18 +28,18 @@ def within(seconds: float, clock: Clock = time.perf_counter) -> Iterator[None]:
     took = clock() - began
     if took < seconds:
         return
-    factor = min(max(1.0, _slowness(clock)), MOST)
+    factor = slowness(clock)
     assert took < seconds * factor, (
         f"took {took:.2f} s; {seconds:g} s are allowed, and {seconds * factor:.2f} s on this machine, "
         f"which is now {factor:.1f} times slower than the reference"
     )
 
 
-def _slowness(clock: Clock) -> float:
-    """How much slower this machine is now than the reference: 1.0 is as fast."""
+def slowness(clock: Clock = time.perf_counter, most: float = MOST) -> float:
+    """How many times slower this machine is now than the reference: from 1.0, as fast or faster, to `most`."""
     began = clock()
     _add(_ADDITIONS)
-    return (clock() - began) / (_ADDITIONS * _REFERENCE_S)
+    return min(max(1.0, (clock() - began) / (_ADDITIONS * _REFERENCE_S)), most)
 
 
 def _add(times: int) -> int:

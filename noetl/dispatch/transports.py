@@ -16,7 +16,14 @@ from queue import Empty
 from typing import Any
 
 from kombu.exceptions import ChannelError
-from kombu.transport import TRANSPORT_ALIASES, filesystem, memory, redis, virtual
+from kombu.transport import (  # type: ignore[attr-defined]  # the stubs know no cache
+    TRANSPORT_ALIASES,
+    _transport_cache,
+    filesystem,
+    memory,
+    redis,
+    virtual,
+)
 from kombu.utils.json import dumps, loads
 from redis.exceptions import ResponseError
 
@@ -221,6 +228,8 @@ _TRANSPORTS = {
 
 
 def install() -> None:
-    """Makes `redis://` and its relatives mean these transports. Before the first connection."""
+    """Makes `redis://` and its relatives mean these transports, from the next connection on."""
     for alias, transport in _TRANSPORTS.items():
         TRANSPORT_ALIASES[alias] = f"{__name__}:{transport.__name__}"
+        # kombu remembers what an alias meant when it was first used.
+        _transport_cache.pop(alias, None)

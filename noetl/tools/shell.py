@@ -152,7 +152,9 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
         return succeeded(result, meta)
     which = f"Command {reply.value['command'] + 1}" if several else "The command"
     message = f"{which} {_ending(status)}{_last_line(reply.stderr.text)}"
-    error = ErrorInfo("shell", message, type="ExitStatus", status=status)
+    # Killed from outside, mostly because the machine's memory ran out: another attempt may help.
+    killed = status == 128 + signal.SIGKILL
+    error = ErrorInfo("shell", message, type="ExitStatus", status=status, retryable=killed)
     return failed(error, meta, shell=result)
 
 

@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         env=environment({"home": home}),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=240,
         check=False,
     )
     return Run(done.returncode, list(_objects(done.stdout)), done.stderr, home)

@@ -57,7 +57,7 @@ def noetl(installed: Path, tmp_path: Path) -> Noetl:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import kombu.transport
 import pytest
 import redis
 from amqp.basic_message import Message as AmqpMessage
@@ -24,7 +25,7 @@ from celery.contrib.testing.worker import start_worker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kombu import Connection, Consumer, Queue
-from kombu.transport import pyamqp
+from kombu.transport import TRANSPORT_ALIASES, get_transport_cls, pyamqp
 
 from noetl.dispatch import consumer, transports
 from noetl.dispatch.celery import make_app
@@ -119,6 +120,17 @@ def on_files(_: str, folder: Path) -> Iterator[Broker]:
 
 
 PLACES = {"redis": on_redis, "files": on_files}
+
+
+def test_a_transport_is_ours_even_where_kombu_has_used_its_own_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TRANSPORT_ALIASES, "redis", "kombu.transport.redis:Transport")
+    monkeypatch.setattr("kombu.transport._transport_cache", {})
+    monkeypatch.setattr(transports, "_transport_cache", kombu.transport._transport_cache)
+    assert get_transport_cls("redis") is not transports.RedisTransport
+    transports.install()
+    assert get_transport_cls("redis") is transports.RedisTransport
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "files"])
