@@ -30,7 +30,7 @@ MAX_GROWTH_MB = 32
 def test_no_more_iterations_than_max_in_flight_are_at_work_and_results_keep_the_order_of_the_items(
     stack: Stack, effects: Path, playbook: str, width: int, reached: int
 ) -> None:
-    payload = {"items": 24, "width": width, "nap": 0.02, "effects": str(effects)}
+    payload = {"items": 24, "width": width, "nap": 0.1, "effects": str(effects)}
     executions = [stack.begin(playbook, payload) for _ in range(2)]
     stack.wait(executions)
     for execution in executions:
