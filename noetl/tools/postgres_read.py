@@ -109,9 +109,9 @@ class Reader:
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
         return self._cursor.description or ()
 
-    def _copied(self, text: str, index: int, path: Path) -> _Sink:
+    def _copied(self, text: str, index: int, path: Path) -> Sink:
         with path.open("wb") as file:
-            sink = _Sink(file, self._bounds, self._faults.place(index), self._go_on)
+            sink = Sink(file, self._bounds, self._faults.place(index), self._go_on)
             # The driver writes row by row.
             buffered = io.BufferedWriter(sink, _CHUNK)
             try:
@@ -149,7 +149,7 @@ class Reader:
 class _Table:
     """What COPY wrote."""
 
-    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: _Sink) -> None:
+    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: Sink) -> None:
         self.path, self.count, self.size = path, sink.rows, sink.size
         self._endless = sink.endless
         self.names = unique_names(column.name for column in columns)
@@ -205,7 +205,7 @@ def _type(column: extensions.Column) -> str | None:
     return found or (None if column.type_code in extensions.string_types else "VARCHAR")
 
 
-class _Sink(io.RawIOBase):
+class Sink(io.RawIOBase):
     """A file of CSV that counts its rows, refuses too much, and that a call can be ended in."""
 
     def __init__(

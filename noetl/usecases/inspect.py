@@ -328,7 +328,7 @@ class _Shown:
             return reference
 
     def _listed(self, reference: JsonMap, rows: Lazy) -> Json:
-        """The list where all of it fits. It is read a page at a time, until what has come tells that it will not."""
+        """The list where all of it fits, as far as its first pages tell: it is read until they tell that it will not."""
         before, size, found = self._left, 0, list[Json]()
         for page in rows.pages():
             # References among the items speak for themselves, or count as what they stand for.

@@ -315,17 +315,17 @@ def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
         for route in ("", "/events?limit=500", "/state", "/result", "/graph"):
             yield (
                 f"api {route}",
-                requests.get(f"{stack.api}/api/executions/{execution}{route}", timeout=60).content,
+                requests.get(f"{stack.api}/api/executions/{execution}{route}", timeout=20).content,
             )
     for route in ("credentials", "catalog", "executions"):
-        yield f"api /{route}", requests.get(f"{stack.api}/api/{route}", timeout=60).content
+        yield f"api /{route}", requests.get(f"{stack.api}/api/{route}", timeout=20).content
     for route in ("tasks?limit=1000", "workers"):
-        yield f"flower /{route}", requests.get(f"{stack.flower}/api/{route}", timeout=60).content
+        yield f"flower /{route}", requests.get(f"{stack.flower}/api/{route}", timeout=20).content
 
 
 def _answers(url: str) -> bool:
     with contextlib.suppress(requests.RequestException):
-        return requests.get(url, timeout=30).ok
+        return requests.get(url, timeout=10).ok
     return False
 
 

@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         env=environment({"home": home}),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=90,
         check=False,
     )
     return Run(done.returncode, list(_objects(done.stdout)), done.stderr, home)

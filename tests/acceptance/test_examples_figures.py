@@ -43,7 +43,7 @@ class Client:
         self.refused = 0
 
     def get(self, path: str, **query: Any) -> requests.Response:
-        return self.session.get(self.url + path, params=query, timeout=30)
+        return self.session.get(self.url + path, params=query, timeout=10)
 
     def until_answered(self, path: str, **query: Any) -> requests.Response:
         answer = self.get(path, **query)

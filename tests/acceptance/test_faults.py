@@ -236,7 +236,7 @@ def test_garbage_that_was_taken_for_a_wake_is_as_good_as_one(faulty: Stack, effe
 
 def tell(stack: Stack, how: str, execution: str, verb: str) -> None:
     if how == "api":
-        answer = requests.post(f"{stack.api}/api/executions/{execution}/{verb}", json={}, timeout=30)
+        answer = requests.post(f"{stack.api}/api/executions/{execution}/{verb}", json={}, timeout=10)
         assert answer.ok, answer.text
         return
     done = subprocess.run(
@@ -245,7 +245,7 @@ def tell(stack: Stack, how: str, execution: str, verb: str) -> None:
         env=stack.environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=30,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -273,7 +273,7 @@ def test_what_the_api_acknowledged_is_completed_though_it_dies(faulty: Stack, ef
                 f"{faulty.api}/api/executions",
                 json={"path": row.path, "payload": payload},
                 headers={"Idempotency-Key": f"death-of-the-api-{number}"},
-                timeout=30,
+                timeout=10,
             )
         except requests.RequestException:
             return

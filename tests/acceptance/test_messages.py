@@ -124,7 +124,7 @@ def noetl(stack: Stack, *words: str) -> str:
         env=stack.environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=30,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -99,7 +99,7 @@ class Watch:
         return [threading.Thread(target=self.ask, args=one, daemon=True) for one in questions.items()]
 
     def get(self, path: str) -> dict:
-        answer = requests.get(f"{self.stack.api}/api/executions{path}", timeout=60)
+        answer = requests.get(f"{self.stack.api}/api/executions{path}", timeout=20)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -135,7 +135,7 @@ class Watch:
             env=self.stack.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=30,
             check=False,
         )
         assert done.returncode == 0, done.stderr

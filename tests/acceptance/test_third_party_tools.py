@@ -57,7 +57,7 @@ def noetl(installed: Path, tmp_path: Path) -> Noetl:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=60,
             check=False,
         )
 

@@ -67,7 +67,7 @@ def noetl(
         env={**environment({"home": home}), **more},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=90,
         check=False,
     )
 
@@ -88,7 +88,7 @@ def serving(home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=20)
 
 
 def note(home: Path) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def test_up_run_executes_a_playbook_over_rest_on_celery_and_stops_everything(hom
 def test_a_stack_serves_until_it_is_told_to_stop_and_replaces_children_that_die(home: Path) -> None:
     with serving(home) as process:
         first = eventually(lambda: note(home), "the stack to be up")
-        assert requests.get(f"{first['api']}/api/health", timeout=30).json()["status"] == "ok"
+        assert requests.get(f"{first['api']}/api/health", timeout=10).json()["status"] == "ok"
 
         second = noetl(home, "up", "--port", "0")
         assert second.returncode == 1
@@ -179,7 +179,7 @@ def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path, nu
         lambda: any("launch.py" in " ".join(one.cmdline()) for one in living(home)), "the task to be at work"
     )
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=20)
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), said
     assert "Traceback" not in said
     assert "Traceback" not in log.read_text()

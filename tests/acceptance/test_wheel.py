@@ -46,7 +46,7 @@ def test_an_installed_wheel_migrates_a_database(installed: Path, empty_postgres_
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     argv = [sys.executable, "-c", CODE, str(installed), empty_postgres_url]
     done = subprocess.run(
-        argv, cwd=installed, env=environment, capture_output=True, text=True, timeout=120, check=False
+        argv, cwd=installed, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == HEAD

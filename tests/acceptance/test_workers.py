@@ -112,7 +112,7 @@ def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> N
 
 def asked(stack: Stack, path: str) -> Any:
     try:
-        answer = requests.get(stack.flower + path, timeout=30)
+        answer = requests.get(stack.flower + path, timeout=10)
     except requests.ConnectionError:
         return None
     return answer.json() if answer.ok else None
@@ -171,7 +171,7 @@ def test_cancelling_ends_a_sleeping_task_within_seconds_and_its_child_is_gone(
     execution, child = asleep(stack, tmp_path / "pid")
     begun = time.monotonic()
     answer = requests.post(
-        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=30
+        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=10
     )
     assert answer.status_code == 202, answer.text
     row = stack.wait([execution], 9)[execution]
@@ -188,13 +188,13 @@ def test_a_paused_loop_starts_nothing_new_and_completes_after_resuming(stack: St
     execution = stack.begin(LOOP, payload)
     eventually(lambda: stack.ended_iterations(execution) >= 4, "the loop to be under way")
     url = f"{stack.api}/api/executions/{execution}"
-    assert requests.post(f"{url}/pause", json={"reason": "lunch"}, timeout=30).ok
+    assert requests.post(f"{url}/pause", json={"reason": "lunch"}, timeout=10).ok
     eventually(lambda: stack.row(execution).status == "paused", "the pause", 5)
     done = len(counted(effects))
     time.sleep(0.4)
     assert len(counted(effects)) == done < 60
-    assert requests.get(url, timeout=30).json()["status"] == "paused"
-    assert requests.post(f"{url}/resume", json={}, timeout=30).ok
+    assert requests.get(url, timeout=10).json()["status"] == "paused"
+    assert requests.post(f"{url}/resume", json={}, timeout=10).ok
     assert stack.wait([execution], 30)[execution].status == "completed"
     assert stack.report(execution).result == squares(60)
     stack.check_log_of(execution)

@@ -19,6 +19,8 @@ from noetl.results import open_results
 from noetl.tools.base import Services, Tool
 from noetl.tools.duckdb import DuckDb
 from noetl.tools.postgres import Postgres
+from noetl.tools.postgres_read import Sink
+from noetl.tools.sql_values import Bounds
 from noetl.tools.sqlite import Sqlite
 
 ALL = 1 << 30
@@ -198,6 +200,19 @@ def test_a_large_query_runs_once(postgres: Postgres) -> None:
     assert ran(postgres, ALL, command="select last_value as n from public.calls; drop sequence public.calls")[
         "command_0"
     ]["rows"] == [{"n": 10}]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_rows_are_counted_and_odd_dates_seen_wherever_the_pieces_end(tmp_path: Path, size: int) -> None:
+    text = b'1,"a\n""b""\n",2026-01-01\n2,"","\n"\n3,x,infinity\n'
+    bounds = Bounds(1_000_000, set())
+    with (tmp_path / "rows.csv").open("wb") as file:
+        sink = Sink(file, bounds, "The statement", lambda: None)
+        for start in range(0, len(text), size):
+            sink.write(text[start : start + size])
+
+    assert (sink.rows, sink.size, sink.endless) == (3, len(text), True)
+    assert (tmp_path / "rows.csv").read_bytes() == text
 
 
 @pytest.mark.postgres

@@ -59,7 +59,7 @@ def url(settings: Settings) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(timeout=60)
+        server.wait(timeout=10)
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

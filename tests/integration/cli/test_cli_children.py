@@ -219,7 +219,7 @@ def test_ctrl_c_ends_the_children_too(cli: Cli, program: Program) -> None:
     process = program("run", "caller.yaml")
     waiting_for(cli, "tests/child")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 1
+    assert process.wait(timeout=20) == 1
     process.communicate()
     assert [row["status"] for row in listed(cli)] == ["cancelled", "cancelled"]
 

@@ -50,7 +50,7 @@ def test_a_signal_cancels_the_execution_and_exits_1(
     process = running(program)
     process.send_signal(number)
     with within(6.0):
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=20)
         assert process.returncode == 1, err
     assert "Cancelling; press Ctrl-C again to leave at once." in err
     assert "cancelled" in err
@@ -66,7 +66,7 @@ def test_a_second_ctrl_c_leaves_at_once_with_130(program: Program) -> None:
     assert "Cancelling" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     with within(3.0):
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=20)
         assert process.returncode in (130, 1)
     assert "Traceback" not in err
     if process.returncode == 130:
@@ -84,7 +84,7 @@ def test_output_to_a_closed_pipe_is_no_failure(program: Program) -> None:
         assert process.stdout.read(1)
         process.stdout.close()
         process.stdout = None
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=20)
         assert (process.returncode, "Traceback" in err, "Exception" in err) == (0, False, False), err
 
 
@@ -92,7 +92,7 @@ def test_progress_that_nobody_reads_does_not_stop_the_run(program: Program, cli:
     process = program("run", "sum.yaml", stderr=subprocess.STDOUT)
     assert process.stdout is not None
     process.stdout.close()
-    assert process.wait(timeout=120) == 0
+    assert process.wait(timeout=20) == 0
     (row,) = json.loads(cli("execution", "list", "--json").out)
     assert row["status"] == "completed"
 
@@ -100,7 +100,7 @@ def test_progress_that_nobody_reads_does_not_stop_the_run(program: Program, cli:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
     line = f"exec {sys.executable} -m noetl.cli run sum.yaml {closed}"
-    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=20, check=False)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr
 
@@ -109,7 +109,7 @@ def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
 def test_a_full_disk_is_said_so(program: Program) -> None:
     with open("/dev/full", "w") as full:
         process = program("run", "sum.yaml", "-q", stdout=full)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=20)
     assert process.returncode == 1
     assert "error: No space left on device." in err
     assert "Traceback" not in err
@@ -133,7 +133,7 @@ def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
             break
         written += chunk
     os.close(ours)
-    return process.wait(timeout=120), written.decode()
+    return process.wait(timeout=20), written.decode()
 
 
 def test_a_terminal_gets_colours_unless_it_wants_none() -> None:
@@ -163,7 +163,7 @@ def test_a_run_imports_nothing_that_it_does_not_need() -> None:
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
     )
     assert ended.stderr.splitlines()[-1] == "[]"
 
@@ -175,7 +175,7 @@ def test_reading_commands_import_no_broker() -> None:
         "print(sorted({'celery', 'kombu', 'rich', 'flask'} & set(sys.modules)), file=sys.stderr)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
     )
     assert ended.stderr.splitlines()[-1] == "[]"
 
@@ -186,7 +186,7 @@ def test_a_home_that_cannot_be_written_is_said_so(program: Program, tmp_path: Pa
     # Permissions mean nothing to root; a path below /proc cannot be made by anybody.
     place = str(home) if os.geteuid() else "/proc/noetl"
     process = program("run", "sum.yaml", "-q", env={**os.environ, "NOETL_HOME": place})
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=20)
     assert process.returncode in (1, 2)
     assert (out, len(err.splitlines())) == ("", 1)
     assert place in err
@@ -200,6 +200,6 @@ def test_a_run_ends_without_collecting_what_it_imported() -> None:
         "main(['run', 'sum.yaml', '-q'])"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
     )
     assert ended.stderr.splitlines()[-1] == "True True True"

@@ -152,7 +152,7 @@ def test_ctrl_c_ends_the_call(program: Callable[..., subprocess.Popen[str]]) -> 
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Interrupted." in err
     assert not Path("over").exists()
