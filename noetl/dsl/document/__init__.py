@@ -1,0 +1,69 @@
+"""The document model: what a playbook may look like, before it means anything.
+
+Types only. Everything that must be there or must fit together is the compiler's business, so that one
+wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
+"""
+
+from __future__ import annotations
+
+from noetl.dsl.document.base import Names, Part, Template, known_keys
+from noetl.dsl.document.policies import (
+    Admit,
+    AdmitRule,
+    Allow,
+    ElseAllow,
+    ElseThen,
+    FailurePolicy,
+    Policy,
+    PolicyRule,
+    Then,
+    Tolerate,
+)
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.specs import (
+    ExecutorSpec,
+    JoinSpec,
+    LoopSpec,
+    NextSpec,
+    ResultSpec,
+    SelectSpec,
+    StepSpec,
+    TaskSpec,
+)
+from noetl.dsl.document.steps import Arc, Loop, Router, Step
+from noetl.dsl.document.tools import Pagination, Tool
+
+__all__ = [
+    "Admit",
+    "AdmitRule",
+    "Allow",
+    "Arc",
+    "Document",
+    "ElseAllow",
+    "ElseThen",
+    "Executor",
+    "ExecutorSpec",
+    "FailurePolicy",
+    "JoinSpec",
+    "Loop",
+    "LoopSpec",
+    "Metadata",
+    "NamedTask",
+    "Names",
+    "NextSpec",
+    "Pagination",
+    "Part",
+    "Policy",
+    "PolicyRule",
+    "ResultSpec",
+    "Router",
+    "SelectSpec",
+    "Step",
+    "StepSpec",
+    "TaskSpec",
+    "Template",
+    "Then",
+    "Tolerate",
+    "Tool",
+    "known_keys",
+]

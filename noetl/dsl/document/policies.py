@@ -1,0 +1,123 @@
+"""Rules of tasks, admission of steps, and what failure means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from noetl.dsl.document.base import Names, Part
+
+
+class Then(Part):
+    """What a rule does once it matches."""
+
+    do: Literal["continue", "retry", "jump", "break", "fail"] | None = None
+    """`continue` unless given."""
+    attempts: int | str | None = None
+    """All tries together, the first included (3 unless given); or a template."""
+    backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
+    delay: int | float | str | None = None
+    """Seconds, `500ms`, `10s`, `5m`, `2h`, `1d`, ISO 8601, or a template."""
+    jitter: int | float | str | None = None
+    """Seconds at most added to the delay."""
+    to: str | None = None
+    """The task that a jump goes to, or `previous`."""
+    set: Names | None = None
+    set_ctx: Names | None = None
+    set_iter: Names | None = None
+
+
+class Allow(Part):
+    """The verdict of an admission rule."""
+
+    allow: bool | None = None
+
+
+class ElseThen(Part):
+    """`else: {then: ...}`."""
+
+    then: Then | None = None
+
+
+class ElseAllow(Part):
+    """`else: {then: {allow: ...}}`."""
+
+    then: Allow | None = None
+
+
+def _otherwise(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "<flag>"
+    if isinstance(value, Mapping):
+        return "<then>" if "then" in value else "<direct>"
+    return (
+        ("<then>" if isinstance(value, ElseThen | ElseAllow) else "<direct>")
+        if isinstance(value, Part)
+        else None
+    )
+
+
+_OTHERWISE = Discriminator(_otherwise, custom_error_type="shape", custom_error_message="a mapping")
+
+
+class PolicyRule(Part):
+    """`{when, then}`, `{when, then, else}`, `{else: {then}}`, `{else: {do}}` or `{else: null, then}`."""
+
+    when: bool | str | None = None
+    then: Then | None = None
+    else_: (
+        Annotated[
+            Annotated[bool, Tag("<flag>")]
+            | Annotated[ElseThen, Tag("<then>")]
+            | Annotated[Then, Tag("<direct>")],
+            _OTHERWISE,
+        ]
+        | None
+    ) = Field(None, alias="else")
+
+
+class AdmitRule(Part):
+    """The same forms as `PolicyRule`, with `{allow: true|false}` as what follows."""
+
+    when: bool | str | None = None
+    then: Allow | None = None
+    else_: (
+        Annotated[
+            Annotated[bool, Tag("<flag>")]
+            | Annotated[ElseAllow, Tag("<then>")]
+            | Annotated[Allow, Tag("<direct>")],
+            _OTHERWISE,
+        ]
+        | None
+    ) = Field(None, alias="else")
+
+
+class Admit(Part):
+    """Whether a token may enter the step; the first rule that matches decides."""
+
+    rules: list[AdmitRule] | None = None
+    on_deny: Literal["pending", "skip", "fail"] | None = None
+
+
+class Tolerate(Part):
+    """How many iterations may fail."""
+
+    count: int | None = None
+    percent: int | float | None = None
+
+
+class FailurePolicy(Part):
+    """What one failure means for the rest."""
+
+    mode: Literal["fail_fast", "best_effort"] | None = None
+    tolerate: Tolerate | None = None
+
+
+class Policy(Part):
+    """Rules for tasks, admission for steps, failure for steps, loops and executions."""
+
+    rules: list[PolicyRule] | None = None
+    admit: Admit | None = None
+    failure: FailurePolicy | None = None

@@ -1,0 +1,78 @@
+"""The playbook as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from noetl.dsl.document.base import Part, Template, expect
+from noetl.dsl.document.specs import ExecutorSpec
+from noetl.dsl.document.steps import Step
+from noetl.dsl.document.tools import Tool
+
+
+class Metadata(Part):
+    """What the catalog knows the playbook by."""
+
+    name: str | None = None
+    path: str | None = None
+    version: str | int | float | None = None
+    description: Any = None
+    labels: Any = None
+    tags: Any = None
+
+
+class Executor(Part):
+    """What runs the playbook, and how."""
+
+    profile: Any = None
+    version: Any = None
+    requires: Any = None
+    spec: ExecutorSpec | None = None
+
+
+class NamedTask(Part):
+    """An entry of a workbook as `{name, tool}`."""
+
+    name: str | None = None
+    desc: Any = None
+    tool: Tool | None = None
+
+
+def _entry(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return "<named>" if "tool" in value and "kind" not in value else "<tool>"
+    return ("<named>" if isinstance(value, NamedTask) else "<tool>") if isinstance(value, Part) else None
+
+
+WorkbookEntry = Annotated[
+    Annotated[NamedTask, Tag("<named>")] | Annotated[Tool, Tag("<tool>")],
+    Discriminator(_entry, custom_error_type="shape", custom_error_message="a task (a mapping with kind)"),
+]
+
+Workbook = Annotated[
+    Annotated[dict[str, WorkbookEntry], Tag("<mapping>")] | Annotated[list[WorkbookEntry], Tag("<list>")],
+    expect("a mapping from names to tasks or a list of tasks"),
+]
+
+Keychain = Annotated[
+    Annotated[dict[str, dict[str, Any]], Tag("<mapping>")] | Annotated[list[dict[str, Any]], Tag("<list>")],
+    expect("a list of mappings with name"),
+]
+
+
+class Document(Part):
+    """A playbook."""
+
+    api_version: Literal["noetl.io/v1", "noetl.io/v2", "noetl.io/v10"] | None = Field(
+        None, alias="apiVersion"
+    )
+    kind: Literal["Playbook"] | None = None
+    metadata: Metadata | None = None
+    keychain: Keychain | None = None
+    executor: Executor | None = None
+    workload: dict[str, Template] | None = None
+    workbook: Workbook | None = None
+    workflow: list[Step] | None = None

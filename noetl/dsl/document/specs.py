@@ -1,0 +1,98 @@
+"""`spec`: how tasks, steps, loops, routers and the execution run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag
+
+from noetl.dsl.document.base import Part, expect
+from noetl.dsl.document.policies import Policy
+
+
+class SelectSpec(Part):
+    """A part of a result under a name of its own."""
+
+    path: str | None = None
+    """`data.rows[0].id`; `$.` may stand before it."""
+    as_: str | None = Field(None, alias="as")
+    """Readable as `<task>.<as>`."""
+
+
+SelectForm = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[SelectSpec, Tag("<mapping>")],
+    expect("a path or {path, as}"),
+]
+
+
+class ResultSpec(Part):
+    """How a task's result is kept."""
+
+    inline_bytes: int | None = None
+    """Results whose JSON has more bytes are kept by reference."""
+    inline: int | None = None
+    """The same as `inline_bytes`, which wins."""
+    select: list[SelectForm] | None = None
+    """Parts that are kept with the reference, and read without a fetch."""
+    scope: Literal["step", "execution", "permanent"] | None = None
+    """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
+    ttl: int | float | str | None = None
+    """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
+
+
+class TaskSpec(Part):
+    """How a task runs; what is left out comes from the loop, the step, the executor, the kind."""
+
+    timeout: int | float | str | dict[str, Any] | None = None
+    render: bool | None = None
+    quote: bool | None = None
+    isolation: Literal["inline", "process", "sandbox"] | None = None
+    queue: str | None = None
+    policy: Policy | None = None
+    result: ResultSpec | None = None
+
+
+class JoinSpec(Part):
+    """How many tokens enable a step that several arcs lead to."""
+
+    mode: Literal["auto", "all", "any", "first", "count"] | None = None
+    count: int | None = None
+    cancel_rest: bool | None = None
+
+
+class StepSpec(TaskSpec):
+    """How a step runs."""
+
+    join: (
+        Annotated[
+            Annotated[Literal["auto", "all", "any", "first"], Tag("<text>")]
+            | Annotated[JoinSpec, Tag("<mapping>")],
+            expect("auto, all, any, first or a mapping"),
+        ]
+        | None
+    ) = None
+
+
+class LoopSpec(TaskSpec):
+    """How a loop runs."""
+
+    mode: Literal["sequential", "parallel"] | None = None
+    max_in_flight: int | str | None = None
+    reduce: dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None = None
+    commit: Literal["each", "batch"] | None = None
+
+
+class ExecutorSpec(TaskSpec):
+    """How the execution runs."""
+
+    entry_step: str | None = None
+    final_step: str | None = None
+    no_next_is_error: bool | None = None
+
+
+class NextSpec(Part):
+    """How a router chooses among its arcs."""
+
+    mode: Literal["exclusive", "inclusive"] | None = None
+    no_next_is_error: bool | None = None
+    on_no_match: Literal["quiet", "error"] | None = None

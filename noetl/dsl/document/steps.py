@@ -1,0 +1,82 @@
+"""Steps: their loops, their tools, and where they lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from noetl.dsl.document.base import Names, Part, expect, shape_of
+from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
+from noetl.dsl.document.tools import ToolForm
+
+
+class Arc(Part):
+    """One way onwards."""
+
+    step: str | None = None
+    when: bool | str | None = None
+    args: Names | None = None
+    input: Names | None = None
+    set: Names | None = None
+    set_ctx: Names | None = None
+    desc: Any = None
+
+
+ArcForm = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[Arc, Tag("<mapping>")],
+    expect("the name of a step or a mapping with step"),
+]
+
+
+class Router(Part):
+    """`next: {spec: {mode}, arcs: [...]}`."""
+
+    spec: NextSpec | None = None
+    arcs: list[ArcForm] | None = None
+
+
+def _next(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return "<arc>" if "step" in value and not {"arcs", "spec"} & value.keys() else "<router>"
+    return "<arc>" if isinstance(value, Arc) else shape_of(value)
+
+
+NextForm = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[ArcForm], Tag("<list>")]
+    | Annotated[Arc, Tag("<arc>")]
+    | Annotated[Router, Tag("<router>")],
+    Discriminator(
+        _next,
+        custom_error_type="shape",
+        custom_error_message="a router with arcs, a list or the name of a step",
+    ),
+]
+
+
+class Loop(Part):
+    """Runs the step's pipeline once for each element."""
+
+    in_: Any = Field(None, alias="in")
+    cursor: Any = None
+    iterator: str | None = None
+    mode: Literal["sequential", "parallel"] | None = None
+    spec: LoopSpec | None = None
+
+
+class Step(Part):
+    """One step of the workflow."""
+
+    step: str | None = None
+    desc: Any = None
+    spec: StepSpec | None = None
+    loop: Loop | None = None
+    tool: ToolForm | None = None
+    next: NextForm | None = None
+    set: Names | None = None
+    set_ctx: Names | None = None
+    input: Names | None = None
+    args: Names | None = None
+    output: Any = None
