@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
+from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
 from noetl.dsl.problems import Problem
@@ -61,6 +62,7 @@ def compile_playbook(
     check_templates(context, net)
     if net is not None and not context.graph_broken:
         check_flow(net, report)
+        check_inputs(context, net)
     return Compiled(None if report.failed else net, document, report.problems)
 
 

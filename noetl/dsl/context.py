@@ -12,7 +12,7 @@ from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
 from noetl.errors import TemplateError
 from noetl.facts.json import Json, JsonMap
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import Demand, KindInfo, Template
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
 WORKBOOK = ""
@@ -31,6 +31,16 @@ class Use:
     guard: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null."""
+
+    path: Path
+    step: str
+    expects: tuple[Demand, ...]
+    given: Mapping[str, bool]
+
+
 @dataclass(slots=True)
 class Context:
     """The document being compiled, the problems found, the templates met."""
@@ -43,6 +53,7 @@ class Context:
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    expecting: list[Expecting] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False
     _shared: int = 0
@@ -116,3 +127,10 @@ class Site:
 def is_template(value: Json) -> bool:
     """Whether a text may hold an expression."""
     return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def holds_template(value: Json) -> bool:
+    """Whether a template stands anywhere in `value`."""
+    if isinstance(value, Mapping):
+        return any(map(holds_template, value.values()))
+    return any(map(holds_template, value)) if isinstance(value, list) else is_template(value)

@@ -10,6 +10,7 @@ from noetl.dsl.context import Context
 from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.json import JsonMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Entry:
     def path(self) -> Path:
         """Where the task stands in the workflow."""
         return self.parts[-1][1]
+
+
+def inputs_of(tool: Tool) -> dict[str, JsonMap]:
+    """What a task says of its inputs, by key; the later one wins."""
+    return {"with": tool.with_ or {}, "args": tool.args or {}, "input": tool.input or {}}
 
 
 def entries_of(context: Context, form: Any, path: Path) -> Iterator[Entry]:

@@ -33,7 +33,7 @@ BUILTINS = frozenset(
     }
 )
 #: Args that the final step is given.
-_OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
+OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
 _FOR_WORKLOAD = frozenset(
     {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
@@ -132,7 +132,7 @@ def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
     for transition in net.transitions:
         scopes[transition.name] = shared | _own(transition)
     if net.final_step in scopes:
-        scopes[net.final_step] |= _OF_FINAL_STEP
+        scopes[net.final_step] |= OF_FINAL_STEP
     return scopes
 
 

@@ -31,13 +31,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Assert, Pagination, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "Document",
     "ElseAllow",
     "ElseThen",

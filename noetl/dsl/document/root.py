@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from noetl.dsl.document.base import Part, Template, expect
 from noetl.dsl.document.specs import ExecutorSpec
 from noetl.dsl.document.steps import Step
-from noetl.dsl.document.tools import Tool
+from noetl.dsl.document.tools import Assert, Tool
 
 
 class Metadata(Part):
@@ -39,6 +39,8 @@ class NamedTask(Part):
     name: str | None = None
     desc: Any = None
     tool: Tool | None = None
+    assert_: Assert | None = Field(None, alias="assert")
+    """The same as in the task; both hold."""
 
 
 def _entry(value: object) -> str | None:
