@@ -33,12 +33,14 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Expecting:
-    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null."""
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null;
+    `own` are those among them that the workbook does not know."""
 
     path: Path
     step: str
     expects: tuple[Demand, ...]
     given: Mapping[str, bool]
+    own: frozenset[str]
 
 
 @dataclass(slots=True)

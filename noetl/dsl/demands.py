@@ -80,13 +80,15 @@ def _is_path(context: Context, text: str, path: Path) -> bool:
 def expecting(entry: Entry, expects: tuple[Demand, ...], step: str) -> Expecting:
     """The task of `entry`, with the inputs that it says itself. Null in the workbook is for the caller to give."""
     given: dict[str, bool] = {}
+    booked: set[str] = set()
     for tool, path in entry.parts:
         for names in inputs_of(tool).values():
             for name, value in names.items():
                 given.pop(name, None)
+                booked |= {name} if path[0] == "workbook" else set()
                 if value is not None or path[0] != "workbook":
                     given[name] = value is not None
-    return Expecting(entry.path, step, expects, given)
+    return Expecting(entry.path, step, expects, given, frozenset(given) - booked)
 
 
 def check_inputs(context: Context, net: Net) -> None:
@@ -94,13 +96,17 @@ def check_inputs(context: Context, net: Net) -> None:
     for one in context.expecting:
         around = _given_by_step(net, net.steps[one.step])
         for demand in one.expects:
-            head = str((path_of(demand.path) or ("",))[0])
+            head = _head(demand)
             if not one.given.get(head, head in around):
                 who = f"workbook task {shown(demand.of)}" if demand.of else "the task"
                 message = f"{who} expects the input {shown(demand.path)}, and nothing gives it"
-                names = [name for name in {**one.given, **dict.fromkeys(around)} if name != head]
-                hint = context.report.suggest(head, names, f"add input: {{{head}: ...}}")
+                spare = (one.own | around) - {_head(other) for other in one.expects}
+                hint = context.report.suggest(head, sorted(spare), f"add input: {{{head}: ...}}")
                 context.report.add(Code.MISSING, one.path, message, hint)
+
+
+def _head(demand: Demand) -> str:
+    return str((path_of(demand.path) or ("",))[0])
 
 
 def _given_by_step(net: Net, step: Transition) -> set[str]:

@@ -23,8 +23,10 @@ class Entry:
 
     @property
     def path(self) -> Path:
-        """Where the task stands in the workflow."""
-        return self.parts[-1][1]
+        """Where the task stands in the workflow; one of the workbook by itself, where it stands there."""
+        path = self.parts[-1][1]
+        # Whom a step calls by nothing but a name says nothing of its own.
+        return self.name_path if path[0] == "workbook" else path
 
 
 def inputs_of(tool: Tool) -> dict[str, JsonMap]:
