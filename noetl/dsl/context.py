@@ -16,6 +16,8 @@ from noetl.net.model import Demand, KindInfo, Template
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
 WORKBOOK = ""
+#: The keychain, whose templates see less than those of the workload. No step can be called so.
+KEYCHAIN = "#keychain"
 
 #: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
 MAX_SHARED = 1_000_000
@@ -23,7 +25,7 @@ MAX_SHARED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A template and where it stands: in a step, the WORKBOOK, or (None) the workload."""
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the workload."""
 
     path: Path
     template: Template

@@ -24,6 +24,17 @@ def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = 
     return _Workload(net, given, state, inputs, warn).all()
 
 
+def request_names(state: State, inputs: Inputs) -> dict[str, Any]:
+    """What templates see that are rendered before the first step, besides the workload."""
+    return {
+        "payload": deep_merge(state.payload, state.overrides),
+        "execution_id": state.execution_id,
+        "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
+        "env": inputs.env,
+        "now": inputs.now.isoformat,
+    }
+
+
 class _Workload(Mapping[str, Any]):
     """Top-level keys, each rendered when first asked for."""
 
@@ -34,17 +45,8 @@ class _Workload(Mapping[str, Any]):
         self._inputs = inputs
         self._done: dict[str, Json] = {}
         self._open: list[str] = []
-        now = inputs.now.isoformat()
-        job = {"uuid": state.execution_id, "execution_id": state.execution_id}
-        self._builtins: dict[str, Any] = {
-            "workload": self,
-            "payload": given,
-            "execution_id": state.execution_id,
-            "job": job,
-            "env": inputs.env,
-            "keychain": inputs.keychain,
-            "now": lambda: now,
-        }
+        own = {"workload": self, "keychain": inputs.keychain}
+        self._builtins: dict[str, Any] = own | request_names(state, inputs)
 
     def all(self) -> JsonMap:
         keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
