@@ -10,6 +10,7 @@ from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Polic
 from noetl.dsl.entries import workbook_entries
 from noetl.dsl.foreign import refuse_foreign
 from noetl.dsl.identifiers import usable
+from noetl.dsl.keeping import warn_of_output
 from noetl.dsl.keychain import keychain
 from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
@@ -153,14 +154,7 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
         message = f"`{key}` stands at step {shown(name)}, which has no tool"
         report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
     warn_unknown(step, path, report, except_for=misplaced)
-    if "output" in step.model_fields_set:
-        report.add(
-            Code.IGNORED,
-            (*path, "output"),
-            "`output` of a step has no effect",
-            "assign with set:",
-            at_key=True,
-        )
+    warn_of_output(context, step, path, "step")
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
         return

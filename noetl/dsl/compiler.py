@@ -15,6 +15,7 @@ from noetl.dsl.report import Report
 from noetl.dsl.source import read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
+from noetl.dsl.workload import check_circles
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
 
@@ -60,6 +61,7 @@ def compile_playbook(
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
     check_templates(context, net)
+    check_circles(context)
     if net is not None and not context.graph_broken:
         check_flow(net, report)
         check_inputs(context, net)

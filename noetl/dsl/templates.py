@@ -35,7 +35,7 @@ BUILTINS = frozenset(
 #: Args that the final step is given.
 OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
-_FOR_WORKLOAD = frozenset(
+FOR_WORKLOAD = frozenset(
     {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
@@ -128,7 +128,7 @@ def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
     shared = BUILTINS | net.workload.keys() | net.steps.keys()
     for transition in net.transitions:
         shared |= _shared_by(transition)
-    early = _FOR_WORKLOAD | net.workload.keys()
+    early = FOR_WORKLOAD | net.workload.keys()
     # What an entry of the keychain names besides is told where the entry is compiled.
     scopes: dict[str | None, frozenset[str]] = {None: early, KEYCHAIN: early | BUILTINS | net.steps.keys()}
     for transition in net.transitions:

@@ -12,7 +12,7 @@ from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
-from noetl.dsl.keeping import keeping
+from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
@@ -105,14 +105,7 @@ def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
             "put it under spec:",
             at_key=True,
         )
-    if "output" in tool.model_fields_set:
-        context.report.add(
-            Code.IGNORED,
-            (*path, "output"),
-            "`output` of a task has no effect",
-            "assign with set:",
-            at_key=True,
-        )
+    warn_of_output(context, tool, path, "task")
 
 
 def _kind(context: Context, entry: Entry) -> KindInfo | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect
-from noetl.dsl.document.specs import SelectForm, TaskSpec
+from noetl.dsl.document.specs import OutputForm, SelectForm, TaskSpec
 from noetl.net.model import ValueType
 
 
@@ -71,7 +71,8 @@ class Tool(Part):
     set: Names | None = None
     set_ctx: Names | None = None
     set_iter: Names | None = None
-    output: Any = None
+    output: OutputForm = None
+    """How its result is kept: the same as `spec.result`, which wins."""
     output_select: list[SelectForm] | None = None
     """The same as `spec.result.select`, and wins."""
 
