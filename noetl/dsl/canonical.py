@@ -15,6 +15,7 @@ from noetl.dsl.keychain import keychain
 from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.requirements import check_requirements
 from noetl.dsl.routes import has_targets, routes
 from noetl.dsl.specs import check_timeout, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
@@ -72,6 +73,7 @@ def _check_root(context: Context, document: Document) -> None:
     for part, path in ((document.metadata, ("metadata",)), (document.executor, ("executor",))):
         if part is not None:
             warn_unknown(part, path, report)
+    check_requirements(context, document.executor or Executor())
     for key, value, wanted in (
         ("apiVersion", document.api_version, "noetl.io/v2"),
         ("kind", document.kind, "Playbook"),

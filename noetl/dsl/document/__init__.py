@@ -19,7 +19,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
     ExecutorSpec,
     JoinSpec,
@@ -56,6 +56,7 @@ __all__ = [
     "Part",
     "Policy",
     "PolicyRule",
+    "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",
