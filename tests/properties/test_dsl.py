@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from noetl.dsl import Compiled, compile_playbook, json_schema
 from noetl.net.codec import digest, from_json, to_json
 from noetl.net.model import KindInfo
-from tests.nets import same_net
+from noetl.net.same import same_net
 
 _SQL = ("command", "commands", "query")
 KINDS = {
