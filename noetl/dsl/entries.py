@@ -31,7 +31,7 @@ class Entry:
 
 def inputs_of(tool: Tool) -> dict[str, JsonMap]:
     """What a task says of its inputs, by key; the later one wins."""
-    return {"with": tool.with_ or {}, "args": tool.args or {}, "input": tool.input or {}}
+    return {"args": tool.args or {}, "input": tool.input or {}}
 
 
 def entries_of(context: Context, form: Any, path: Path) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect
+from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.specs import OutputForm, SelectForm, TaskSpec
 from noetl.net.model import ValueType
 
@@ -64,13 +64,13 @@ class Tool(Part):
     spec: TaskSpec | None = None
     input: Names | None = None
     args: Names | None = None
-    with_: Names | None = Field(None, alias="with")
+    with_: Names | None = older("with")
     assert_: Assert | None = Field(None, alias="assert")
     """What it needs and what it leaves, checked at every call."""
     pagination: Pagination | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
-    set_iter: Names | None = None
+    set_ctx: Names | None = older()
+    set_iter: Names | None = older()
     output: OutputForm = None
     """How its result is kept: the same as `spec.result`, which wins."""
     output_select: list[SelectForm] | None = None

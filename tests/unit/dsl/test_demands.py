@@ -67,7 +67,7 @@ def test_a_call_adds_its_own_demands_to_those_of_the_workbook(net_of: Callable[[
     ],
 )
 def test_an_input_is_given_by_the_call_its_step_or_an_arc(body: Compile, step: str) -> None:
-    assert body(f"{BOOK % '[who, how]'}- {step}\n").problems == ()
+    assert body(f"{BOOK % '[who, how]'}- {step}\n").errors == ()
 
 
 @pytest.mark.parametrize(
