@@ -93,8 +93,9 @@ def expecting(entry: Entry, expects: tuple[Demand, ...], step: str) -> Expecting
 
 def check_inputs(context: Context, net: Net) -> None:
     """Adds a problem for each input that a task expects, and that neither it nor its step nor an arc gives."""
+    arcs = _given_by_arcs(net) if context.expecting else {}
     for one in context.expecting:
-        around = _given_by_step(net, net.steps[one.step])
+        around = arcs.get(one.step, set()) | _given_by_step(net, net.steps[one.step])
         for demand in one.expects:
             head = _head(demand)
             if not one.given.get(head, head in around):
@@ -109,8 +110,14 @@ def _head(demand: Demand) -> str:
     return str((path_of(demand.path) or ("",))[0])
 
 
+def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
+    """Step → the names that any arc to it hands over."""
+    given: dict[str, set[str]] = {}
+    for arc in net.arcs.values():
+        given.setdefault(arc.step, set()).update(arc.args)
+    return given
+
+
 def _given_by_step(net: Net, step: Transition) -> set[str]:
     given = {name for name, value in step.args.items() if value is not None}
-    for transition in net.transitions:
-        given |= {name for arc in transition.arcs if arc.step == step.name for name in arc.args}
     return given | OF_FINAL_STEP if step.name == net.final_step else given

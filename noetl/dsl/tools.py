@@ -62,7 +62,7 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
     args, args_paths = _args(context, entry, site)
     stages = _stages(entry, args_paths)
     demands = asserted(context, entry)
-    if site.step:
+    if site.step and demands.expects:
         context.expecting.append(expecting(entry, demands.expects, site.step))
     lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
     return Task(

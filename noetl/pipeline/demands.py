@@ -55,7 +55,7 @@ def _ungiven(demand: Demand, task: Task, step: str, args: JsonMap, load: Load) -
     except KeyError:
         value = None
     if value is None:
-        near = did_you_mean(demand.path, args.keys() - {other.path for other in task.expects})
+        near = did_you_mean(demand.path, sorted(args.keys() - {other.path for other in task.expects}))
         said = f"expects the input {demand.path!r}, which is missing or null; give it with `input:`.{near}"
         return _error(demand, task, step, said)
     if _fits(value, demand.type, load):
