@@ -11,6 +11,7 @@ from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
+from noetl.expressions.pieces import pieces
 from noetl.expressions.scopes import names_used
 from noetl.expressions.selecting import selected
 from noetl.expressions.shell import ShellText
@@ -24,6 +25,7 @@ __all__ = [
     "names_used",
     "path_of",
     "path_text",
+    "pieces",
     "selected",
     "truth",
     "values_read",
