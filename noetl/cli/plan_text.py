@@ -14,7 +14,17 @@ import click
 
 from noetl.cli.tables import aligned
 from noetl.facts.json import Json
-from noetl.forecast.model import ArcAhead, Forecast, LoopAhead, Rendered, StepAhead, TaskAhead, needs_of
+from noetl.forecast.model import (
+    ArcAhead,
+    Forecast,
+    LoopAhead,
+    Rendered,
+    StepAhead,
+    TaskAhead,
+    errors_of,
+    needs_of,
+    warnings_of,
+)
 from noetl.forecast.tasks import place_of
 from noetl.net.model import Admission, Join
 
@@ -97,7 +107,8 @@ def _workload(forecast: Forecast) -> Iterator[Line]:
         ([name, _value(value)], "bad" if value.error else "plain")
         for name, value in forecast.workload.items()
     ]
-    return _columns(rows)
+    yield from _columns(rows)
+    yield from (Line(f"would warn: {one}", "warning") for one in warnings_of(forecast.workload.values()))
 
 
 def _value(value: Rendered) -> str:
@@ -189,9 +200,7 @@ def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
 
 def _arc(arc: ArcAhead) -> Iterator[Line]:
     yield Line(f"→ {arc.step}{_guard(arc)}", "quiet" if arc.taken is False else "plain")
-    if arc.error:
-        yield Line(f"would fail: {arc.error}", "bad")
-    yield from _failures(arc.args.values())
+    yield from _failures(arc.values)
 
 
 def _guard(arc: ArcAhead) -> str:
@@ -208,8 +217,9 @@ def _guard(arc: ArcAhead) -> str:
 
 
 def _failures(values: Iterable[Rendered]) -> Iterator[Line]:
-    for error in dict.fromkeys(value.error for value in values if value.error):
-        yield Line(f"would fail: {error}", "bad")
+    every = tuple(values)
+    yield from (Line(f"would fail: {error}", "bad") for error in errors_of(every))
+    yield from (Line(f"would warn: {warning}", "warning") for warning in warnings_of(every))
 
 
 # --- what all of it comes to ---
@@ -240,7 +250,7 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
         state, mood = _state(secret.exists)
         users = _names(secret.used_by) or "nobody"
-        rows.append(([secret.name, kind + behind, f"{state}{_note(secret.note)}", f"used by {users}"], mood))
+        rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
     return _columns(rows)
 
 
@@ -263,8 +273,8 @@ def _environment(forecast: Forecast) -> Iterator[Line]:
         (
             [
                 one.name,
-                "given" if one.given else "not set, or not in NOETL_ENV_ALLOW",
                 f"used by {_names(one.used_by)}",
+                "given" if one.given else "missing (not set, or not in NOETL_ENV_ALLOW)",
             ],
             "plain" if one.given else "bad",
         )
@@ -279,7 +289,7 @@ def _playbooks(forecast: Forecast) -> Iterator[Line]:
         state = "unknown" if one.found is None else one.found or "missing"
         mood = "warning" if one.found is None or (one.found and one.note) else "plain" if one.found else "bad"
         path = _short(one.path) + (f" version {_short(one.version)}" if one.version is not None else "")
-        rows.append(([path, f"{state}{_note(one.note)}", f"called by {_names(one.used_by)}"], mood))
+        rows.append(([path, f"called by {_names(one.used_by)}", f"{state}{_note(one.note)}"], mood))
     return _columns(rows)
 
 

@@ -44,7 +44,8 @@ def foresee(net: Net, given: Given) -> Forecast:
     steps = {name: ahead.step(net.steps[name]) for name in followed(net)}
     taken = _without_arcs_never_taken(net, steps)
     order = followed(taken)
-    reached = tuple(replace(steps[name], sources=_sources(taken, name, order)) for name in order)
+    inside = frozenset(order)
+    reached = tuple(replace(steps[name], sources=_sources(taken, name, inside)) for name in order)
     return Forecast(
         name=net.name,
         path=net.path,
@@ -54,8 +55,8 @@ def foresee(net: Net, given: Given) -> Forecast:
         final_step=net.final_step,
         workload=ahead.workload,
         steps=reached,
-        unreached=tuple(name for name in net.steps if name not in order),
-        cycles=tuple(cycle for cycle in cycles(taken) if set(cycle) <= set(order)),
+        unreached=tuple(name for name in net.steps if name not in inside),
+        cycles=tuple(cycle for cycle in cycles(taken) if inside.issuperset(cycle)),
         secrets=secrets_of(net, reached, given.kinds.infos),
         variables=variables_of(net, reached, given.env),
         playbooks=calls_of(reached),
@@ -72,7 +73,7 @@ def _without_arcs_never_taken(net: Net, steps: Mapping[str, StepAhead]) -> Net:
     return replace(net, transitions=tuple(replace(step, arcs=kept(step)) for step in net.transitions))
 
 
-def _sources(net: Net, step: str, reached: tuple[str, ...]) -> tuple[str, ...]:
+def _sources(net: Net, step: str, reached: frozenset[str]) -> tuple[str, ...]:
     arcs = (net.arcs[place].source for place in net.incoming[step] if place != ENTRY)
     return tuple(dict.fromkeys(source for source in arcs if source in reached))
 
@@ -139,7 +140,8 @@ class _Ahead:
             names=names,
             workload={key: value.known for key, value in self.workload.items()},
             args={name: arg.known for name, arg in args.items()},
-            hidden=hidden | self._net.steps.keys(),
+            steps=self._net.steps.keys(),
+            hidden=hidden,
             assigned=self._assigned,
             has_clock=has_clock,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl.facts.json import Json
@@ -14,13 +14,15 @@ class Rendered:
     """A template, as far as it can be rendered before the execution.
 
     `value` holds what is known and, as it was written, what is not; `needs` are the names that are still missing
-    (`fetch.rows`). `error` is the sentence with which it would fail. Where nothing is missing and nothing fails
-    `worlds` holds its value in each of the worlds that were tried (see `noetl.forecast.worlds`).
+    (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that with which it would be null. Where
+    nothing is missing and nothing fails `worlds` holds its value in each of the worlds that were tried (see
+    `noetl.forecast.worlds`).
     """
 
     value: Template
     needs: tuple[str, ...] = ()
     error: str = ""
+    warning: str = ""
     worlds: tuple[Json, ...] = ()
 
     @property
@@ -48,10 +50,6 @@ class TaskAhead:
         """The names that its values still need, each once."""
         return needs_of((*self.config.values(), *self.args.values()))
 
-    @property
-    def errors(self) -> tuple[str, ...]:
-        return errors_of((*self.config.values(), *self.args.values()))
-
 
 @dataclass(frozen=True, slots=True)
 class LoopAhead:
@@ -71,11 +69,14 @@ class ArcAhead:
     step: str
     when: Template
     taken: bool | None
-    needs: tuple[str, ...]
-    error: str
+    guard: Rendered | None
     on_failure: bool
     args: Mapping[str, Rendered]
     line: int = 0
+
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        return (*(() if self.guard is None else (self.guard,)), *self.args.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,13 @@ class StepAhead:
     router: str
     arcs: tuple[ArcAhead, ...]
     line: int = 0
+
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        """Everything of it that is rendered."""
+        loop = (self.loop.collection, self.loop.width) if self.loop is not None else ()
+        tasks = (value for task in self.tasks for value in (*task.config.values(), *task.args.values()))
+        return (*self.args.values(), *loop, *tasks, *(value for arc in self.arcs for value in arc.values))
 
     @property
     def joins(self) -> bool:
@@ -169,10 +177,16 @@ class Forecast:
         return {queue: tuple(steps) for queue, steps in found.items()}
 
 
-def needs_of(values: tuple[Rendered, ...]) -> tuple[str, ...]:
+def needs_of(values: Iterable[Rendered]) -> tuple[str, ...]:
     """What any of `values` needs, each name once."""
     return tuple(dict.fromkeys(name for value in values for name in value.needs))
 
 
-def errors_of(values: tuple[Rendered, ...]) -> tuple[str, ...]:
+def errors_of(values: Iterable[Rendered]) -> tuple[str, ...]:
+    """With what `values` would fail, each sentence once."""
     return tuple(dict.fromkeys(value.error for value in values if value.error))
+
+
+def warnings_of(values: Iterable[Rendered]) -> tuple[str, ...]:
+    """Of what `values` would warn, each sentence once."""
+    return tuple(dict.fromkeys(value.warning for value in values if value.warning))

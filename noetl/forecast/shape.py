@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.model import (
@@ -17,6 +17,7 @@ from noetl.forecast.model import (
     Variable,
     errors_of,
     needs_of,
+    warnings_of,
 )
 from noetl.net.model import Admission
 
@@ -38,28 +39,17 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
         "secrets": [_secret(secret) for secret in forecast.secrets],
         "environment": [_variable(variable) for variable in forecast.variables],
         "playbooks": [_called(called) for called in forecast.playbooks],
-        "errors": errors(forecast),
+        "errors": _sentences(forecast, errors_of),
+        "warnings": _sentences(forecast, warnings_of),
     }
 
 
-def errors(forecast: Forecast) -> list[Json]:
-    """The templates that would fail: `{step, message}`; the step is null for the workload."""
-    found: list[Json] = [
-        {"step": None, "message": message} for message in errors_of(tuple(forecast.workload.values()))
-    ]
+def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
+    """`{step, message}` of every step; the step is null for the workload."""
+    found: list[Json] = [{"step": None, "message": message} for message in of(forecast.workload.values())]
     for step in forecast.steps:
-        found += [{"step": step.name, "message": message} for message in dict.fromkeys(_errors(step))]
+        found += [{"step": step.name, "message": message} for message in of(step.values)]
     return found
-
-
-def _errors(step: StepAhead) -> Iterable[str]:
-    yield from errors_of(tuple(step.args.values()))
-    if step.loop is not None:
-        yield from errors_of((step.loop.collection, step.loop.width))
-    for task in step.tasks:
-        yield from task.errors
-    for arc in step.arcs:
-        yield from filter(None, (arc.error, *errors_of(tuple(arc.args.values()))))
 
 
 def _step(step: StepAhead) -> JsonMap:
@@ -128,7 +118,7 @@ def _arc(arc: ArcAhead) -> JsonMap:
         "when": arc.when,
         "line": arc.line or None,
         "taken": arc.taken,
-        "needs": list(arc.needs),
+        "needs": list(arc.guard.needs if arc.guard is not None else ()),
         "on_failure": arc.on_failure,
         "input": _values(arc.args),
     }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
 from noetl.expressions import ShellText, evaluate, names_used, pieces, truth
 from noetl.facts.json import Json
-from noetl.forecast.model import Rendered, errors_of, needs_of
+from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
 from noetl.forecast.worlds import WORLDS, agreed
 from noetl.net.model import Template
 
@@ -30,13 +30,14 @@ _TEXT: Final = "{{ '' }}"
 class Sight:
     """The names that a template of one place sees, in each of the worlds.
 
-    `workload` and `args` say of every key whether its value is known. `hidden` are names that something of the run
-    answers for before the args do, `assigned` those of ctx, which answers behind them.
+    `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are names that the
+    run answers for before the args do, `assigned` those of ctx, which answers behind them.
     """
 
     names: tuple[Mapping[str, Any], ...]
     workload: Mapping[str, bool]
     args: Mapping[str, bool]
+    steps: Container[str]
     hidden: frozenset[str]
     assigned: frozenset[str]
     has_clock: bool = False
@@ -50,16 +51,13 @@ class Sight:
             return True
         if head in ("args", "input"):
             return _all(self.args, chain)
-        if head in self.hidden:
+        if head in self.hidden or head in self.steps:
             return False
         if head in self.args:
             return self.args[head]
         if head in self.assigned:
             return False
         return self.workload.get(head, head == "now" and self.has_clock)
-
-    def hiding(self, names: frozenset[str]) -> Sight:
-        return replace(self, hidden=self.hidden | names)
 
 
 def _all(known: Mapping[str, bool], chain: Chain) -> bool:
@@ -91,12 +89,13 @@ def _mapping(template: Mapping[str, Template], sight: Sight) -> Rendered:
         [rendered(value, sight) for value in template.values()],
         lambda items: dict(zip(names, items, strict=True)),
     )
-    return Rendered(
-        values.value,
-        needs_of((*keys, values)),
-        next(iter(errors_of((*keys, values))), ""),
-        values.worlds if all(key.known for key in keys) else (),
-    )
+    both = (*keys, values)
+    worlds = values.worlds if all(key.known for key in keys) else ()
+    return Rendered(values.value, needs_of(both), _first(errors_of(both)), _first(warnings_of(both)), worlds)
+
+
+def _first(sentences: tuple[str, ...]) -> str:
+    return next(iter(sentences), "")
 
 
 def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rendered:
@@ -104,8 +103,8 @@ def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rend
     worlds: tuple[Json, ...] = ()
     if all(part.known for part in every):
         worlds = tuple(made([part.worlds[world] for part in every]) for world in range(len(WORLDS)))
-    error = next(iter(errors_of(every)), "")
-    return Rendered(made([part.value for part in every]), needs_of(every), error, worlds)
+    value = made([part.value for part in every])
+    return Rendered(value, needs_of(every), _first(errors_of(every)), _first(warnings_of(every)), worlds)
 
 
 def _text(template: str, sight: Sight) -> Rendered:
@@ -137,7 +136,9 @@ def missing(template: Template, sight: Sight, *, guard: bool = False) -> tuple[s
 
 
 def _evaluated(template: str, sight: Sight) -> Rendered:
-    return _in_all(template, sight, lambda names: evaluate(template, names))
+    warnings: list[str] = []
+    found = _in_all(template, sight, lambda names: evaluate(template, names, warn=warnings.append))
+    return replace(found, warning=_first(tuple(warnings)))
 
 
 def verdict(when: Template, sight: Sight) -> Rendered:

@@ -68,7 +68,7 @@ class CallPlaybook(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        return (f"playbook {touching.one_line(config.get('path'))}",)
+        return (touching.one_line(config.get("path")),)
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
         payload = deep_merge(dict(call.args), config.payload)

@@ -116,7 +116,7 @@ class Shell(Tool):
         commands = (
             touching.listed(touching.first(config, "command", "commands")) if program is None else [program]
         )
-        return tuple(f"runs {touching.command(one)}" for one in commands)
+        return tuple(touching.command(one) for one in commands)
 
     def _directory(self, cwd: str | None) -> str | None:
         base = self.services.base_dir

@@ -88,7 +88,9 @@ def sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
 def _verbs(text: str) -> Iterator[str]:
     for statement in split(text):
         # A statement that begins with a template is whatever that yields.
-        yield "known only then" if statement.text[statement.lead :].startswith("{") else _verb(statement)
+        yield (
+            "what a template yields" if statement.text[statement.lead :].startswith("{") else _verb(statement)
+        )
 
 
 def _verb(statement: Statement) -> str:
