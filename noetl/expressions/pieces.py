@@ -34,4 +34,4 @@ def pieces(source: str) -> tuple[str, ...]:
     except (TemplateSyntaxError, RecursionError):
         return (source,)
     # The lexer has one kind of line end.
-    return tuple(found) if "".join(found) == source else (source,)
+    return tuple(found) if not inside and "".join(found) == source else (source,)

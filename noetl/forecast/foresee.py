@@ -92,9 +92,12 @@ class _Ahead:
 
     def step(self, step: Transition) -> StepAhead:
         handed = self._handed(step)
-        inputs = {**rendered_all(step.args, self._sight(handed, DURING, has_clock=True)), **handed}
-        before = self._sight(inputs, DURING, has_clock=True)
-        arcs = arcs_ahead(step, self._sight(inputs, DURING | AT_THE_END, has_clock=True))
+        inputs = {**rendered_all(step.args, self._sight(handed, DURING)), **handed}
+        before = self._sight(inputs, DURING)
+        arcs = arcs_ahead(step, self._sight(inputs, DURING | AT_THE_END))
+        if step.name == self._net.final_step:
+            # It runs when nothing else is left, and nothing follows it.
+            arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
         own = DURING | frozenset(_own(step))
 
@@ -125,16 +128,14 @@ class _Ahead:
         only = self._arcs.get(places[0]) if len(places) == 1 else None
         return {name: only.args[name] if only is not None else _UNKNOWN for name in names}
 
-    def _sight(
-        self, args: Mapping[str, Rendered], hidden: frozenset[str], *, has_clock: bool = False
-    ) -> Sight:
+    def _sight(self, args: Mapping[str, Rendered], hidden: frozenset[str]) -> Sight:
         values = [
             {name: arg.worlds[world] for name, arg in args.items() if arg.known}
             for world in range(len(WORLDS))
         ]
         names = tuple(
-            layered({"args": mine, "input": mine}, fixed, mine, workload, clock if has_clock else {})
-            for mine, (fixed, workload, clock) in zip(values, self._names, strict=True)
+            layered({"args": mine, "input": mine}, fixed, mine, workload)
+            for mine, (fixed, workload) in zip(values, self._names, strict=True)
         )
         return Sight(
             names=names,
@@ -143,7 +144,6 @@ class _Ahead:
             steps=self._net.steps.keys(),
             hidden=hidden,
             assigned=self._assigned,
-            has_clock=has_clock,
         )
 
     def _loop(self, loop: Loop, sight: Sight) -> LoopAhead:
@@ -171,8 +171,8 @@ def _of_worlds(net: Net, key: str, values: list[Json | TemplateError]) -> Render
 
 def _names(
     net: Net, given: Given, world: World, workload: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """What the names of every step mean in one world: those that win over args, the workload, the clock."""
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What the names of every step mean in one world: those that win over args, and the workload."""
     values = {key: value for key, value in workload.items() if not isinstance(value, TemplateError)}
     fixed = {
         "workload": values,
@@ -181,7 +181,7 @@ def _names(
         "env": given.env,
         "keychain": keychain(net, world),
     }
-    return fixed, values, {"now": world.now.isoformat}
+    return fixed, values
 
 
 def _assigned(net: Net) -> Iterator[str]:

@@ -40,7 +40,6 @@ class Sight:
     steps: Container[str]
     hidden: frozenset[str]
     assigned: frozenset[str]
-    has_clock: bool = False
 
     def knows(self, chain: Chain) -> bool:
         """Whether the value of `chain` is known before the execution."""
@@ -57,7 +56,7 @@ class Sight:
             return self.args[head]
         if head in self.assigned:
             return False
-        return self.workload.get(head, head == "now" and self.has_clock)
+        return self.workload.get(head, False)
 
 
 def _all(known: Mapping[str, bool], chain: Chain) -> bool:
