@@ -137,7 +137,7 @@ def missing(template: Template, sight: Sight, *, guard: bool = False) -> tuple[s
 def _evaluated(template: str, sight: Sight) -> Rendered:
     warnings: list[str] = []
     found = _in_all(template, sight, lambda names: evaluate(template, names, warn=warnings.append))
-    return replace(found, warning=_first(tuple(warnings)))
+    return replace(found, warning=warnings[0]) if warnings else found
 
 
 def verdict(when: Template, sight: Sight) -> Rendered:
