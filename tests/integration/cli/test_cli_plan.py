@@ -29,7 +29,7 @@ workflow:
     tool: {kind: http, url: "{{ base }}/list", headers: {authorization: "Bearer {{ keychain.api }}"}}
     next: {arcs: [{step: load, when: "{{ mode == 'full' }}"}, {step: end}]}
   - step: load
-    loop: {in: "{{ cities }}", iterator: city, mode: parallel}
+    loop: {in: "{{ cities }}", iterator: city, spec: {mode: parallel}}
     tool:
       - {name: get, kind: http, url: "{{ base }}/{{ city }}/{{ start.data.day }}"}
       - {name: keep, kind: postgres, auth: warehouse, params: {d: "{{ get.data }}"}, command: "INSERT INTO t VALUES (:d)"}
@@ -264,7 +264,7 @@ workflow: [{step: start, tool: {kind: http, url: "http://h/{{ c }}/{{ 1 / 0 }}"}
     assert [(one["step"], one["message"].split("` ")[-1]) for one in found["errors"]] == [
         (None, "makes a text of more than 10000000 characters."),
         (None, "reaches for '__class__', which is outside of the sandbox."),
-        ("start", "divides by zero."),
+        ("start", "cannot be evaluated: division by zero."),
     ]
     assert cli("plan", file).out.count("would fail: ") == 3
 
