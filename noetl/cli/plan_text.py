@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never
 
 import click
 
-from noetl.cli.tables import aligned
-from noetl.facts.json import Json
+from noetl.cli.plan_lines import MOODS, Line, columns, cut, names, reads, short, wrapped
 from noetl.forecast.model import (
     ArcAhead,
     Forecast,
@@ -28,45 +24,17 @@ from noetl.forecast.model import (
 from noetl.forecast.tasks import place_of
 from noetl.net.model import Admission, Join
 
-#: Characters of a value or a template that are told.
-_SHOWN: Final = 100
 #: Indents: of what stands in a section, and of what is said of a step.
 _IN: Final = "  "
-_DEEP: Final = "       "
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """`mood` says how it looks where there are colours."""
-
-    text: str
-    mood: str = "plain"
-
-
-_MOODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "plain": {},
-    "title": {"bold": True},
-    "quiet": {"dim": True},
-    "warning": {"fg": "yellow"},
-    "bad": {"fg": "red"},
-}
+_DEEP: Final = "     "
 
 
 def told(forecast: Forecast) -> None:
     """Prints to standard output; on a terminal lines are wrapped."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines(forecast):
-        for text in _wrapped(line.text, width):
-            click.echo(click.style(text, **_MOODS[line.mood]) if line.mood != "plain" else text)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    if not width or len(text) <= width:
-        return [text]
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return textwrap.wrap(
-        text, max(width, 40), subsequent_indent=indent, drop_whitespace=True, replace_whitespace=False
-    )
+        for text in wrapped(line.text, width):
+            click.echo(click.style(text, **MOODS[line.mood]) if line.mood != "plain" else text)
 
 
 def lines(forecast: Forecast) -> Iterator[Line]:
@@ -75,7 +43,7 @@ def lines(forecast: Forecast) -> Iterator[Line]:
     yield from _section("steps", _steps(forecast))
     yield from _section("touches", _touches(forecast))
     yield from _section(
-        "queues", (Line(f"{queue}: {_names(steps)}") for queue, steps in forecast.queues.items())
+        "queues", (Line(f"{queue}: {names(steps)}") for queue, steps in forecast.queues.items())
     )
     yield from _section("secrets", _secrets(forecast))
     yield from _section("environment", _environment(forecast))
@@ -92,13 +60,6 @@ def _section(title: str, content: Iterable[Line]) -> Iterator[Line]:
         yield from (Line(_IN + line.text, line.mood) for line in found)
 
 
-def _columns(rows: list[tuple[list[str], str]]) -> Iterator[Line]:
-    """Rows of cells with their moods, aligned."""
-    if rows:
-        texts = aligned([cells for cells, _ in rows], 10_000)
-        yield from (Line(text, mood) for text, (_, mood) in zip(texts, rows, strict=True))
-
-
 # --- workload and steps ---
 
 
@@ -107,14 +68,14 @@ def _workload(forecast: Forecast) -> Iterator[Line]:
         ([name, _value(value)], "bad" if value.error else "plain")
         for name, value in forecast.workload.items()
     ]
-    yield from _columns(rows)
+    yield from columns(rows)
     yield from (Line(f"would warn: {one}", "warning") for one in warnings_of(forecast.workload.values()))
 
 
 def _value(value: Rendered) -> str:
     if value.error:
         return f"would fail: {value.error}"
-    return _short(value.value) + _reads(value.needs)
+    return short(value.value) + reads(value.needs)
 
 
 def _steps(forecast: Forecast) -> Iterator[Line]:
@@ -128,14 +89,14 @@ def _steps(forecast: Forecast) -> Iterator[Line]:
         )
         said = [step.name, role, f"queue {step.queue}" if step.queue else ""]
         yield Line(f"{number:>3}  {' · '.join(filter(None, said))}", "title")
-        yield from (Line(_DEEP[2:] + line.text, line.mood) for line in _step(step))
+        yield from (Line(_DEEP + line.text, line.mood) for line in _step(step))
 
 
 def _step(step: StepAhead) -> Iterator[Line]:
     if step.description:
-        yield Line(_cut(step.description), "quiet")
+        yield Line(cut(step.description), "quiet")
     if step.joins:
-        yield Line(f"joins {_names(step.sources)}: {_join(step.join)}")
+        yield Line(f"joins {names(step.sources)}: {_join(step.join)}")
     if step.admit is not None:
         yield Line(_admission(step.admit))
     if step.loop is not None:
@@ -166,7 +127,7 @@ def _join(join: Join) -> str:
 
 def _admission(admit: Admission) -> str:
     rules = (
-        f"{'admitted' if rule.allow else 'refused'} {'otherwise' if rule.when is None else f'when {_short(rule.when)}'}"
+        f"{'admitted' if rule.allow else 'refused'} {'otherwise' if rule.when is None else f'when {short(rule.when)}'}"
         for rule in admit.rules
     )
     denied = {"pending": "it waits", "skip": "it is skipped", "fail": "it fails"}
@@ -177,24 +138,24 @@ def _loop(loop: LoopAhead) -> Iterator[Line]:
     count = (
         "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
     )
-    width = f", {_short(loop.width.value)} at a time" if loop.mode == "parallel" else ""
-    yield Line(f"for each {loop.iterator} in {_short(loop.collection.value)}: {count}, {loop.mode}{width}")
+    width = f", {short(loop.width.value)} at a time" if loop.mode == "parallel" else ""
+    yield Line(f"for each {loop.iterator} in {short(loop.collection.value)}: {count}, {loop.mode}{width}")
     if needs := needs_of((loop.collection, loop.width)):
-        yield Line(f"{_IN}reads {_names(needs)}", "quiet")
+        yield Line(f"{_IN}reads {names(needs)}", "quiet")
     yield from _failures((loop.collection, loop.width))
 
 
 def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
     said = [f"{task.name}  {task.kind}" if named else task.kind, *(touch for touch in task.touches[:1])]
     if task.tries is not None:
-        said.append(f"up to {_short(task.tries)} tries")
+        said.append(f"up to {short(task.tries)} tries")
     if task.jumps:
-        said.append(f"may jump to {_names(task.jumps)}")
+        said.append(f"may jump to {names(task.jumps)}")
     yield Line("  ".join(said))
     for touch in task.touches[1:]:
         yield Line(f"{_IN}{touch}")
     if task.needs:
-        yield Line(f"{_IN}reads {_names(task.needs)}", "quiet")
+        yield Line(f"{_IN}reads {names(task.needs)}", "quiet")
     yield from _failures((*task.config.values(), *task.args.values()))
 
 
@@ -204,7 +165,7 @@ def _arc(arc: ArcAhead) -> Iterator[Line]:
 
 
 def _guard(arc: ArcAhead) -> str:
-    when = "" if arc.when is None else f" when {_short(arc.when)}"
+    when = "" if arc.when is None else f" when {short(arc.when)}"
     match arc.taken:
         case True:
             return f"{when} (it holds)" if when else ""
@@ -232,7 +193,7 @@ def _touches(forecast: Forecast) -> Iterator[Line]:
         for task in step.tasks:
             for touch in task.touches if task.effects != "none" else ():
                 found.setdefault((task.kind, touch), []).append(place_of(step, task) + _times(step))
-    return _columns([([kind, touch, _names(places)], "plain") for (kind, touch), places in found.items()])
+    return columns([([kind, touch, names(places)], "plain") for (kind, touch), places in found.items()])
 
 
 def _times(step: StepAhead) -> str:
@@ -249,9 +210,9 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
         )
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
         state, mood = _state(secret.exists)
-        users = _names(secret.used_by) or "nobody"
+        users = names(secret.used_by) or "nobody"
         rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
-    return _columns(rows)
+    return columns(rows)
 
 
 def _state(exists: bool | None) -> tuple[str, str]:
@@ -273,14 +234,14 @@ def _environment(forecast: Forecast) -> Iterator[Line]:
         (
             [
                 one.name,
-                f"used by {_names(one.used_by)}",
+                f"used by {names(one.used_by)}",
                 "given" if one.given else "missing (not set, or not in NOETL_ENV_ALLOW)",
             ],
             "plain" if one.given else "bad",
         )
         for one in forecast.variables
     ]
-    return _columns(rows)
+    return columns(rows)
 
 
 def _playbooks(forecast: Forecast) -> Iterator[Line]:
@@ -288,32 +249,11 @@ def _playbooks(forecast: Forecast) -> Iterator[Line]:
     for one in forecast.playbooks:
         state = "unknown" if one.found is None else one.found or "missing"
         mood = "warning" if one.found is None or (one.found and one.note) else "plain" if one.found else "bad"
-        path = _short(one.path) + (f" version {_short(one.version)}" if one.version is not None else "")
-        rows.append(([path, f"called by {_names(one.used_by)}", f"{state}{_note(one.note)}"], mood))
-    return _columns(rows)
+        path = short(one.path) + (f" version {short(one.version)}" if one.version is not None else "")
+        rows.append(([path, f"called by {names(one.used_by)}", f"{state}{_note(one.note)}"], mood))
+    return columns(rows)
 
 
 def _unreached(forecast: Forecast) -> Iterator[Line]:
     if forecast.unreached:
-        yield Line(_names(forecast.unreached), "warning")
-
-
-# --- texts ---
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _reads(needs: tuple[str, ...]) -> str:
-    return f" (reads {_names(needs)})" if needs else ""
-
-
-def _short(value: Json) -> str:
-    """A value on one line."""
-    return _cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text[: 8 * _SHOWN].split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+        yield Line(names(forecast.unreached), "warning")

@@ -241,7 +241,11 @@ def test_a_template_whose_names_are_known_is_rendered(text: str, expected: str) 
 def test_a_template_that_needs_the_run_stays_as_written_but_for_what_is_known(
     text: str, expected: str, needs: tuple[str, ...]
 ) -> None:
-    workload = '{base: "http://a", day: mon, written: 2, long: "{{ execution_id | length }}"}'
+    # Values of the workload whose names the run answers for before it.
+    shadowed = (
+        "before: {id: 1, x: 1}, item: 1, first: {x: 1}, local: 1, written: 2, ctx: {a: 1}, iter: {item: 1}"
+    )
+    workload = f'{{base: "http://a", day: mon, {shadowed}, long: "{{{{ execution_id | length }}}}"}}'
     assert url(text, workload) == (expected, needs)
 
 
