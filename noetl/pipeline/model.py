@@ -113,6 +113,11 @@ class Program:
     parallel_loop: bool = False
     reducers: frozenset[str] = frozenset()
 
+    @property
+    def length(self) -> int:
+        """How many tasks the pipeline proper has; behind them stand those that run `after` it."""
+        return sum(1 for task in self.tasks if task.after is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -128,6 +133,8 @@ class Progress:
     before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
     has a timeout; `answer` how the playbook that it called has ended.
+    Where tasks stand behind the end of the pipeline proper, `proper` is what that has come to, `broken` the error of
+    the first of them that failed, and `entered` says that the guard of the one that is due has held.
     """
 
     pc: int = 0
@@ -147,6 +154,9 @@ class Progress:
     since: str | None = None
     answer: Outcome | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
+    proper: Ending | None = None
+    broken: ErrorInfo | None = None
+    entered: bool = False
     ending: Ending | None = None
 
 
