@@ -106,9 +106,7 @@ def _life(
         case e.Evaluated():
             # What somebody has patched meanwhile is newer than what ctx begins with.
             ctx = deep_merge(fact.ctx, state.ctx) if fact.ctx else state.ctx
-            return replace(
-                state, accepted=fact.accepted, workload=fact.workload, error=fact.error, ctx=ctx
-            )
+            return replace(state, accepted=fact.accepted, workload=fact.workload, error=fact.error, ctx=ctx)
         case e.WorkflowStarted():
             return replace(_put_tokens(state, fact.tokens), started=True, phase="running", status="running")
         case e.WorkflowFinished():

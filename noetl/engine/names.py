@@ -14,6 +14,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.net.model import Transition
 
+
 class StepNames(Mapping[str, Any]):
     """Step name → its last result, for steps that have one."""
 

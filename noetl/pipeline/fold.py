@@ -32,6 +32,11 @@ def initial(program: Program) -> Progress:
     return Progress() if program.length else _over(program, Progress(), Completed(None))
 
 
+def begun(program: Program, progress: Progress) -> Progress:
+    """`progress`; the initial one where nothing has happened yet."""
+    return initial(program) if progress == Progress() else progress
+
+
 def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
     """The progress that `drafts`, in their order, add up to."""
     return reduce(lambda progress, draft: evolve(program, progress, draft), drafts, initial(program))
@@ -76,7 +81,7 @@ def _ended(program: Program, progress: Progress, fact: TaskDone | TaskFailed, ou
     error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
     ended = _left(progress, fact.task, outcome)
     if fact.after:
-        return _on(program, replace(ended, broken=ended.broken or error))
+        return _on(program, ended) if error is None else replace(ended, ending=_first(ended, error))
     ended = replace(ended, last=outcome)
     if error is not None:
         return _over(program, ended, Failed(error))
@@ -94,10 +99,12 @@ def _on(program: Program, progress: Progress) -> Progress:
     """`progress`, with the ending that it has behind the last task."""
     if progress.pc < len(program.tasks):
         return progress
-    ending = progress.proper
-    if progress.broken is not None and not isinstance(ending, Failed):
-        ending = Failed(progress.broken)
-    return replace(progress, ending=ending)
+    return replace(progress, ending=progress.proper)
+
+
+def _first(progress: Progress, error: ErrorInfo) -> Ending:
+    """A task behind the end of the pipeline proper fails it with `error`, unless it had failed by then."""
+    return progress.proper if isinstance(progress.proper, Failed) else Failed(error)
 
 
 def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:

@@ -27,7 +27,7 @@ from noetl.net.model import Task
 from noetl.pipeline.assignments import Changes, apply
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import described, placed
-from noetl.pipeline.fold import evolve, initial
+from noetl.pipeline.fold import begun, evolve
 from noetl.pipeline.model import (
     Finished,
     Hands,
@@ -56,8 +56,7 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
     (with the progress folded from the log) when a wait is over, so a `progress` that still owes one
     (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or tools did.
     """
-    if not program.length and progress == Progress():
-        progress = initial(program)
+    progress = begun(program, progress)
     machine = _Machine(program, Caller(program, surroundings(program, names), hands), hands)
     drafts: tuple[Draft, ...] = ()
     while progress.ending is None:

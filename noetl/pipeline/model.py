@@ -133,8 +133,8 @@ class Progress:
     before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
     has a timeout; `answer` how the playbook that it called has ended.
-    Where tasks stand behind the end of the pipeline proper, `proper` is what that has come to, `broken` the error of
-    the first of them that failed, and `entered` says that the guard of the one that is due has held.
+    Where tasks stand behind the end of the pipeline proper, `proper` is what that has come to, and `entered` says
+    that the guard of the task that is due has held.
     """
 
     pc: int = 0
@@ -155,7 +155,6 @@ class Progress:
     answer: Outcome | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     proper: Ending | None = None
-    broken: ErrorInfo | None = None
     entered: bool = False
     ending: Ending | None = None
 
