@@ -98,7 +98,7 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
     """The step that the arc leads to; empty where it only assigns."""
     step = arc.step
     if step is None:
-        if (arc.set or arc.set_ctx) and not (arc.args or arc.input) and not context.report.is_faulty(at):
+        if _only_assigns(arc) and not any(map(context.report.is_faulty, (at, target_path))):
             return ""
         context.report.missing(
             at, "step", "the arc does not say which step it leads to", "add step:, or set: alone to assign"
@@ -109,6 +109,10 @@ def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | No
     hint = context.report.suggest(step, context.step_names, "every target must be a step of this workflow")
     context.report.add(Code.UNKNOWN_STEP, target_path, f"there is no step {shown(step)}", hint)
     return None
+
+
+def _only_assigns(arc: Arc) -> bool:
+    return bool(arc.set) and not (arc.args or arc.input)
 
 
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:

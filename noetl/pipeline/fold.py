@@ -120,10 +120,14 @@ def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:
         since=None,
         answer=None,
         secrets={},
-        visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
+        visits=_visited(progress, task),
         results={**progress.results, task: outcome.result},
         entered=False,
     )
+
+
+def _visited(progress: Progress, task: str) -> dict[str, int]:
+    return {**progress.visits, task: progress.visits.get(task, 0) + 1}
 
 
 def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
@@ -151,7 +155,8 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
         case "enter":
             return replace(progress, entered=True)
         case "skip":
-            return _on(program, replace(progress, pc=progress.pc + 1))
+            passed = replace(progress, pc=progress.pc + 1, visits=_visited(progress, fact.task))
+            return _on(program, passed)
 
 
 def _broken_off(program: Program, progress: Progress, task: str) -> Progress:

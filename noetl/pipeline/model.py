@@ -124,7 +124,7 @@ class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
     `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how often it
-    was asked again after a success, `visits` how often each task was entered and left. `last` is the
+    was asked again after a success, `visits` how often each task was entered and left, or passed over. `last` is the
     outcome of the task that ended last; attempts that are followed by another do not count.
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
