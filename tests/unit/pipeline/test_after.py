@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scripted_pipeline import WHERE, drafts_of, err, ok, otherwise, play, task, when
 
 from noetl.facts.events import ChildCall, ChildEnded, Draft, PolicyEvaluated, TaskDone, TaskFailed
+from noetl.facts.outcome import Outcome
+from noetl.net.model import Rule, Task
 from noetl.pipeline.fold import initial, replay
 from noetl.pipeline.model import Completed, Failed, Later, Names, Recorded, Suspend, Where
 
 SEEN = {"status": "{{ outcome.status }}", "result": "{{ result }}", "why": "{{ error.message }}"}
 
 
-def after(name: str, guard: object = True, *rules: object, **fields: object) -> object:
-    return task(name, *rules, after=guard, **fields)  # type: ignore[arg-type]
+def after(name: str, guard: str | bool = True, *rules: Rule, **fields: Any) -> Task:
+    return task(name, *rules, after=guard, **fields)
 
 
 class TestWhatTheyChange:
@@ -99,10 +103,10 @@ class TestWhatTheySee:
             (Where("77", "load#1", "load", 0), err(), ["call.error"]),
         ],
     )
-    def test_the_names_of_the_boundary(self, where: Where, script: object, names: list[str]) -> None:
+    def test_the_names_of_the_boundary(self, where: Where, script: Outcome, names: list[str]) -> None:
         every = ["step.done", "step.failed", "call.done", "call.error", "step.exit", "loop.done"]
         asked = {name: f"{{{{ event.name == '{name}' }}}}" for name in every}
-        story = play(task("a"), after("z", args=asked), scripts={"a": [script]}, where=where)  # type: ignore[list-item]
+        story = play(task("a"), after("z", args=asked), scripts={"a": [script]}, where=where)
         assert [name for name, held in story.tool.of("z")[0].args.items() if held] == [
             name for name in every if name in names
         ]
