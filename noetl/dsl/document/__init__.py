@@ -21,6 +21,7 @@ from noetl.dsl.document.policies import (
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
+    CallSpec,
     ExecutorSpec,
     JoinSpec,
     LoopSpec,
@@ -39,6 +40,7 @@ __all__ = [
     "Allow",
     "Arc",
     "Assert",
+    "CallSpec",
     "Document",
     "ElseAllow",
     "ElseThen",
