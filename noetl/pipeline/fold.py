@@ -20,10 +20,13 @@ from noetl.facts.events import (
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
+    TaskItemDone,
+    TaskItemFailed,
+    TaskLoopStarted,
     VariablesSet,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.pipeline.model import Completed, Ending, Failed, Program, Progress
+from noetl.pipeline.model import Completed, Ending, Failed, Items, Program, Progress
 from noetl.pipeline.patches import extend
 
 
@@ -66,6 +69,8 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
         case ChildRequested(detached=True) | ChildEnded() as fact:
             return replace(progress, answer=answer(fact))
+        case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
+            return _looped(progress, fact)
         case CtxPatched(cause="task") as fact:
             return replace(progress, ctx=extend(progress.ctx, fact.patch))
         case _:
@@ -76,8 +81,20 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
     pc = progress.pc + 1
     return replace(
-        progress,
+        _settled(progress),
         pc=pc,
+        items=None,
+        visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
+        results={**progress.results, task: outcome.result},
+        last=outcome,
+        ending=_well(task, outcome) if pc >= len(program.tasks) else None,
+    )
+
+
+def _settled(progress: Progress) -> Progress:
+    """No attempt is under way: the next one is the first."""
+    return replace(
+        progress,
         attempt=1,
         repeats=0,
         wait_s=0.0,
@@ -86,11 +103,22 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         since=None,
         answer=None,
         secrets={},
-        visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
-        results={**progress.results, task: outcome.result},
-        last=outcome,
-        ending=_well(task, outcome) if pc >= len(program.tasks) else None,
     )
+
+
+def _looped(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
+    """The loop of the task that is due has begun, or one of its items has ended and the next one is due."""
+    if isinstance(fact, TaskLoopStarted):
+        return replace(progress, items=Items(fact.count, fact.items))
+    items = progress.items
+    assert items is not None, "a loop begins before its items end"
+    result, errors = None, items.errors
+    if isinstance(fact, TaskItemDone):
+        result = fact.result
+    elif not fact.handled:
+        errors = {**errors, fact.item: fact.error}
+    items = replace(items, results=(*items.results, result), errors=errors, iter={})
+    return replace(_settled(progress), items=items)
 
 
 def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
@@ -109,19 +137,24 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
         case "jump":
             target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
             return replace(progress, pc=target, ending=None)
-        case "break":
+        case "break" if progress.items is None:
             last = progress.last
             return replace(progress, ending=_well(fact.task, last) if last else Completed(None))
-        case "continue" | "fail":
-            # The event of the task's end has said it already.
+        case "break" | "continue" | "fail":
+            # The event of the end of the task, or of its item, has said it already.
             return progress
 
 
 def _assigned(progress: Progress, fact: VariablesSet) -> Progress:
+    items = progress.items
+    if items is not None:
+        # An item has a scope of its own.
+        items = replace(items, iter=extend(items.iter, fact.iter))
     return replace(
         progress,
         local=extend(progress.local, fact.local),
-        iter=extend(progress.iter, fact.iter),
+        iter=extend(progress.iter, fact.iter) if items is None else progress.iter,
+        items=items,
         step=extend(progress.step, fact.step),
         writes=(*progress.writes, *fact.writes),
     )
