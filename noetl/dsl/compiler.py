@@ -9,6 +9,7 @@ from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
+from noetl.dsl.lowering import lower
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
 from noetl.dsl.source import read
@@ -53,7 +54,8 @@ def compile_playbook(
     """
     source = read(text, file)
     report = Report(source, strict=strict)
-    document = to_document(source.data, report) if source.data is not None else None
+    read_as = to_document(source.data, report) if source.data is not None else None
+    document = lower(*read_as, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems)
     context = Context(document, report, kinds, sources)
