@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.assignments import assignments, task_level
@@ -12,10 +13,11 @@ from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.keeping import keeping
-from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.repeat import repeated
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
+from noetl.dsl.task_loops import task_loop
 from noetl.facts.json import JsonMap
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
 
@@ -25,10 +27,15 @@ _LATER = frozenset({"wait"})
 
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
+    return repeated(context, _compiled(context, form, path, site), site, _compiled)
+
+
+def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[Entry, Task]]:
+    """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     names = [entry.name for entry in entries]
     tasks = [(entry, _task(context, entry, names, site)) for entry in entries]
-    return paged(context, [(entry, task) for entry, task in tasks if task is not None], site)
+    return [(entry, task) for entry, task in tasks if task is not None]
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:
@@ -60,12 +67,15 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
             context.use(paths[key], value, site.step)
     args, args_paths = _args(context, entry, site)
     lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
+    loop = task_loop(context, entry, site)
+    # Each item has a scope of its own, which rules may write to.
+    inside = site if loop is None else replace(site, iterating=True)
     return Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
         args=args,
-        rules=_rules(context, kind, entry, names, site),
+        rules=_rules(context, kind, entry, names, inside),
         set=_set(context, entry, site),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
@@ -76,19 +86,12 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=keeping(context, site, tools),
+        loop=loop,
     )
 
 
 def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
     extra = tool.model_extra or {}
-    if "loop" in extra:
-        context.report.add(
-            Code.UNSUPPORTED,
-            (*path, "loop"),
-            "a loop inside of a pipeline is not supported yet",
-            "put the loop on a step of its own",
-            at_key=True,
-        )
     if isinstance(extra.get("policy"), dict):
         context.report.add(
             Code.IGNORED,
@@ -151,7 +154,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
 
 
 def _is_config(tool: Tool, key: str, value: Template) -> bool:
-    if key == "loop" or (key == "task" and tool.kind == "workbook"):
+    if key == "task" and tool.kind == "workbook":
         return False
     return not (is_foreign("Tool", key) and isinstance(value, dict | list))
 

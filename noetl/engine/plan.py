@@ -107,7 +107,7 @@ def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> 
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
     collection = task.loop.collection if task.loop else None
-    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over):
+    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over, task.given):
         yield from names_used(template)
     yield from _assigned(task.set)
     for rule in (*(task.rules or ()), *task.then):

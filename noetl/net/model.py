@@ -129,6 +129,8 @@ class Task:
     result: Keeping = Keeping()
     #: The task runs once for each item, one after another, and yields `{results, stats[, errors]}`.
     loop: Loop | None = None
+    #: Inputs over those of the step, which the task's own ones see.
+    given: Mapping[str, Template] = field(default_factory=dict)
     #: Yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at each attempt.
     over: Template = None
     #: Asked in the names of rules, behind the task's `set`, where it ended well: the first that holds assigns its `set`.

@@ -13,7 +13,7 @@ from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, loaded, opened
 from noetl.net.model import Task, Template
@@ -96,13 +96,14 @@ class Caller:
         except NoetlError as error:
             info = described(error, f"The items of task '{task.name}'", task.line or None)
             return Attempt(failed(info), before(self.around, progress, task, args), args)
-        own = self._own_args(prepared, sight, warnings)
-        if isinstance(own, ErrorInfo):
-            # What a called playbook has come to is a fact, whatever its input is made of by now.
-            return Attempt(progress.answer or failed(own), sight, args)
-        if own:
-            args = {**args, **own}
-            sight = self.sight(progress, task, args)
+        for inputs in (self._given_args, self._own_args):
+            own = inputs(prepared, sight, warnings)
+            if isinstance(own, ErrorInfo):
+                # What a called playbook has come to is a fact, whatever its input is made of by now.
+                return Attempt(progress.answer or failed(own), sight, args)
+            if own:
+                args = {**args, **own}
+                sight = self.sight(progress, task, args)
         if progress.answer is not None:
             return Attempt(progress.answer, sight, args)
         time = self._time(task, sight, progress)
@@ -119,6 +120,9 @@ class Caller:
             return Attempt(came, sight, args)
         return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
 
+    def _given_args(self, prepared: Prepared, sight: Sight, warnings: list[str]) -> JsonMap | ErrorInfo:
+        return self._rendered(prepared.task, prepared.task.given, (), sight, warnings)
+
     def _own_args(self, prepared: Prepared, sight: Sight, warnings: list[str]) -> JsonMap | ErrorInfo:
         """The task's inputs, and over them those that a repetition has come to."""
         task = prepared.task
@@ -126,7 +130,7 @@ class Caller:
         if isinstance(over, ErrorInfo):
             return over
         own = self._rendered(task, prepared.args, (), sight, warnings, "input.")
-        return own if isinstance(own, ErrorInfo) else {**task.args, **own, **over.get("args", {})}
+        return own if isinstance(own, ErrorInfo) else deep_merge({**task.args, **own}, over.get("args", {}))
 
     def _over(self, task: Task, sight: Sight) -> JsonMap | ErrorInfo:
         if task.over is None:
@@ -216,7 +220,7 @@ class Caller:
         over = self._over(task, sight)
         if isinstance(over, ErrorInfo):
             return over
-        config = {**config, **{key: value for key, value in over.items() if key != "args"}}
+        over = {key: value for key, value in over.items() if key != "args"}
         inputs = self._inputs_of(task, args)
         if isinstance(inputs, ErrorInfo):
             return inputs
@@ -226,7 +230,7 @@ class Caller:
             return described(error, f"The checkpoint of task '{task.name}'")
         return Call(
             kind=task.kind,
-            config={**task.config, **config},
+            config=deep_merge({**task.config, **config}, over),
             args=inputs,
             spec=task.spec,
             where=where,

@@ -31,13 +31,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Collect",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -50,16 +51,19 @@ __all__ = [
     "Metadata",
     "NamedTask",
     "Names",
+    "NextCall",
     "NextSpec",
     "Pagination",
     "Part",
     "Policy",
     "PolicyRule",
+    "Repeat",
     "ResultSpec",
     "Router",
     "SelectSpec",
     "Step",
     "StepSpec",
+    "TaskLoop",
     "TaskSpec",
     "Template",
     "Then",
