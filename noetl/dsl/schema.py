@@ -7,7 +7,13 @@ from noetl.dsl.foreign import schema_properties
 from noetl.facts.json import Json
 
 #: What editors should demand, though the reader only reports it.
-_REQUIRED = {"Document": ["apiVersion", "kind", "workflow"], "Step": ["step"], "Loop": ["iterator"]}
+_REQUIRED = {
+    "Document": ["apiVersion", "kind", "workflow"],
+    "Step": ["step"],
+    "Loop": ["iterator"],
+    "TaskLoop": ["in", "iterator"],
+    "Repeat": ["next"],
+}
 
 
 def json_schema() -> dict[str, Json]:

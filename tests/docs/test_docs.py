@@ -243,6 +243,8 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Step": (parts.Step, parts.StepSpec),
     "Task": (parts.Tool, parts.TaskSpec),
     "Pagination": (parts.Pagination,),
+    "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
+    "Loops of tasks": (parts.TaskLoop,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
     "Policy": (parts.Policy,),
