@@ -12,7 +12,7 @@ from noetl.dsl.flow import check_flow
 from noetl.dsl.lowering import lower
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
-from noetl.dsl.source import read
+from noetl.dsl.source import Source, read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
 from noetl.errors import PlaybookInvalid
@@ -23,12 +23,14 @@ from noetl.net.model import KindInfo, Net
 class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
-    `document` is what could be read of it; `problems` are errors and warnings in the order of the text.
+    `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
+    warnings in the order of the text.
     """
 
     net: Net | None
     document: Document | None
     problems: tuple[Problem, ...]
+    source: Source
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -57,13 +59,13 @@ def compile_playbook(
     read_as = to_document(source.data, report) if source.data is not None else None
     document = lower(*read_as, report) if read_as is not None else None
     if document is None:
-        return Compiled(None, None, report.problems)
+        return Compiled(None, None, report.problems, report.source)
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
     check_templates(context, net)
     if net is not None and not context.graph_broken:
         check_flow(net, report)
-    return Compiled(None if report.failed else net, document, report.problems)
+    return Compiled(None if report.failed else net, document, report.problems, report.source)
 
 
 def load_playbook(

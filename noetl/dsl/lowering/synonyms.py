@@ -67,7 +67,7 @@ def _inputs(part: dict[str, Any], path: Path, origins: dict[Path, Path]) -> None
     given = part["with"] or {}
     known = part.get("args") or {}, part.get("input") or {}
     added = {name: value for name, value in given.items() if not any(name in names for names in known)}
-    _put(part, "with", "input", {**added, **known[1]})
+    _put(part, "with", "input", {**added, **known[1]}, path, origins)
     for name in added:
         origins[(*path, "input", name)] = (*path, "with", name)
 
@@ -80,14 +80,16 @@ def _assignments(key: str, scope: str) -> Callable[[dict[str, Any], Path, dict[P
             target = name if name.startswith(_SCOPED) else f"{scope}.{name}"
             targets[target] = value
             origins[(*path, "set", target)] = (*path, key, name)
-        _put(part, key, "set", targets)
+        _put(part, key, "set", targets, path, origins)
 
     return rewrite_set
 
 
-def _put(part: dict[str, Any], old: str, new: str, value: Any) -> None:
+def _put(part: dict[str, Any], old: str, new: str, value: Any, path: Path, origins: dict[Path, Path]) -> None:
     """Takes `old` out. `new` stands where it stood, unless there is one already."""
     there = new in part
+    if not there:
+        origins[(*path, new)] = (*path, old)
     items = list(part.items())
     part.clear()
     for key, known in items:
@@ -102,7 +104,7 @@ def _mode(part: dict[str, Any], path: Path, origins: dict[Path, Path]) -> None:
     if spec.get("mode") is None:
         spec["mode"] = part["mode"]
         origins[(*path, "spec", "mode")] = (*path, "mode")
-    _put(part, "mode", "spec", spec)
+    _put(part, "mode", "spec", spec, path, origins)
 
 
 def _version(part: dict[str, Any], _path: Path, _origins: dict[Path, Path]) -> None:

@@ -10,7 +10,7 @@ from noetl.dsl import Code, Compiled
 from noetl.dsl.origins import Moved, origin, settle
 from noetl.dsl.source import read
 from noetl.net.model import Net
-from tests.nets import same_net
+from noetl.net.same import same_net
 
 TOOL = "tool: {kind: noop"
 SPELLINGS = {
