@@ -282,3 +282,27 @@ def test_iterations_repeat_by_themselves() -> None:
     around = "    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}\n"
     report, _ = run(playbook(f"{{{NEXT}, collect: {{path: rows}}}}", around=around))
     assert [one["data"] for one in report.result["results"]] == [ROWS] * 3
+
+
+def test_each_call_is_in_the_log_before_the_next_one_and_none_is_made_again_after_a_crash() -> None:
+    died: list[int] = []
+
+    def dying(call: Call) -> Json:
+        page = call.config["params"]["page"]
+        if page not in died and page in (2, 4):
+            died.append(page)
+            raise KeyboardInterrupt
+        return server(call)
+
+    saved: list[Json] = []
+    tools = {"http": dying, "python": lambda call: saved.append(call.args["n"]) or {"n": call.args["n"]}}
+    simulation = Simulation(with_each(), tools)
+    execution_id = simulation.start()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            simulation.settle()
+        simulation.pass_time(120)
+    simulation.settle()
+    assert simulation.report(execution_id).result["data"] == ROWS
+    assert [params["page"] for params in asked(simulation)] == [1, 2, 2, 3, 4, 4]
+    assert saved == [3, 3, 3, 1]
