@@ -22,6 +22,8 @@ from noetl.dsl.repetition import (
     expression,
     in_braces,
     is_cut,
+    kept_inputs,
+    request_of,
     sets,
     subscripts,
 )
@@ -127,13 +129,15 @@ class _Form:
             again(self.store, entry.when, request)
             for (entry, _), request in zip(entries, requests, strict=True)
         ]
-        first = self._first(requests)
+        task = self.task
+        config = {key for request in requests for key in request} & task.config.keys()
+        args = {name for request in requests for name in request.get("args", {})} & task.args.keys()
         kept, result, sets_ = self._kept(), self._result(), self._sets()
         return Repetition(
             task=replace(
-                self.task,
-                config={key: value for key, value in self.task.config.items() if key not in first},
-                args={key: value for key, value in self.task.args.items() if key not in first["args"]},
+                task,
+                config={key: value for key, value in task.config.items() if key not in config},
+                args=dict(task.args) | kept_inputs(self.store, args),
             ),
             store=self.store,
             call="call",
@@ -144,7 +148,7 @@ class _Form:
             then=tuple(then),
             result=result,
             sets=sets_,
-            first=first,
+            first=request_of(task, self.store, sorted(config), sorted(args)),
             each=each,
         )
 
@@ -192,16 +196,6 @@ class _Form:
         """What the task calls it."""
         other, config = _ALSO.get(key, key), self.task.config
         return other if other in config and key not in config else key
-
-    def _first(self, requests: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-        """Those parts of the first request that a later one changes."""
-        task = self.task
-        keys = {key for request in requests for key in request} & task.config.keys()
-        args = {name for request in requests for name in request.get("args", {})} & task.args.keys()
-        return {
-            **{key: value for key, value in task.config.items() if key in keys},
-            "args": {name: value for name, value in task.args.items() if name in args},
-        }
 
     # --- numbers ---
 

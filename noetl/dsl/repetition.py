@@ -14,7 +14,7 @@ of its calls: a retry repeats one of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -45,22 +45,15 @@ class Repetition:
     #: What the whole yields, and what it assigns.
     result: Template
     sets: tuple[Assignment, ...] = ()
-    #: The parts of the first request that later ones change.
-    first: Mapping[str, Template] | None = None
+    #: Keeps the parts of the first request that later ones change (`request_of`).
+    first: Task | None = None
     each: tuple[Task, ...] = ()
 
     def tasks(self) -> tuple[Task, ...]:
         """In the order of the pipeline; jumps to the task lead to the first of them."""
-        first = () if self.first is None else (self._first(self.first),)
+        first = () if self.first is None else (self.first,)
         each = (self._guard(), *self.each) if self.each else ()
         return (*first, self._call(), *each, self._more(), self._whole())
-
-    def _first(self, request: Mapping[str, Template]) -> Task:
-        task = self.task
-        begin = Assignment("local", self.store, {"request": dict(request)})
-        # What comes before the first call is not this task.
-        before = {"result": in_braces("_prev")}
-        return Task(f"{task.name}.request", "noop", config=before, set=(begin,), line=task.line)
 
     def _call(self) -> Task:
         store = self.store
@@ -121,6 +114,29 @@ class Repetition:
             line=task.line,
             result=task.result,
         )
+
+
+def request_of(task: Task, store: str, config: Iterable[str], args: Iterable[str]) -> Task:
+    """The task that keeps these keys of the configuration and these inputs of the first call of `task`, rendered."""
+    kept = {key: task.config[key] for key in config}
+    inputs = {name: in_braces(f"args[{json.dumps(name)}]") for name in args}
+    begin = Assignment("local", store, {"request": {**kept, "args": inputs}})
+    return Task(
+        f"{task.name}.request",
+        "noop",
+        # What comes before the first call is not this task.
+        config={"result": in_braces("_prev")},
+        args=task.args,
+        stages=task.stages,
+        lines=task.lines,
+        set=(begin,),
+        line=task.line,
+    )
+
+
+def kept_inputs(store: str, names: Iterable[str]) -> dict[str, Template]:
+    """These inputs as the last request had them: others may name them."""
+    return {name: in_braces(f"{store}.request.args[{json.dumps(name)}]") for name in names}
 
 
 def again(store: str, when: Template, request: Template) -> Rule:

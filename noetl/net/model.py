@@ -26,6 +26,8 @@ Scope = Literal["ctx", "iter", "step", "local"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 FailureMode = Literal["fail_fast", "best_effort"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
+#: What a demand may say of a value.
+ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,16 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """A value that has to be there (`assert`). `path` is dotted; `of` is the workbook task that demands it, empty
+    where the task of the step does so itself."""
+
+    path: str
+    type: ValueType = "any"
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One labelled tool call of a pipeline.
 
@@ -135,6 +147,12 @@ class Task:
     over: Template = None
     #: Asked in the names of rules, behind the task's `set`, where it ended well: the first that holds assigns its `set`.
     then: tuple[Rule, ...] = ()
+    #: Inputs without which it is not called, and what its result has to have.
+    expects: tuple[Demand, ...] = ()
+    returns: tuple[Demand, ...] = ()
+    #: Names of `args` by who says them: the call, then the workbook task that it calls, and so on. Each group is
+    #: rendered after the one before it, and sees it. Empty: all at once.
+    stages: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,18 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, loaded, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.deadline import Deadline, begun
+from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before, scope_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Inputs that are rendered at once, and those of them that hold templates."""
+
+    args: JsonMap
+    templates: Mapping[str, Template]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Prepared:
 
     task: Task
     config: Mapping[str, Template]
-    args: Mapping[str, Template]
+    stages: tuple[Stage, ...]
     whole: frozenset[str]
 
 
@@ -73,7 +82,10 @@ class Caller:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
         prepared, warnings = self._task(progress.pc), list[str]()
         tried = self._tried(prepared, progress, warnings)
-        outcome = self.hands.kept(tried.outcome, prepared.task)
+        outcome = tried.outcome
+        if tried.suspension is None:
+            outcome = kept_promise(prepared.task, self.program.where.step, outcome, self.hands.load)
+        outcome = self.hands.kept(outcome, prepared.task)
         return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
     def sight(self, progress: Progress, task: Task, args: JsonMap) -> Sight:
@@ -90,22 +102,15 @@ class Caller:
         return scope_of(self.around, progress, loop, self._items[1][items.index])
 
     def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
-        task, args = prepared.task, self.around.names.args
-        try:
-            sight = self.sight(progress, task, args)
-        except NoetlError as error:
-            info = described(error, f"The items of task '{task.name}'", task.line or None)
-            return Attempt(failed(info), before(self.around, progress, task, args), args)
-        for inputs in (self._given_args, self._own_args):
-            own = inputs(prepared, sight, warnings)
-            if isinstance(own, ErrorInfo):
-                # What a called playbook has come to is a fact, whatever its input is made of by now.
-                return Attempt(progress.answer or failed(own), sight, args)
-            if own:
-                args = {**args, **own}
-                sight = self.sight(progress, task, args)
+        task = prepared.task
+        sight, args, broken = self._entered(prepared, progress, warnings)
+        if broken is not None:
+            # What a called playbook has come to is a fact, whatever its input is made of by now.
+            return Attempt(progress.answer or failed(broken), sight, args)
         if progress.answer is not None:
             return Attempt(progress.answer, sight, args)
+        if (fault := missing_input(task, self.program.where.step, args, self.hands.load)) is not None:
+            return Attempt(failed(fault), sight, args)
         time = self._time(task, sight, progress)
         if isinstance(time, ErrorInfo):
             return Attempt(failed(time), sight, args)
@@ -120,17 +125,29 @@ class Caller:
             return Attempt(came, sight, args)
         return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
 
-    def _given_args(self, prepared: Prepared, sight: Sight, warnings: list[str]) -> JsonMap | ErrorInfo:
-        return self._rendered(prepared.task, prepared.task.given, (), sight, warnings)
-
-    def _own_args(self, prepared: Prepared, sight: Sight, warnings: list[str]) -> JsonMap | ErrorInfo:
-        """The task's inputs, and over them those that a repetition has come to."""
-        task = prepared.task
+    def _entered(
+        self, prepared: Prepared, progress: Progress, warnings: list[str]
+    ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
+        """What the task sees, its inputs with it, and over them those that a repetition has come to; or why not."""
+        task, args = prepared.task, self.around.names.args
+        try:
+            sight = self.sight(progress, task, args)
+        except NoetlError as error:
+            info = described(error, f"The items of task '{task.name}'", task.line or None)
+            return before(self.around, progress, task, args), args, info
+        for stage in prepared.stages:
+            own = self._rendered(task, stage.templates, (), sight, warnings, "input.")
+            if isinstance(own, ErrorInfo):
+                return sight, args, own
+            args = {**args, **stage.args, **own}
+            sight = self.sight(progress, task, args)
         over = self._over(task, sight)
         if isinstance(over, ErrorInfo):
-            return over
-        own = self._rendered(task, prepared.args, (), sight, warnings, "input.")
-        return own if isinstance(own, ErrorInfo) else deep_merge({**task.args, **own}, over.get("args", {}))
+            return sight, args, over
+        if over.get("args"):
+            args = deep_merge(args, over["args"])
+            sight = self.sight(progress, task, args)
+        return sight, args, None
 
     def _over(self, task: Task, sight: Sight) -> JsonMap | ErrorInfo:
         if task.over is None:
@@ -309,9 +326,16 @@ def prepared(task: Task) -> Prepared:
             for k, v in task.config.items()
             if k not in task.verbatim and has_template(v)
         },
-        {k: v for k, v in task.args.items() if has_template(v)},
+        _stages(task),
         frozenset(task.config) - frozenset(task.by_reference),
     )
+
+
+def _stages(task: Task) -> tuple[Stage, ...]:
+    groups = task.stages or ((tuple(task.args),) if task.args else ())
+    said = [dict(task.given)] if task.given else []
+    said += [{name: task.args[name] for name in names} for names in groups]
+    return tuple(Stage(args, {k: v for k, v in args.items() if has_template(v)}) for args in said)
 
 
 def _for_shell(value: Template) -> Template:

@@ -239,7 +239,7 @@ def test_every_tool_says_all_of_itself(kind: str) -> None:
 REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Document": (parts.Document,),
     "Metadata": (parts.Metadata,),
-    "Executor": (parts.Executor, parts.ExecutorSpec),
+    "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
     "Task": (parts.Tool, parts.TaskSpec),
     "Pagination": (parts.Pagination,),
@@ -247,6 +247,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Loops of tasks": (parts.TaskLoop,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
+    "Assert": (parts.Assert,),
     "Policy": (parts.Policy,),
     "Rules": (parts.PolicyRule, parts.Then),
     "Admission": (parts.Admit, parts.Allow),

@@ -19,7 +19,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
     ExecutorSpec,
     JoinSpec,
@@ -31,13 +31,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
+from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "Collect",
     "Document",
     "ElseAllow",
@@ -58,6 +59,7 @@ __all__ = [
     "Policy",
     "PolicyRule",
     "Repeat",
+    "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",

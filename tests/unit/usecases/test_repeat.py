@@ -127,10 +127,10 @@ def test_what_an_answer_says_is_never_rendered() -> None:
 
 
 def test_the_parts_that_change_are_rendered_once_whatever_their_names_come_to_be() -> None:
-    text = playbook(f"{{{NEXT}}}").replace('a: "{{ size }}"', 'a: "{{ ctx.n | default(0) }}"')
-    rules = "        spec: {policy: {rules: [{else: {then: {do: continue, set: {ctx.n: 7}}}}]}}\n"
+    text = playbook(f"{{{NEXT}}}").replace('a: "{{ size }}"', 'a: "{{ 5 // (1 - (ctx.n | default(0))) }}"')
+    rules = "        spec: {policy: {rules: [{else: {then: {do: continue, set: {ctx.n: 1}}}}]}}\n"
     _, simulation = run(text + rules)
-    assert [params["q"]["a"] for params in asked(simulation)] == [0, 0, 0, 0]
+    assert [params["q"]["a"] for params in asked(simulation)] == [5, 5, 5, 5]
 
 
 def test_inputs_of_any_tool_are_what_args_merge_into() -> None:
@@ -306,3 +306,26 @@ def test_each_call_is_in_the_log_before_the_next_one_and_none_is_made_again_afte
     assert simulation.report(execution_id).result["data"] == ROWS
     assert [params["page"] for params in asked(simulation)] == [1, 2, 2, 3, 4, 4]
     assert saved == [3, 3, 3, 1]
+
+
+def test_the_request_may_name_the_inputs_of_the_task_and_of_the_call_of_its_workbook() -> None:
+    text = f"""{HEAD}workbook:
+  ask:
+    kind: http
+    url: http://x
+    input: {{page: null, twice: "{{{{ page * 2 }}}}"}}
+    params: {{page: "{{{{ page }}}}", twice: "{{{{ twice }}}}"}}
+workflow:
+  - step: start
+    tool:
+      kind: workbook
+      name: ask
+      input: {{page: "{{{{ 1 + 0 }}}}"}}
+      repeat:
+        next: {{when: "{{{{ response.data.next }}}}", params: {{page: 4}}, args: {{page: 9}}}}
+"""
+    report, simulation = run(text)
+    assert report.row.status == "completed", report.error
+    assert asked(simulation) == [{"page": 1, "twice": 2}, {"page": 4, "twice": 2}]
+    calls = [call for call in simulation.tools.calls if call.kind == "http"]
+    assert [dict(call.args) for call in calls] == [{"page": 1, "twice": 2}, {"page": 9, "twice": 18}]
