@@ -32,7 +32,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Assert, Pagination, Tool
+from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Admit",
@@ -41,6 +41,7 @@ __all__ = [
     "Arc",
     "Assert",
     "CallSpec",
+    "Collect",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -53,17 +54,20 @@ __all__ = [
     "Metadata",
     "NamedTask",
     "Names",
+    "NextCall",
     "NextSpec",
     "Pagination",
     "Part",
     "Policy",
     "PolicyRule",
+    "Repeat",
     "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",
     "Step",
     "StepSpec",
+    "TaskLoop",
     "TaskSpec",
     "Template",
     "Then",
