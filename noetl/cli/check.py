@@ -10,8 +10,7 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
-from noetl.dsl import compile_playbook, json_schema, load_playbook
-from noetl.dsl.problems import Code, Problem, render
+from noetl.dsl import Code, Problem, compile_playbook, json_schema, listed, load_playbook
 from noetl.errors import BadRequest
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
@@ -27,38 +26,33 @@ from noetl.tools.scripts import source_file
 def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: str) -> None:
     """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint)."""
     kinds = installed_kinds()
-    problems: list[Problem] = []
-    for file in files:
-        problems += _problems(file, kinds, strict=strict)
+    checked = [_checked(file, kinds, strict=strict) for file in files]
+    problems = [problem for found, _ in checked for problem in found]
     ok = not any(problem.severity == "error" for problem in problems)
     if form == "json":
         json_out({"ok": ok, "problems": [problem.as_json() for problem in problems]})
     else:
-        for problem in problems:
-            click.echo(render(problem, _text(problem) if sys.stdout.isatty() else None))
+        for found, text in checked:
+            for line in listed(found, text if sys.stdout.isatty() else None):
+                click.echo(line)
         click.echo(_verdict(len(files), problems), err=True)
     ctx.exit(0 if ok else INVALID)
 
 
-def _problems(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> list[Problem]:
-    """Those of one file. That it cannot be read is one, so that the other files are told of, too."""
+def _checked(
+    file: Path, kinds: Mapping[str, KindInfo], *, strict: bool
+) -> tuple[tuple[Problem, ...], str | None]:
+    """The problems of one file, and its text. That it cannot be read is one, so that the others are told of, too."""
     try:
         content = read_bytes(file)
     except BadRequest as error:
-        return [Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip("."))]
+        return (Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip(".")),), None
 
     def beside(name: str) -> str:
         return source_file(name, file.absolute().parent).text
 
-    return list(
-        compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside).problems
-    )
-
-
-def _text(problem: Problem) -> str | None:
-    if problem.code in (Code.FILE, Code.ENCODING):
-        return None
-    return read_text(Path(problem.file))
+    compiled = compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside)
+    return compiled.problems, compiled.text
 
 
 def _verdict(files: int, problems: list[Problem]) -> str:

@@ -9,6 +9,7 @@ from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
+from noetl.dsl.plain_secrets import check_plain_secrets
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
 from noetl.dsl.source import read
@@ -16,18 +17,21 @@ from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
+from noetl.net.unfillable import dominators
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
-    `document` is what could be read of it; `problems` are errors and warnings in the order of the text.
+    `document` is what could be read of it; `problems` are errors and warnings in the order of the text. `text` is
+    the playbook as it may be shown: without the secrets that stand in it.
     """
 
     net: Net | None
     document: Document | None
     problems: tuple[Problem, ...]
+    text: str
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -55,13 +59,15 @@ def compile_playbook(
     report = Report(source, strict=strict)
     document = to_document(source.data, report) if source.data is not None else None
     if document is None:
-        return Compiled(None, None, report.problems)
+        return Compiled(None, None, report.problems, report.text)
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
-    check_templates(context, net)
-    if net is not None and not context.graph_broken:
-        check_flow(net, report)
-    return Compiled(None if report.failed else net, document, report.problems)
+    tree = None if net is None or context.graph_broken else dominators(net)
+    check_templates(context, net, tree)
+    check_plain_secrets(context)
+    if net is not None and tree is not None:
+        check_flow(net, report, tree, context.arc_paths)
+    return Compiled(None if report.failed else net, document, report.problems, report.text)
 
 
 def load_playbook(

@@ -94,6 +94,7 @@ def _target(context: Context, step: str | None, at: Path, target_path: Path) -> 
 
 
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str) -> NetArc:
+    context.arc_paths[name] = at
     context.use((*at, "when"), arc.when, source, guard=True)
     args: dict[str, Template] = {}
     for key, given in (("args", arc.args), ("input", arc.input)):

@@ -11,6 +11,7 @@ from noetl.dsl.context import WORKBOOK, Context, Site
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
+from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping
 from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
@@ -27,8 +28,10 @@ def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task,
     """The tasks of a step's `tool`, which stands at `path`."""
     entries = list(entries_of(context, form, path))
     names = [entry.name for entry in entries]
-    tasks = [(entry, _task(context, entry, names, site)) for entry in entries]
-    return paged(context, [(entry, task) for entry, task in tasks if task is not None], site)
+    made = [(entry, _task(context, entry, names, site)) for entry in entries]
+    tasks = [(entry, task) for entry, task in made if task is not None]
+    check_jumps(context, [(entry.path, task) for entry, task in tasks])
+    return paged(context, tasks, site)
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:

@@ -11,7 +11,8 @@ from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
-from noetl.expressions.scopes import names_used
+from noetl.expressions.places import place_of_name
+from noetl.expressions.scopes import names_optional, names_used
 from noetl.expressions.selecting import selected
 from noetl.expressions.shell import ShellText
 
@@ -21,9 +22,11 @@ __all__ = [
     "Warn",
     "check",
     "evaluate",
+    "names_optional",
     "names_used",
     "path_of",
     "path_text",
+    "place_of_name",
     "selected",
     "truth",
     "values_read",
