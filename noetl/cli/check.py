@@ -11,17 +11,40 @@ import click
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
 from noetl.dsl import Code, Problem, compile_playbook, json_schema, listed, load_playbook
+from noetl.dsl.lessons.page import section
+from noetl.dsl.problems import shown
 from noetl.errors import BadRequest
+from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.tools.scripts import source_file
 
 
+def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
+    if asked is None:
+        return
+    known = {str(code): code for code in Code}
+    code = known.get(asked.upper())
+    if code is None:
+        hint = did_you_mean(asked.upper(), known).strip() or "docs/diagnostics.md lists all of them."
+        raise BadRequest(f"There is no code {shown(asked)}. {hint}")
+    click.echo(section(code, installed_kinds()).rstrip("\n"))
+    ctx.exit()
+
+
 @click.command(epilog="Example: noetl validate examples/*.yaml --strict")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to answer.")
+@click.option(
+    "--explain",
+    metavar="CODE",
+    is_eager=True,
+    expose_value=False,
+    callback=_explain,
+    help="Say what a code means, with examples, and do nothing else.",
+)
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: str) -> None:
     """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint)."""

@@ -17,9 +17,7 @@ _KEYS: Final = re.compile(
 )
 _NUMBERS_TOO: Final = re.compile(r".*pass(word|wd|phrase)")
 _HEADERS: Final = frozenset({"authorization", "proxy_authorization"})
-_USERINFO: Final = re.compile(
-    r"\b[a-z][a-z0-9+.-]{0,20}://[^/\s:@]{0,200}:([^/\s@]{1,200})@", re.IGNORECASE
-)
+_USERINFO: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^/\s:@]{0,200}:([^/\s@]{1,200})@", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"\w+\s+")
 # What people write where no secret is to be seen.
 _PLACEHOLDER: Final = re.compile(
