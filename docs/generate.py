@@ -1,15 +1,22 @@
-"""Writes the pages that are made from the program: those of `docs/tools/` from the tools themselves, `docs/diagnostics.md`
-from the lessons of the language. `make docs`, which a test asks for when they are stale."""
+"""Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
+
+The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model, `docs/diagnostics.md`
+from the lessons of the language.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from noetl.dsl import json_schema
 from noetl.dsl.lessons.page import page
 from noetl.tools import manual
 from noetl.tools.registry import entry_points, is_built_in, load
+from noetl.tools.registry import kinds as installed_kinds
 
 FOLDER = Path(__file__).parent
+SCHEMA = FOLDER / "playbook.schema.json"
 
 
 def pages() -> dict[str, str]:
@@ -21,8 +28,15 @@ def pages() -> dict[str, str]:
     return {"diagnostics.md": diagnostics, "tools/README.md": manual.index(manuals), **texts}
 
 
+def schema() -> str:
+    """The JSON Schema of playbooks, with the tools that NoETL brings along."""
+    kinds = {kind: info for kind, info in installed_kinds().items() if is_built_in(kind)}
+    return json.dumps(json_schema(kinds), indent=2, ensure_ascii=False) + "\n"
+
+
 def write() -> None:
-    """Brings them up to date."""
+    """Brings everything up to date."""
+    SCHEMA.write_text(schema(), encoding="utf-8")
     tools = FOLDER / "tools"
     tools.mkdir(exist_ok=True)
     wanted = pages()

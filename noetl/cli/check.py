@@ -75,7 +75,7 @@ def _checked(
         return source_file(name, file.absolute().parent).text
 
     compiled = compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside)
-    return compiled.problems, compiled.text
+    return compiled.problems, compiled.shown
 
 
 def _verdict(files: int, problems: list[Problem]) -> str:
@@ -109,4 +109,4 @@ def graph(file: Path, form: str) -> None:
 @click.command(epilog="Example: noetl schema > playbook.schema.json")
 def schema() -> None:
     """Print the JSON Schema of playbooks, for editors."""
-    json_out(json_schema())
+    json_out(json_schema(installed_kinds()))

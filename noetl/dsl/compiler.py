@@ -9,10 +9,11 @@ from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
+from noetl.dsl.lowering import lower
 from noetl.dsl.plain_secrets import check_plain_secrets
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
-from noetl.dsl.source import read
+from noetl.dsl.source import Source, read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
 from noetl.errors import PlaybookInvalid
@@ -24,14 +25,15 @@ from noetl.net.unfillable import dominators
 class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
-    `document` is what could be read of it; `problems` are errors and warnings in the order of the text. `text` is
-    the playbook as it may be shown: without the secrets that stand in it.
+    `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
+    warnings in the order of the text; `shown` is the text without the secrets that stand in it.
     """
 
     net: Net | None
     document: Document | None
     problems: tuple[Problem, ...]
-    text: str
+    source: Source
+    shown: str
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -57,9 +59,10 @@ def compile_playbook(
     """
     source = read(text, file)
     report = Report(source, strict=strict)
-    document = to_document(source.data, report) if source.data is not None else None
+    read_as = to_document(source.data, report) if source.data is not None else None
+    document = lower(*read_as, report) if read_as is not None else None
     if document is None:
-        return Compiled(None, None, report.problems, report.text)
+        return Compiled(None, None, report.problems, report.source, report.shown)
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
     tree = None if net is None or context.graph_broken else dominators(net)
@@ -67,7 +70,7 @@ def compile_playbook(
     check_plain_secrets(context)
     if net is not None and tree is not None:
         check_flow(net, report, tree, context.arc_paths)
-    return Compiled(None if report.failed else net, document, report.problems, report.text)
+    return Compiled(None if report.failed else net, document, report.problems, report.source, report.shown)
 
 
 def load_playbook(

@@ -51,6 +51,7 @@ class Code(StrEnum):
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
     IN_PLAIN_TEXT = "NOETL253"
+    DEPRECATED = "NOETL254"
     UNKNOWN_STEP = "NOETL301"
     UNKNOWN_KIND = "NOETL302"
     UNKNOWN_TASK = "NOETL303"
@@ -111,6 +112,7 @@ MEANING: Mapping[Code, str] = {
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",
     Code.IN_PLAIN_TEXT: "a secret stands in the playbook as plain text",
+    Code.DEPRECATED: "an older spelling, or a key of another dialect, which `noetl migrate` rewrites",
     Code.UNKNOWN_STEP: "a step is named that does not exist",
     Code.UNKNOWN_KIND: "a tool kind that is not installed",
     Code.UNKNOWN_TASK: "a task is named that does not exist",

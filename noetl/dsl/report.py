@@ -37,6 +37,7 @@ class Report:
     ) -> None:
         """Adds a problem of the part at `path`; `within` says at which character of the text there."""
         line, column = self._place(path, within, at_key=at_key)
+        path = self.source.written(path)
         severity = "error" if self.strict else severity_of(code)
         self._keep(path, Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
         if severity_of(code) == "error":
@@ -50,25 +51,25 @@ class Report:
 
     def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
         """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
-        if path not in self._faulty and (*path, key) not in self._faulty:
+        if not self.is_faulty(path) and not self.is_faulty((*path, key)):
             self.add(Code.MISSING, path, message, hint)
 
     def mark_faulty(self, path: Path) -> None:
         """Says that what is missing in this part is explained by another problem."""
-        self._faulty.add(path)
+        self._faulty.add(self.source.written(path))
 
     def hide(self, path: Path) -> None:
         """Says that the texts at or below `path` are secrets: nobody is shown them."""
         self._secrets.add(path)
 
     @property
-    def text(self) -> str:
-        """The document as it may be shown."""
+    def shown(self) -> str:
+        """The text of the document without them."""
         return self.source.without(self._secrets)
 
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""
-        return path in self._faulty
+        return self.source.written(path) in self._faulty
 
     def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
         """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.dsl.alignment import masked, position
 from noetl.dsl.compose import Composer, Fault, Leaf, Listing, Mark, Node, Table
+from noetl.dsl.origins import Origins, origin
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.scalars import ONCE_BOOLEANS
 from noetl.facts.json import Json
@@ -33,7 +34,8 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class Source:
     """A document as data. `marks` says where each value is, `keys` where each mapping key is.
 
-    `data` is None where nothing could be read; `problems` then says why.
+    `data` is None where nothing could be read; `problems` then says why. Where it was rewritten since it was read,
+    `origins` say what each of its parts was before, the last rewriting first: places are found by paths of `data`.
     """
 
     file: str
@@ -42,10 +44,29 @@ class Source:
     marks: dict[Path, Mark] = field(default_factory=dict)
     keys: dict[Path, Mark] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    origins: tuple[Origins, ...] = ()
+    #: The data as it was read, where it was rewritten since.
+    first: dict[str, Json] | None = None
+
+    def rewritten(self, data: dict[str, Json], origins: Origins) -> Source:
+        """The same document in another form; `origins` lead to the parts of this one."""
+        first = self.data if self.first is None else self.first
+        return replace(self, data=data, origins=(origins, *self.origins), first=first)
+
+    def written(self, path: Path) -> Path:
+        """Where the part at `path` of `data` stands in the text, or the nearest part around it."""
+        if not self.origins:
+            return path
+        for origins in self.origins:
+            path = origin(origins, path)
+        while path and path not in self.marks:
+            path = path[:-1]
+        return path
 
     def mark(self, path: Path) -> Mark:
         """Where problems of `path` point: at a scalar, at the key of a collection, else at the nearest
         part around it."""
+        path = self.written(path)
         while path:
             value = self.marks.get(path)
             if value is not None:
@@ -55,16 +76,17 @@ class Source:
 
     def key_mark(self, path: Path) -> Mark:
         """Where the key of `path` is."""
-        return self.keys.get(path) or self.mark(path)
+        return self.keys.get(self.written(path)) or self.mark(path)
 
     def position(self, path: Path, text: str, offset: int) -> tuple[int, int] | None:
         """Line and column of the character `offset` of `text`, where that is what stands at `path`."""
-        if path not in self.marks or self._value(path) != text:
+        path = self.written(path)
+        if path not in self.marks or self._as_read(path) != text:
             return None
         return position(self.text, self.marks[path], text, offset)
 
-    def _value(self, path: Path) -> Any:
-        value: Any = self.data
+    def _as_read(self, path: Path) -> Any:
+        value: Any = self.data if self.first is None else self.first
         for part in path:
             try:
                 value = value[part]
@@ -74,7 +96,7 @@ class Source:
 
     def without(self, paths: Iterable[Path]) -> str:
         """The text with `*` in the place of every character of the scalars at or below `paths`."""
-        hidden = frozenset(paths)
+        hidden = frozenset(map(self.written, paths))
         if not hidden:
             return self.text
         marks = [
@@ -86,7 +108,7 @@ class Source:
 
     def line_of_content(self, path: Path) -> int:
         """The line on which the content begins: for `code: |` the first line of the code."""
-        value = self.marks.get(path)
+        value = self.marks.get(self.written(path))
         return value.content_line if value is not None else self.mark(path).line
 
 

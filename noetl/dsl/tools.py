@@ -192,7 +192,7 @@ def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Templat
     args: dict[str, Template] = {}
     paths: dict[str, Path] = {}
     for tool, path in entry.parts:
-        for key, names in (("with", tool.with_), ("args", tool.args), ("input", tool.input)):
+        for key, names in (("args", tool.args), ("input", tool.input)):
             for name, value in (names or {}).items():
                 args[name], paths[name] = _declared(name, value, path), (*path, key, name)
                 context.use(paths[name], value, site.step)

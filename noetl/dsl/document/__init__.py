@@ -6,7 +6,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
-from noetl.dsl.document.base import Names, Part, Template, known_keys
+from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -65,5 +65,7 @@ __all__ = [
     "Then",
     "Tolerate",
     "Tool",
+    "canonical_keys",
+    "is_older",
     "known_keys",
 ]

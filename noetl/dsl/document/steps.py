@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, shape_of
+from noetl.dsl.document.base import Names, Part, expect, older, shape_of
 from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
@@ -20,7 +20,7 @@ class Arc(Part):
     args: Names | None = None
     input: Names | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
+    set_ctx: Names | None = older()
     desc: Any = None
 
 
@@ -62,7 +62,7 @@ class Loop(Part):
     in_: Any = Field(None, alias="in")
     cursor: Any = None
     iterator: str | None = None
-    mode: Literal["sequential", "parallel"] | None = None
+    mode: Literal["sequential", "parallel"] | None = older()
     spec: LoopSpec | None = None
 
 
@@ -76,7 +76,7 @@ class Step(Part):
     tool: ToolForm | None = None
     next: NextForm | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
+    set_ctx: Names | None = older()
     input: Names | None = None
     args: Names | None = None
     output: Any = None

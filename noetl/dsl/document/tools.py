@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import BaseModel, Discriminator, Tag
 
-from noetl.dsl.document.base import Names, Part, expect
+from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.specs import SelectForm, TaskSpec
 
 
@@ -48,11 +48,11 @@ class Tool(Part):
     spec: TaskSpec | None = None
     input: Names | None = None
     args: Names | None = None
-    with_: Names | None = Field(None, alias="with")
+    with_: Names | None = older("with")
     pagination: Pagination | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
-    set_iter: Names | None = None
+    set_ctx: Names | None = older()
+    set_iter: Names | None = older()
     output: Any = None
     output_select: list[SelectForm] | None = None
     """The same as `spec.result.select`, and wins."""

@@ -24,9 +24,9 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.VALUE: Lesson(
         why="Only some values mean anything here: the message names them, the nearest first.",
-        bad="- step: start\n  loop: {in: [1, 2], iterator: n, mode: paralel}\n  tool: {kind: noop}\n",
+        bad="- step: start\n  loop: {in: [1, 2], iterator: n, spec: {mode: paralel}}\n  tool: {kind: noop}\n",
         at="paralel",
-        good="- step: start\n  loop: {in: [1, 2], iterator: n, mode: parallel}\n  tool: {kind: noop}\n",
+        good="- step: start\n  loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}\n  tool: {kind: noop}\n",
     ),
     Code.NAME: Lesson(
         why="Names of steps and tasks are parts of ids and addresses: `#`, `/`, `->` and control characters separate those. "
@@ -81,10 +81,10 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     Code.UNREDUCED: Lesson(
         why="Iterations that run at once would overwrite each other, and chance would decide which one stays. A reducer says "
         "how their values come together.",
-        bad="- step: visit\n  loop: {in: [1, 2], iterator: n, mode: parallel}\n"
+        bad="- step: visit\n  loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}\n"
         "  tool: {kind: noop, set: {ctx.seen: '{{ n }}'}}\n",
         at="ctx.seen",
-        good="- step: visit\n  loop: {in: [1, 2], iterator: n, mode: parallel, spec: {reduce: {ctx.seen: append}}}\n"
+        good="- step: visit\n  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, reduce: {ctx.seen: append}}}\n"
         "  tool: {kind: noop, set: {ctx.seen: '{{ n }}'}}\n",
     ),
     Code.UNKNOWN_KEY: Lesson(
@@ -117,5 +117,12 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         + "keychain: [{name: shop, kind: credential, credential: shop_token}]\nworkflow:\n- step: start\n  tool:\n"
         "    kind: http\n    url: https://example.com/\n"
         '    headers: {authorization: "Bearer {{ keychain.shop.token }}"}\n',
+    ),
+    Code.DEPRECATED: Lesson(
+        why="The older spelling means the same and goes on to work; new readers and tools know the canonical one. "
+        "`noetl migrate` rewrites a playbook, and keeps its comments.",
+        bad="- step: start\n  tool: {kind: noop, with: {n: 1}}\n",
+        at="with",
+        good="- step: start\n  tool: {kind: noop, input: {n: 1}}\n",
     ),
 }
