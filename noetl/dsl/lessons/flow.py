@@ -49,11 +49,11 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.JOIN_COUNT: Lesson(
         why="The join never fires, and its branch fails with `join.unsatisfied`.",
-        bad="- step: start\n  next: [left, right]\n- step: left\n  next: both\n- step: right\n  next: both\n"
-        "- step: both\n  spec: {join: {count: 3}}\n  tool: {kind: noop}\n",
-        at="both\n  spec",
-        good="- step: start\n  next: [left, right]\n- step: left\n  next: both\n- step: right\n  next: both\n"
-        "- step: both\n  spec: {join: {count: 2}}\n  tool: {kind: noop}\n",
+        bad="- step: start\n  next: [left, right]\n- step: left\n  next: meet\n- step: right\n  next: meet\n"
+        "- step: meet\n  spec: {join: {count: 3}}\n  tool: {kind: noop}\n",
+        at="meet\n  spec",
+        good="- step: start\n  next: [left, right]\n- step: left\n  next: meet\n- step: right\n  next: meet\n"
+        "- step: meet\n  spec: {join: {count: 2}}\n  tool: {kind: noop}\n",
     ),
     Code.SHADOWED_ARC: Lesson(
         why="An exclusive router takes the first arc that matches, and one without a guard always does after a success. What "
@@ -70,18 +70,18 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         "only runs after the join. It never fires, and its branch fails with `join.unsatisfied`. Without `join` a step "
         "waits only for what can still come.",
         bad="- step: start\n  next:\n    arcs:\n    - {step: left, when: '{{ ctx.left }}'}\n    - {step: right}\n"
-        "- step: left\n  next: both\n- step: right\n  next: both\n"
-        "- step: both\n  spec: {join: all}\n  tool: {kind: noop}\n",
-        at="both\n  spec",
+        "- step: left\n  next: meet\n- step: right\n  next: meet\n"
+        "- step: meet\n  spec: {join: all}\n  tool: {kind: noop}\n",
+        at="meet\n  spec",
         good="- step: start\n  next:\n    arcs:\n    - {step: left, when: '{{ ctx.left }}'}\n    - {step: right}\n"
-        "- step: left\n  next: both\n- step: right\n  next: both\n- step: both\n  tool: {kind: noop}\n",
+        "- step: left\n  next: meet\n- step: right\n  next: meet\n- step: meet\n  tool: {kind: noop}\n",
     ),
     Code.ENDLESS_JUMP: Lesson(
         why="The rule that jumps back always matches, and no rule on the way leads elsewhere: the tasks repeat until one fails.",
-        bad="- step: pages\n  tool:\n  - {name: get, kind: http, url: https://example.com/}\n  - name: more\n    kind: noop\n"
+        bad="- step: all_pages\n  tool:\n  - {name: get, kind: http, url: https://example.com/}\n  - name: more\n    kind: noop\n"
         "    spec: {policy: {rules: [{else: {do: jump, to: get}}]}}\n",
         at="name: more",
-        good="- step: pages\n  tool:\n  - {name: get, kind: http, url: https://example.com/}\n  - name: more\n    kind: noop\n"
+        good="- step: all_pages\n  tool:\n  - {name: get, kind: http, url: https://example.com/}\n  - name: more\n    kind: noop\n"
         "    spec: {policy: {rules: [{when: '{{ get.data.more }}', then: {do: jump, to: get}}, {else: {do: break}}]}}\n",
     ),
     Code.RETRY_ONCE: Lesson(

@@ -11,9 +11,9 @@ from noetl.dsl.problems import Code
 LESSONS: Final[Mapping[Code, Lesson]] = {
     Code.UNKNOWN_STEP: Lesson(
         why="The token would have nowhere to go.",
-        bad="- step: start\n  next: fetc\n- step: fetch\n  tool: {kind: noop}\n",
-        at="fetc\n",
-        good="- step: start\n  next: fetch\n- step: fetch\n  tool: {kind: noop}\n",
+        bad="- step: start\n  next: lod\n- step: load\n  tool: {kind: noop}\n",
+        at="lod\n",
+        good="- step: start\n  next: load\n- step: load\n  tool: {kind: noop}\n",
     ),
     Code.UNKNOWN_KIND: Lesson(
         why="No worker could run the task. Kinds come with packages: `noetl tool list` shows those that are installed.",
