@@ -269,10 +269,11 @@ def _mark(mark: Any) -> Mark:
     return Mark(mark.line + 1, mark.column + 1, mark.line + 1)
 
 
-def _mark_of_scalar(event: events.ScalarEvent) -> Mark:
-    start, end = _mark(event.start_mark), _mark(event.end_mark)
-    content_line = start.line + 1 if event.style in ("|", ">") else start.line
-    return Mark(start.line, start.column, content_line, scalar=True, end=(end.line, end.column))
+def _mark_of_scalar(event: Any) -> Mark:
+    start, end = event.start_mark, event.end_mark
+    line = start.line + 1
+    content_line = line + 1 if event.style in ("|", ">") else line
+    return Mark(line, start.column + 1, content_line, scalar=True, end=(end.line + 1, end.column + 1))
 
 
 def _hint(what: str) -> str:

@@ -180,9 +180,7 @@ class _Scope:
 
 def _scopes(net: Net) -> Mapping[str | None, _Scope]:
     """Step → the names that its templates may use; None → those of workload values."""
-    shared = frozenset(net.workload)
-    for transition in net.transitions:
-        shared |= _shared_by(transition)
+    shared = frozenset(net.workload).union(*map(_shared_by, net.transitions))
     known = BUILTINS | net.steps.keys()
     scopes: dict[str | None, _Scope] = {None: _Scope(_FOR_WORKLOAD | net.workload.keys(), shared)}
     for transition in net.transitions:
