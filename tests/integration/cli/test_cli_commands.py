@@ -144,7 +144,7 @@ def test_validate_explains_a_code_with_examples(cli: Cli) -> None:
 def test_validate_names_the_nearest_code_of_one_that_there_is_not(cli: Cli) -> None:
     ended = cli("validate", "--explain", "NOETL30")
     assert ended.code == 2
-    assert ended.err.startswith("error: There is no code 'NOETL30'. Did you mean 'NOETL30")
+    assert ended.err.startswith("error: There is no code 'NOETL30'. Did you mean 'NOETL3")
 
 
 def test_validate_counts_what_is_too_much_to_be_shown(cli: Cli) -> None:

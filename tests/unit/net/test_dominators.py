@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,4 +41,4 @@ def test_above_a_node_stand_those_that_dominate_it_the_nearest_first(graph: dict
     for node in _NODES:
         above = list(tree.above(node))
         assert set(above) == {one for one in (ROOT, *_NODES) if tree.dominates(one, node)}
-        assert all(tree.dominates(later, one) for one, later in zip(above, above[1:], strict=False))
+        assert all(tree.dominates(later, one) for one, later in pairwise(above))
