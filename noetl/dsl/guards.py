@@ -19,7 +19,7 @@ def always(when: Template) -> bool | None:
         return when is not False
     if not isinstance(when, str) or not _SIMPLE.fullmatch(when) or not when.strip():
         return None
-    if expressions.check(when, guard=True) or expressions.names_used(when, guard=True):
+    if expressions.names_used(when, guard=True) or expressions.check(when, guard=True):
         return None
     try:
         return expressions.truth(when, {})
