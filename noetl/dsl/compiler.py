@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
+from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
 from noetl.dsl.lowering import lower
@@ -16,6 +17,7 @@ from noetl.dsl.report import Report
 from noetl.dsl.source import Source, read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
+from noetl.dsl.workload import check_circles
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
 from noetl.net.unfillable import dominators
@@ -67,9 +69,11 @@ def compile_playbook(
     net = compile_document(context)
     tree = None if net is None or context.graph_broken else dominators(net)
     check_templates(context, net, tree)
+    check_circles(context)
     check_plain_secrets(context)
     if net is not None and tree is not None:
         check_flow(net, report, tree, context.arc_paths)
+        check_inputs(context, net)
     return Compiled(None if report.failed else net, document, report.problems, report.source, report.shown)
 
 

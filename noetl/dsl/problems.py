@@ -68,6 +68,7 @@ class Code(StrEnum):
     TOO_EARLY = "NOETL456"
     UNREADABLE = "NOETL457"
     BUILT_IN = "NOETL458"
+    CIRCLE = "NOETL459"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -129,6 +130,7 @@ MEANING: Mapping[Code, str] = {
     Code.TOO_EARLY: "a template reads a step that can only run later",
     Code.UNREADABLE: "a template reads a name that is no identifier, which subtracts",
     Code.BUILT_IN: "a name that templates cannot read because a built-in has it",
+    Code.CIRCLE: "values of the workload name each other in a circle",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",

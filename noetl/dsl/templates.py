@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from noetl import expressions
-from noetl.dsl.context import Context, Use, is_template
+from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
@@ -36,9 +36,9 @@ BUILTINS = frozenset(
     }
 )
 #: Args that the final step is given.
-_OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
+OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
-_FOR_WORKLOAD = frozenset(
+FOR_WORKLOAD = frozenset(
     {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
@@ -124,7 +124,8 @@ class _Names:
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
             spot = _Spot(self._context, path, text, use.guard)
-            self._check_secrets(spot, chains)
+            if use.step != KEYCHAIN:
+                self._check_secrets(spot, chains)
             scope = self._scopes.get(use.step)
             if scope is not None:
                 optional = expressions.names_optional(text, guard=use.guard)
@@ -148,7 +149,7 @@ class _Names:
         for name in sorted(unknown)[:_MAX_NAMES]:
             hint = self._context.report.suggest(name, scope.all, "define it in workload, set or input")
             spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
-        if use.step:
+        if use.step and use.step != KEYCHAIN:
             for chain in sorted(chains)[:_MAX_NAMES]:
                 for code, message, hint in self._readings.faults(use.step, spot.path, chain, scope.named):
                     spot.add(code, message, hint, chain)
@@ -182,11 +183,13 @@ def _scopes(net: Net) -> Mapping[str | None, _Scope]:
     """Step → the names that its templates may use; None → those of workload values."""
     shared = frozenset(net.workload).union(*map(_shared_by, net.transitions))
     known = BUILTINS | net.steps.keys()
-    scopes: dict[str | None, _Scope] = {None: _Scope(_FOR_WORKLOAD | net.workload.keys(), shared)}
+    early = FOR_WORKLOAD | net.workload.keys()
+    # What an entry of the keychain names besides is told where the entry is compiled.
+    scopes: dict[str | None, _Scope] = {None: _Scope(early, shared), KEYCHAIN: _Scope(early | known, shared)}
     for transition in net.transitions:
         named = shared | _own(transition)
         if transition.name == net.final_step:
-            named |= _OF_FINAL_STEP
+            named |= OF_FINAL_STEP
         scopes[transition.name] = _Scope(known | named, named)
     return scopes
 

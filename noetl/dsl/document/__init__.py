@@ -19,7 +19,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
     ExecutorSpec,
     JoinSpec,
@@ -31,13 +31,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Assert, Pagination, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -55,6 +56,7 @@ __all__ = [
     "Part",
     "Policy",
     "PolicyRule",
+    "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older, shape_of
-from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
+from noetl.dsl.document.specs import LoopSpec, NextSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
 
@@ -79,4 +79,5 @@ class Step(Part):
     set_ctx: Names | None = older()
     input: Names | None = None
     args: Names | None = None
-    output: Any = None
+    output: OutputForm = None
+    """How the results of its tasks are kept: the same as `spec.result`, which wins."""

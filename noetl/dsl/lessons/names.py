@@ -131,4 +131,11 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good=HEAD
         + "workload: {env: test}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {stage: '{{ workload.env }}'}}\n",
     ),
+    Code.CIRCLE: Lesson(
+        why="Each waits for the other: the run ends before it begins, unless its payload gives one of them.",
+        bad=HEAD + "workload: {base: '{{ url }}', url: '{{ base }}/v1'}\nworkflow:\n- {step: start}\n",
+        at="'{{ url",
+        good=HEAD
+        + "workload: {base: https://example.com, url: '{{ base }}/v1'}\nworkflow:\n- {step: start}\n",
+    ),
 }
