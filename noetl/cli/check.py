@@ -10,7 +10,7 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
-from noetl.dsl import Code, Problem, compile_playbook, json_schema, listed, load_playbook
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, listed, load_playbook
 from noetl.dsl.lessons.page import section
 from noetl.dsl.problems import shown
 from noetl.errors import BadRequest
@@ -67,15 +67,19 @@ def _checked(
 ) -> tuple[tuple[Problem, ...], str | None]:
     """The problems of one file, and its text. That it cannot be read is one, so that the others are told of, too."""
     try:
-        content = read_bytes(file)
+        found = compiled(file, kinds, strict=strict)
     except BadRequest as error:
         return (Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip(".")),), None
+    return found.problems, found.shown
+
+
+def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
+    """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be read."""
 
     def beside(name: str) -> str:
         return source_file(name, file.absolute().parent).text
 
-    compiled = compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside)
-    return compiled.problems, compiled.shown
+    return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
 
 
 def _verdict(files: int, problems: list[Problem]) -> str:
