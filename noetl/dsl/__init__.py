@@ -7,7 +7,8 @@ one module that turns a document into a Net (`canonical`).
 from __future__ import annotations
 
 from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook
-from noetl.dsl.problems import MEANING, Code, Problem, render
+from noetl.dsl.problems import MEANING, Code, Problem
+from noetl.dsl.rendering import listed, render
 from noetl.dsl.schema import json_schema
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Problem",
     "compile_playbook",
     "json_schema",
+    "listed",
     "load_playbook",
     "render",
 ]
