@@ -21,6 +21,7 @@ from noetl.dsl.document.policies import (
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
 from noetl.dsl.document.specs import (
+    CallSpec,
     ExecutorSpec,
     JoinSpec,
     LoopSpec,
@@ -38,6 +39,7 @@ __all__ = [
     "AdmitRule",
     "Allow",
     "Arc",
+    "CallSpec",
     "Document",
     "ElseAllow",
     "ElseThen",
