@@ -15,29 +15,11 @@ _STEP = {
     "vars": ("classic", "write set: {ctx.<name>: ...}"),
     "sink": ("classic", "add a task that writes the data to the tool list"),
     "retry": ("classic", "write spec.policy.rules with do: retry"),
-    "rules": ("rules", "write next: {arcs: [{step, when}]}"),
-    "cases": ("rules", "write next: {arcs: [{step, when}]}"),
-    "run": ("rules", "write tool: for actions and next: for steps"),
-    "pass": ("rules", "write spec.policy.admit with on_deny: pass"),
-    "end_loop": ("rules", "write loop: {in, iterator} on the step that repeats"),
-    "parallel": ("rules", "write loop.spec.mode: parallel, or an inclusive router"),
 }
 _TOOL = {key: _STEP[key] for key in ("case", "vars", "sink", "retry")}
-_ARC = {
-    "then": ("rules", "write one arc {step, when} for each target"),
-    "else": ("rules", "write a last arc {step} without when"),
-}
-_ROOT = {
-    "tasks": ("rules", "write workbook: {<name>: {kind, ...}}"),
-    "environment": ("rules", "write workload: {<name>: ...}"),
-    "variables": ("rules", "write ctx: {<name>: ...}"),
-}
 _FOREIGN: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "Document": _ROOT,
     "Step": _STEP,
     "Tool": _TOOL,
-    "Arc": _ARC,
-    "Router": _ARC,
 }
 #: Keys that tools may have of their own: foreign only where the value looks like the dialect's.
 _TOOL_CONTAINERS = (dict, list)

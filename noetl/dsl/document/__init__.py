@@ -6,6 +6,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
+from noetl.dsl.document.arcs import Arc, Router, Target
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
 from noetl.dsl.document.policies import (
     Admit,
@@ -20,6 +21,7 @@ from noetl.dsl.document.policies import (
     Tolerate,
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
     ExecutorSpec,
@@ -31,10 +33,11 @@ from noetl.dsl.document.specs import (
     StepSpec,
     TaskSpec,
 )
-from noetl.dsl.document.steps import Arc, Loop, Router, Step
+from noetl.dsl.document.steps import Loop, Step
 from noetl.dsl.document.tools import Pagination, Tool
 
 __all__ = [
+    "Action",
     "Admit",
     "AdmitRule",
     "Allow",
@@ -50,6 +53,7 @@ __all__ = [
     "Loop",
     "LoopSpec",
     "Metadata",
+    "NamedActions",
     "NamedTask",
     "Names",
     "NextSpec",
@@ -59,9 +63,11 @@ __all__ = [
     "PolicyRule",
     "ResultSpec",
     "Router",
+    "Rule",
     "SelectSpec",
     "Step",
     "StepSpec",
+    "Target",
     "TaskSpec",
     "Template",
     "Then",
