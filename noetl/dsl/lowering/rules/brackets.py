@@ -8,11 +8,12 @@ ctx has `iter`, the iterator and `loop_index` as an iteration has them; where th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.dsl.lowering.rules.drafts import Draft, Onward, Way, names_of
+from noetl.dsl.lowering.rules.sequence import copied
 from noetl.dsl.lowering.rules.setting import Setting
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Code, Path, shown
@@ -30,7 +31,6 @@ class _Bracket:
     end_path: Path
     loop: Mapping[str, Any]
     outer: _Bracket | None
-    #: The iterator that the brackets around do not use.
     result: Mapping[str, Any]
 
     @property
@@ -46,92 +46,78 @@ class _Bracket:
         return str(self.loop["iterator"])
 
 
-def is_bracket(raw: Mapping[str, Any]) -> bool:
-    """Whether a step's loop is one that another step ends."""
-    return raw.get("loop") is not None and not raw.get("tool") and not _acts(raw)
+def opened(raws: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The steps whose loop another one ends, or should: they have no tool, and nothing else that could be repeated
+    unless an `end_loop` names them."""
+    ended = {raw.get("end_loop") for raw in raws}
+    return [
+        index
+        for index, raw in enumerate(raws)
+        if raw.get("loop") is not None
+        and not raw.get("tool")
+        and (raw.get("step") in ended or all(raw.get(key) is None for key in ("rules", "cases", "run")))
+    ]
 
 
-def _acts(raw: Mapping[str, Any]) -> bool:
-    return any(raw.get(key) is not None for key in ("rules", "cases", "run"))
-
-
-def bracket_loops(setting: Setting, raws: list[Mapping[str, Any]]) -> None:
+def bracket_loops(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> None:
     """Rewrites all of them. `raws` are the steps as written."""
     found = list(_brackets(setting, raws))
-    inside = {one.begin: _inside(setting, one, raws) for one in found}
+    inside = {one.begin: _inside(setting, one) for one in found}
     for one in found:
         _Cycle(setting, one, inside[one.begin]).write()
 
 
-def _brackets(setting: Setting, raws: list[Mapping[str, Any]]) -> Iterator[_Bracket]:
-    """Those that are whole, outer ones first as their loops stand; problems for the others."""
-    open_: list[int] = []
-    found: dict[int, int] = {}
-    for index, raw in enumerate(raws):
-        if is_bracket(raw):
-            open_.append(index)
-        if raw.get("end_loop") is None:
+def _brackets(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> Iterator[_Bracket]:
+    """Those that are whole, outer ones first; problems for the others."""
+    loops = opened(raws)
+    ends = {
+        begin: end for end in range(len(raws)) if (begin := _begin(setting, raws, end, loops)) is not None
+    }
+    for begin in loops:
+        if all(raw.get("end_loop") != raws[begin].get("step") for raw in raws):
+            _never_closed(setting, begin, raws[begin])
+    made: list[_Bracket] = []
+    for begin, end in sorted(ends.items()):
+        crossed = [one for one in made if one.begin < begin < one.end < end]
+        if crossed:
+            _crossing(setting, crossed[-1], raws[begin])
             continue
-        begin = _begin(setting, raws, index)
-        if begin is None:
-            continue
-        if begin not in open_:
-            continue
-        if open_[-1] != begin:
-            inner = raws[open_[-1]]
-            _crossing(setting, index, raw, inner)
-        found[begin] = index
-        del open_[open_.index(begin) :]
-    for index in sorted(set(open_) | ({i for i, raw in enumerate(raws) if is_bracket(raw)} - found.keys())):
-        if not _named_by_some_end(raws, index):
-            _never_closed(setting, index, raws[index])
-    made: dict[int, _Bracket] = {}
-    for begin, end in sorted(found.items()):
-        around = [one for one in made.values() if one.begin < begin and end < one.end]
+        around = [one for one in made if end < one.end]
         bracket = _bracket(setting, raws, begin, end, around[-1] if around else None)
         if bracket is not None:
-            made[begin] = bracket
+            made.append(bracket)
             yield bracket
 
 
-def _begin(setting: Setting, raws: list[Mapping[str, Any]], index: int) -> int | None:
-    """The step that an `end_loop` names."""
-    name = raws[index]["end_loop"]
-    at: Path = ("workflow", index, "end_loop")
+def _begin(
+    setting: Setting, raws: Sequence[Mapping[str, Any]], index: int, loops: Sequence[int]
+) -> int | None:
+    """The step that the `end_loop` of a step names; None where it has none, or a faulty one."""
+    name = raws[index].get("end_loop")
+    if name is None:
+        return None
     position = next((i for i, raw in enumerate(raws) if raw.get("step") == name), None)
-    loops = [str(raw.get("step")) for raw in raws if is_bracket(raw)]
-    if position is None:
-        hint = setting.report.suggest(name, loops, "name the step that has the loop")
-        setting.report.add(
-            Code.UNKNOWN_STEP, at, f"there is no step {shown(name)} whose loop could end here", hint
+    if position is not None and position in loops and position < index:
+        if all(raw.get("end_loop") != name for raw in raws[:index]):
+            return position
+        code, message, hint = (
+            Code.DUPLICATE_NAME,
+            f"the loop of step {shown(name)} has ended before",
+            "end it once",
         )
-    elif not is_bracket(raws[position]):
+    elif position is None:
+        names = [str(raws[i].get("step")) for i in loops]
+        code, message = Code.UNKNOWN_STEP, f"there is no step {shown(name)} whose loop could end here"
+        hint = setting.report.suggest(name, names, "name the step that has the loop")
+    elif position not in loops:
         why = "has no loop" if raws[position].get("loop") is None else "repeats its own tool"
-        setting.report.add(
-            Code.MISPLACED,
-            at,
-            f"step {shown(name)} {why}: nothing ends here",
-            "name a step with loop: and without tool:",
-        )
-    elif position > index:
-        setting.report.add(
-            Code.MISPLACED,
-            at,
-            f"the loop of step {shown(name)} begins only further down",
-            "put its end behind it",
-        )
-    elif any(raw.get("end_loop") == name for raw in raws[:index]):
-        setting.report.add(
-            Code.DUPLICATE_NAME, at, f"the loop of step {shown(name)} has ended before", "end it once"
-        )
+        code, message = Code.MISPLACED, f"step {shown(name)} {why}: nothing ends here"
+        hint = "name a step with loop: and without tool:"
     else:
-        return position
+        code, message = Code.MISPLACED, f"the loop of step {shown(name)} begins only further down"
+        hint = "put its end behind it"
+    setting.report.add(code, ("workflow", index, "end_loop"), message, hint)
     return None
-
-
-def _named_by_some_end(raws: list[Mapping[str, Any]], index: int) -> bool:
-    name = raws[index].get("step")
-    return any(raw.get("end_loop") == name for raw in raws)
 
 
 def _never_closed(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
@@ -143,18 +129,18 @@ def _never_closed(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
     )
 
 
-def _crossing(setting: Setting, index: int, raw: Mapping[str, Any], inner: Mapping[str, Any]) -> None:
+def _crossing(setting: Setting, outer: _Bracket, raw: Mapping[str, Any]) -> None:
+    name = raw.get("step")
     setting.report.add(
         Code.MISPLACED,
-        ("workflow", index, "end_loop"),
-        f"the loop of step {shown(raw['end_loop'])} ends here, before that of step {shown(inner.get('step'))}, "
-        "which began in it",
-        f"end the loop of {inner.get('step')} first",
+        (*outer.end_path, "end_loop"),
+        f"the loop of step {shown(outer.begin_name)} ends here, before that of step {shown(name)}, which began in it",
+        f"end the loop of {name} first",
     )
 
 
 def _bracket(
-    setting: Setting, raws: list[Mapping[str, Any]], begin: int, end: int, outer: _Bracket | None
+    setting: Setting, raws: Sequence[Mapping[str, Any]], begin: int, end: int, outer: _Bracket | None
 ) -> _Bracket | None:
     loop = raws[begin]["loop"]
     path: Path = ("workflow", begin)
@@ -214,7 +200,7 @@ def _usable_iterator(setting: Setting, bracket: _Bracket) -> bool:
     return bool(bracket.end_name)
 
 
-def _inside(setting: Setting, bracket: _Bracket, raws: list[Mapping[str, Any]]) -> set[str]:
+def _inside(setting: Setting, bracket: _Bracket) -> set[str]:
     """The steps in the brackets: those that stand there, and those on a way through them."""
     workflow = setting.workflow
     outside = {bracket.begin_name, bracket.end_name}
@@ -261,7 +247,7 @@ class _Cycle:
             workflow.fresh(f"{bracket.begin_name}.each"),
             bracket.path,
             {"set": self._item()},
-            begin.onward,
+            None,
             (*bracket.path, "step"),
         )
         done = Draft(
@@ -271,13 +257,39 @@ class _Cycle:
             None,
             (*bracket.end_path, "end_loop"),
         )
+        first = self._into(begin, each, done)
         self._lead_in(begin, each)
         done.onward = self._turn(each)
-        workflow.behind(begin, [each])
+        workflow.behind(begin, [each] if first is each else [each, first])
         workflow.drafts.insert(workflow.drafts.index(end), done)
-        for draft in [each, *(one for one in workflow.drafts if one.name in self.inside)]:
+        for draft in [first, *(one for one in workflow.drafts if one.name in self.inside)]:
             self._redirect(draft, done)
-        end.body.pop("end_loop", None)
+        if end.onward is None and "tool" not in end.body:
+            end.body["tool"] = {"kind": "noop"}
+
+    def _into(self, begin: Draft, each: Draft, done: Draft) -> Draft:
+        """From `each` into the brackets, and to their end: there the token waits until nothing of the iteration is
+        left, so that one which ends on its way has no result. The step that says where the loop leads."""
+        bracket, gates = self.bracket, self.setting.gates
+        path = (*bracket.end_path, "end_loop")
+        first, onward = each, copied(begin.onward) or Onward(bracket.path)
+        if (
+            "tool" in begin.body
+            or len(onward.choices) != 1
+            or any(way.when is not None for way in onward.ways)
+        ):
+            name = self.setting.workflow.fresh(f"{bracket.begin_name}.next")
+            first = Draft(name, bracket.path, {}, onward, (*bracket.path, "step"))
+            if "tool" in begin.body:
+                first.body["tool"] = Moved(begin.body.pop("tool"), bracket.path)
+            onward = Onward(bracket.path, choices=[[Way(bracket.path, name, bracket.path)]])
+        onward.changed()
+        onward.choices[0].append(Way(path, done.name, path))
+        each.onward = onward
+        for number, gate in enumerate(gates):
+            if gate.source == begin.name:
+                gates[number] = replace(gate, source=first.name)
+        return first
 
     def _lead_in(self, begin: Draft, each: Draft) -> None:
         bracket = self.bracket
@@ -285,7 +297,6 @@ class _Cycle:
         key = f"{bracket.key}_items"
         own = begin.body.get("input") or {}
         begin.body["input"] = {**own, key: Moved(bracket.loop["in"], at)}
-        begin.body.pop("loop")
         written = begin.body.get("set") or {}
         begin.body["set"] = {
             **written,
@@ -294,7 +305,7 @@ class _Cycle:
                     "items": f"{{{{ [] if args.{key} is none else (args.{key} if args.{key} is sequence "
                     f"and args.{key} is not string and args.{key} is not mapping else [args.{key}]) }}}}",
                     "index": 0,
-                    "outer": "{{ iter if iter is defined else none }}",
+                    "outer": "{{ iter if iter.index is defined else iter.parent }}",
                 },
                 at,
             ),
@@ -332,17 +343,33 @@ class _Cycle:
 
     def _turn(self, each: Draft) -> Onward:
         bracket, path = self.bracket, (*self.bracket.end_path, "end_loop")
-        more = f"{{{{ {bracket.state}.index < {bracket.state}.items | length }}}}"
-        over: dict[str, Tree] = {"ctx.iter": Moved(f"{{{{ {bracket.state}.outer }}}}", path)}
-        outer_index = f"{{{{ {bracket.state}.outer.index if {bracket.state}.outer else none }}}}"
-        over["ctx.loop_index"] = Moved(outer_index, path)
+        stays = f"not {bracket.state}.left"
+        more = f"{{{{ {stays} and {bracket.state}.index < {bracket.state}.items | length }}}}"
         return Onward(
             path,
             choices=[
                 [Way(path, each.name, path, more, path)],
-                [Way(path, bracket.end_name, path, body={"set": over | self._result()})],
+                [
+                    Way(
+                        path,
+                        bracket.end_name,
+                        path,
+                        f"{{{{ {stays} }}}}",
+                        path,
+                        {"set": self._around() | self._result()},
+                    )
+                ],
             ],
+            # Who has left the loop is elsewhere.
+            spec={"no_next_is_error": False},
         )
+
+    def _around(self) -> dict[str, Tree]:
+        """Back to the names of the loop around this one."""
+        path = (*self.bracket.end_path, "end_loop")
+        outer = f"{{{{ {self.bracket.state}.outer }}}}" if self.bracket.outer is not None else None
+        index = f"{{{{ {self.bracket.state}.outer.index }}}}" if self.bracket.outer is not None else None
+        return {"ctx.iter": Moved(outer, path), "ctx.loop_index": Moved(index, path)}
 
     def _result(self) -> dict[str, Tree]:
         """`result` of the step that ends the loop, mapped into ctx."""
@@ -353,13 +380,17 @@ class _Cycle:
         }
 
     def _redirect(self, draft: Draft, done: Draft) -> None:
-        """Arcs to the end lead to where the iteration ends, and hand over its result."""
-        if draft.onward is None:
-            return
-        for way in draft.onward.ways:
-            if way.step != self.bracket.end_name:
+        """Arcs to the end lead to where the iteration ends, and hand over its result; those that lead out of the
+        brackets end the loop."""
+        for way in draft.onward.ways if draft.onward is not None else ():
+            if way.step is None or way.step in self.inside or way.step == done.name:
                 continue
+            assert draft.onward is not None
             draft.onward.changed()
+            if way.step != self.bracket.end_name:
+                around = self._around() if self.bracket.outer is not None else {}
+                way.assign({f"{self.bracket.state}.left": True} | around)
+                continue
             way.step = done.name
             handed: Tree = {f"{self.bracket.key}_result": ["{{ result }}"]}
             own = way.body.get("input")

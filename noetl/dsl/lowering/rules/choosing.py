@@ -131,7 +131,8 @@ def _route(draft: Draft, rules: Sequence[_Rule]) -> None:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
         ways = [way.guarded(None if rule.always else rule.when, (*rule.path, "when")) for way in choice]
-        ways[0].assign(rule.assigned)
+        if rule.assigned:
+            ways[0].body["set"] = {**rule.assigned, **(ways[0].body.get("set") or {})}
         made.choices.append(ways)
     if draft.onward is not None and not rules[-1].always:
         made.choices += _choices(draft.onward)

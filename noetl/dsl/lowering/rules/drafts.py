@@ -29,9 +29,9 @@ class Way:
         return Way(self.path, self.step, self.step_path, when, path, dict(self.body))
 
     def assign(self, names: dict[str, Tree]) -> None:
-        """Assigns `names` before what it assigns itself."""
+        """Assigns `names`, after what it assigns itself."""
         if names:
-            self.body["set"] = {**names, **(self.body.get("set") or {})}
+            self.body["set"] = {**(self.body.get("set") or {}), **names}
 
     def tree(self) -> Tree:
         made: dict[str, Tree] = {}

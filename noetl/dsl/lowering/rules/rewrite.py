@@ -8,7 +8,7 @@ from typing import Any, Final
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
 from noetl.dsl.lowering.parts import parts_of
 from noetl.dsl.lowering.rules.actions import has_rules, tasks_of
-from noetl.dsl.lowering.rules.brackets import bracket_loops, is_bracket
+from noetl.dsl.lowering.rules.brackets import bracket_loops, opened
 from noetl.dsl.lowering.rules.choosing import choose
 from noetl.dsl.lowering.rules.drafts import Draft, Workflow, names_of
 from noetl.dsl.lowering.rules.sequence import close_gates
@@ -51,7 +51,7 @@ def rewrite(
     """`data`, which is that of `document`, without the dialect; None where it has none of it."""
     found = [(key, path) for part, path in parts_of(document) for key in _foreign(part)]
     workflow: Any = data.get("workflow") or []
-    if not found and not any(is_bracket(raw) for raw in workflow):
+    if not found and not opened(workflow):
         return None
     for part, path in parts_of(document):
         if isinstance(part, Rule | NamedActions):
@@ -90,6 +90,8 @@ def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
         ruled=has_rules(names_of(data.get("executor")).get("spec")),
     )
     drafts = [_draft(raw, ("workflow", index), report) for index, raw in enumerate(raws)]
+    for index in opened(raws):
+        del drafts[index].body["loop"]
     setting.workflow.drafts.extend(drafts)
     for draft, raw in zip(drafts, raws, strict=True):
         if not {"rules", "cases", "run"}.isdisjoint(key for key, value in raw.items() if value is not None):
