@@ -38,6 +38,12 @@ class _Names:
     def given(self, actions: Sequence[Action], at: int) -> list[Action]:
         """Each under a name of its own. One that another rule runs as well gets a second name, and its result the
         first one too."""
+        made: list[Action] = []
+        for group in _runs(actions):
+            made += self._given(group, at + len(made))
+        return made
+
+    def _given(self, actions: Sequence[Action], at: int) -> list[Action]:
         renamed: dict[str, str] = {}
         made = []
         for number, one in enumerate(actions, at):
@@ -56,6 +62,17 @@ class _Names:
             found, number = f"{name}_{number}", number + 1
         self.taken.add(found)
         return found
+
+
+def _runs(actions: Sequence[Action]) -> Iterator[list[Action]]:
+    """Apart where a task is run once more: jumps stay in their own run of it."""
+    group: list[Action] = []
+    for one in actions:
+        if any(one.path == known.path for known in group):
+            yield group
+            group = []
+        group.append(one)
+    yield group
 
 
 def _known_as(one: Action, name: str) -> Action:
