@@ -20,7 +20,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
@@ -34,7 +34,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Loop, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Assert, Pagination, Tool
 
 __all__ = [
     "Action",
@@ -42,6 +42,7 @@ __all__ = [
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "CallSpec",
     "Document",
     "ElseAllow",
@@ -61,6 +62,7 @@ __all__ = [
     "Part",
     "Policy",
     "PolicyRule",
+    "Requires",
     "ResultSpec",
     "Router",
     "Rule",

@@ -9,7 +9,7 @@ from pydantic import Field
 from noetl.dsl.document.arcs import NextForm
 from noetl.dsl.document.base import Names, Part, older
 from noetl.dsl.document.rules import Rule, RunForm
-from noetl.dsl.document.specs import LoopSpec, StepSpec
+from noetl.dsl.document.specs import LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
 
@@ -36,7 +36,8 @@ class Step(Part):
     set_ctx: Names | None = older()
     input: Names | None = None
     args: Names | None = None
-    output: Any = None
+    output: OutputForm = None
+    """How the results of its tasks are kept: the same as `spec.result`, which wins."""
     rules: list[Rule] | None = older()
     cases: list[Rule] | None = older()
     run: RunForm | None = older()
