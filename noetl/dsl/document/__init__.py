@@ -6,7 +6,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
-from noetl.dsl.document.arcs import Arc, Router, Target
+from noetl.dsl.document.arcs import Arc, Destination, Router
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
 from noetl.dsl.document.policies import (
     Admit,
@@ -44,6 +44,7 @@ __all__ = [
     "Arc",
     "Assert",
     "CallSpec",
+    "Destination",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -69,7 +70,6 @@ __all__ = [
     "SelectSpec",
     "Step",
     "StepSpec",
-    "Target",
     "TaskSpec",
     "Template",
     "Then",

@@ -11,7 +11,7 @@ from noetl.dsl.document.base import Names, Part, expect, older, shape_of
 from noetl.dsl.document.specs import NextSpec
 
 
-class Target(Part):
+class Destination(Part):
     """A step and what is handed to it."""
 
     step: str | None = None
@@ -29,18 +29,18 @@ Targets = Annotated[
     | Annotated[
         list[
             Annotated[
-                Annotated[str, Tag("<text>")] | Annotated[Target, Tag("<mapping>")],
+                Annotated[str, Tag("<text>")] | Annotated[Destination, Tag("<mapping>")],
                 expect("the name of a step or a mapping with step"),
             ]
         ],
         Tag("<list>"),
     ]
-    | Annotated[Target, Tag("<mapping>")],
+    | Annotated[Destination, Tag("<mapping>")],
     expect("the name of a step, a mapping with step or a list of them"),
 ]
 
 
-class Arc(Target):
+class Arc(Destination):
     """One way onwards; without a step it only assigns."""
 
     then: Targets | None = older()

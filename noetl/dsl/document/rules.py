@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Tag
 
-from noetl.dsl.document.arcs import NextForm, Target
+from noetl.dsl.document.arcs import Destination, NextForm
 from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.tools import Tool
 
@@ -40,14 +40,14 @@ ActionForm = Annotated[
 
 
 def _branch(value: object) -> str | None:
-    if isinstance(value, Target) or (isinstance(value, Mapping) and "step" in value):
+    if isinstance(value, Destination) or (isinstance(value, Mapping) and "step" in value):
         return "<target>"
     return _action(value)
 
 
 Branch = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[Target, Tag("<target>")]
+    | Annotated[Destination, Tag("<target>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
     Discriminator(
@@ -66,7 +66,7 @@ def _run(value: object) -> str | None:
 RunForm = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[list[Branch], Tag("<list>")]
-    | Annotated[Target, Tag("<target>")]
+    | Annotated[Destination, Tag("<target>")]
     | Annotated[dict[str, Action], Tag("<label>")]
     | Annotated[Action, Tag("<mapping>")],
     Discriminator(
