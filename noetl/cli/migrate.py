@@ -18,9 +18,7 @@ from noetl.net.same import same_net
 from noetl.tools.registry import kinds as installed_kinds
 
 
-@click.command(
-    epilog="Example: noetl migrate old.yaml > new.yaml"
-)
+@click.command(epilog="Example: noetl migrate old.yaml > new.yaml")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--write", is_flag=True, help="Rewrite the files in place.")
 @click.option(

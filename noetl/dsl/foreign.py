@@ -11,10 +11,6 @@ from noetl.dsl.report import Report
 
 #: Key → (dialect, what the canonical dialect writes instead).
 _STEP = {
-    "case": ("classic", "write next: {arcs: [{step, when}]}"),
-    "vars": ("classic", "write set: {ctx.<name>: ...}"),
-    "sink": ("classic", "add a task that writes the data to the tool list"),
-    "retry": ("classic", "write spec.policy.rules with do: retry"),
     "rules": ("rules", "write next: {arcs: [{step, when}]}"),
     "cases": ("rules", "write next: {arcs: [{step, when}]}"),
     "run": ("rules", "write tool: for actions and next: for steps"),
@@ -22,7 +18,6 @@ _STEP = {
     "end_loop": ("rules", "write loop: {in, iterator} on the step that repeats"),
     "parallel": ("rules", "write loop.spec.mode: parallel, or an inclusive router"),
 }
-_TOOL = {key: _STEP[key] for key in ("case", "vars", "sink", "retry")}
 _ARC = {
     "then": ("rules", "write one arc {step, when} for each target"),
     "else": ("rules", "write a last arc {step} without when"),
@@ -35,12 +30,9 @@ _ROOT = {
 _FOREIGN: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Document": _ROOT,
     "Step": _STEP,
-    "Tool": _TOOL,
     "Arc": _ARC,
     "Router": _ARC,
 }
-#: Keys that tools may have of their own: foreign only where the value looks like the dialect's.
-_TOOL_CONTAINERS = (dict, list)
 
 
 def is_foreign(part: str, key: str) -> bool:
@@ -53,8 +45,6 @@ def refuse_foreign(part: Part, path: Path, report: Report) -> None:
     table = _FOREIGN.get(type(part).__name__, {})
     extra = part.model_extra or {}
     for key in extra.keys() & table.keys():
-        if table is _TOOL and not isinstance(extra[key], _TOOL_CONTAINERS):
-            continue
         dialect, instead = table[key]
         # A part of another dialect lacks what this one demands: that is no second fault.
         report.mark_faulty(path)

@@ -10,7 +10,6 @@ from noetl.dsl.code import check_code, names_context, names_read
 from noetl.dsl.context import WORKBOOK, Context, Site
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, workbook_entry
-from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.keeping import keeping
 from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
@@ -44,7 +43,6 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
 
 def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task | None:
     for tool, path in entry.parts:
-        refuse_foreign(tool, path, context.report)
         _refuse_misplaced(context, tool, path)
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
@@ -138,7 +136,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
         own = {
             key: (value, (*path, key))
             for key, value in (tool.model_extra or {}).items()
-            if _is_config(tool, key, value)
+            if _is_config(tool, key)
         }
         if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
             own["name"] = (tool.name, (*path, "name"))
@@ -150,10 +148,8 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
     return config, paths
 
 
-def _is_config(tool: Tool, key: str, value: Template) -> bool:
-    if key == "loop" or (key == "task" and tool.kind == "workbook"):
-        return False
-    return not (is_foreign("Tool", key) and isinstance(value, dict | list))
+def _is_config(tool: Tool, key: str) -> bool:
+    return key != "loop" and (key != "task" or tool.kind != "workbook")
 
 
 def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:

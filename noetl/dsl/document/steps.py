@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older, shape_of
+from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
@@ -80,3 +81,7 @@ class Step(Part):
     input: Names | None = None
     args: Names | None = None
     output: Any = None
+    vars: Names | None = older()
+    case: list[CaseRule] | None = older()
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Discriminator, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.classic import RetryForm, SinkForm
 from noetl.dsl.document.specs import SelectForm, TaskSpec
 
 
@@ -54,6 +55,8 @@ class Tool(Part):
     set_ctx: Names | None = older()
     set_iter: Names | None = older()
     output: Any = None
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()
     output_select: list[SelectForm] | None = None
     """The same as `spec.result.select`, and wins."""
 

@@ -1,0 +1,102 @@
+"""`case` of the classic dialect: rules of which all that hold act, and the first with `next` routes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from noetl.dsl.lowering.guards import Guards, heads
+from noetl.dsl.lowering.parts import Spot
+from noetl.dsl.lowering.ways import Router, Way, way
+from noetl.dsl.origins import Tree
+from noetl.dsl.problems import Path
+from noetl.dsl.report import Report
+from noetl.dsl.routes import BOUNDARY
+from noetl.net.model import Template
+
+SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
+_OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a `case`."""
+
+    path: Path
+    when: Template
+    when_path: Path
+    #: All that stands under its `then`, in order.
+    thens: list[Spot]
+
+    @property
+    def sinks(self) -> list[Spot]:
+        return [sink for then in self.thens if (sink := then.get("sink")) is not None]
+
+    @property
+    def of_the_whole(self) -> bool:
+        """Whether it is asked once, at the end of the step, and not for each iteration."""
+        return isinstance(self.when, str) and _OF_THE_WHOLE.search(self.when) is not None
+
+    @property
+    def of_failures(self) -> bool:
+        """Whether it is asked after failures too: its guard mentions how the step ended."""
+        return not BOUNDARY.isdisjoint(heads(self.when))
+
+
+def rules(case: Spot, report: Report) -> list[Rule]:
+    """The rules, those that do nothing reported."""
+    made = []
+    for spot in case.items():
+        when, then = spot.get("when"), spot.get("then")
+        if then is None:
+            report.missing(spot.path, "then", "the rule does not say what follows", "add then: {next: ...}")
+            continue
+        at = spot.path if when is None else when.path
+        made.append(Rule(spot.path, None if when is None else when.value, at, then.items()))
+    return made
+
+
+def after(rule: Rule, guards: Guards) -> Template:
+    """When the sinks of a rule run: as its arcs, after failures only where the guard mentions them."""
+    return rule.when if rule.of_failures else guards.every(rule.when_path, SUCCEEDED, rule.when)
+
+
+def routed(found: list[Rule], guards: Guards) -> Router:
+    """What the rules assign, and where they lead."""
+    return Router([choice for rule in found for choice in _choices(rule, guards)])
+
+
+def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
+    assigned = _assigned(rule)
+    targets = [
+        way(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
+    ]
+    if len(targets) == 1 and targets[0].when is None:
+        return [[_guarded(targets[0], rule, guards, assigned)]]
+    only = Way(rule.path, when=rule.when, when_path=rule.when_path, set=assigned)
+    group = [_guarded(target, rule, guards, {}) for target in targets]
+    if not group or not assigned:
+        return [group] if group else [[only]] if assigned else []
+    # What the guard reads must not have changed when it is asked again.
+    return [group, [only]] if _changes_guard(rule, assigned) else [[only], group]
+
+
+def _guarded(target: Way, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Way:
+    when = guards.every(target.when_path or rule.when_path, rule.when, target.when)
+    at = rule.when_path if target.when is None else target.when_path
+    return Way(target.path, target.step, when, at, {**assigned, **target.set}, target.args, target.rest)
+
+
+def _assigned(rule: Rule) -> dict[str, Tree]:
+    made: dict[str, Tree] = {}
+    for then in rule.thens:
+        given = then.get("set")
+        made |= {name: one.moved for name, one in given.entries().items()} if given is not None else {}
+    return made
+
+
+def _changes_guard(rule: Rule, assigned: dict[str, Tree]) -> bool:
+    """Whether the guard may read what the rule assigns: a variable by its own name, or through its scope."""
+    names = {part for target in assigned for part in target.split(".")}
+    return not names.isdisjoint(heads(rule.when)) or not heads(rule.when).isdisjoint({"ctx", "vars"})
