@@ -10,18 +10,23 @@ routes by what it was handed.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Final
 
 from noetl.dsl.lowering.cases import SUCCEEDED, Rule
 from noetl.dsl.lowering.guards import Guards, heads
 from noetl.dsl.lowering.sinks import Labels, sink_tasks
-from noetl.dsl.lowering.ways import Router, Way
+from noetl.dsl.lowering.ways import Router, Way, behind
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Path
 from noetl.dsl.routes import BOUNDARY
 from noetl.net.model import Template
 
 _FAILED = "{{ outcome.status == 'error' }}"
+_QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
+_OF_SUCCESSES: Final = frozenset({"loop.done", "loop.finished", "step.done", "call.done"})
+_TURNS: Final = re.compile(r"!=|\bnot\b|\belse\b|\bor\b")
 
 
 class Handing:
@@ -39,14 +44,18 @@ class Handing:
 
     def guard(self, when: Template, at: Path) -> Template:
         """A guard that mentions no failure is for successes only; that has to be said where failures come as well."""
-        if self._failures and BOUNDARY.isdisjoint(heads(when)):
+        if self._failures and not mentions_failures(when):
             when = self._guards.every(at, SUCCEEDED, when)
         if when is None or isinstance(when, bool):
             return when
         self.values.append(Moved(when, at))
         return f"{{{{ args.case[{len(self.values) - 1}] }}}}"
 
-    def way(self, way: Way) -> Way:
+    def router(self, given: Router) -> Router:
+        """The same router, for the step behind."""
+        return replace(given, choices=[[self._way(way) for way in choice] for choice in given.choices])
+
+    def _way(self, way: Way) -> Way:
         return replace(
             way,
             when=self.guard(way.when, way.when_path or way.path),
@@ -55,31 +64,45 @@ class Handing:
         )
 
 
-def step_behind(name: str, found: list[Rule], routes: Router, guards: Guards) -> tuple[Router, Tree]:
+def step_behind(
+    name: str, found: list[Rule], cases: Router, default: Router, guards: Guards
+) -> tuple[Router, Tree]:
     """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`."""
-    mentioning = [way for way in routes.ways if not BOUNDARY.isdisjoint(heads(way.when))]
-    asked = [(rule.when, rule.when_path) for rule in found if rule.of_failures]
-    asked += [(way.when, way.when_path) for way in mentioning]
-    handing = Handing(guards, failures=bool(asked))
+    asked = [(rule.when, rule.when_path) for rule in found]
+    asked += [(way.when, way.when_path) for way in (*cases.ways, *default.ways)]
+    of_failures = {str(when): at for when, at in asked if mentions_failures(when)}
+    handing = Handing(guards, failures=bool(of_failures))
     labels = Labels(iter(("result",)))
-    sinks: list[Tree] = []
+    tool: list[Tree] = [{"result": {"kind": "noop", "result": "{{ args.data }}"}}]
     for rule in found:
         after = handing.guard(rule.when, rule.when_path)
         for sink in rule.sinks:
-            sinks += sink_tasks(sink, labels, "{{ args.data }}", True if after is None else after)
-    onwards = Router([[handing.way(way) for way in choice] for choice in routes.choices], routes.spec)
-    target = f"{name}.case"
-    tool = [{"result": {"kind": "noop", "result": "{{ args.data }}"}}, *sinks]
-    if asked:
+            tool += sink_tasks(sink, labels, "{{ args.data }}", after)
+    onwards = behind(handing.router(cases), handing.router(default), guards)
+    if of_failures:
         tool.append({labels.new("unhandled"): _unhandled(onwards, handing, guards)})
-    behind: dict[str, Tree] = {"step": target, "tool": tool}
+    made: dict[str, Tree] = {"step": f"{name}.case", "tool": tool}
     if onwards.choices:
-        behind["next"] = onwards.tree
-    data = "{{ result | default({'stats': error.stats}) }}" if asked else "{{ result }}"
+        made["next"] = onwards.tree
+    return Router([[_to(f"{name}.case", found[0], handing, of_failures, guards)]]), Moved(made, found[0].path)
+
+
+def _to(step: str, first: Rule, handing: Handing, of_failures: dict[str, Path], guards: Guards) -> Way:
+    """The way to the step behind: after failures only where something there asks for them."""
+    data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
     handed: dict[str, Tree] = {"data": data, "case": handing.values}
-    when = guards.some(asked[0][1], SUCCEEDED, *(one for one, _ in asked)) if asked else None
-    way = Way(found[0].path, step=target, when=when, when_path=found[0].when_path, args=handed)
-    return Router([[way]]), Moved(behind, found[0].path)
+    at = next(iter(of_failures.values()), first.when_path)
+    when = guards.some(at, SUCCEEDED, *of_failures) if of_failures else None
+    return Way(first.path, step=step, when=when, when_path=at, args=handed)
+
+
+def mentions_failures(when: Template) -> bool:
+    """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask for a success."""
+    asks = heads(when) & BOUNDARY
+    if asks != {"event"}:
+        return bool(asks)
+    named = set(_QUOTED.findall(str(when)))
+    return not named or not named <= _OF_SUCCESSES or _TURNS.search(str(when)) is not None
 
 
 def _unhandled(onwards: Router, handing: Handing, guards: Guards) -> Tree:

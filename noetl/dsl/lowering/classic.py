@@ -195,11 +195,10 @@ class _Rewriter:
         routes = cases.routed(found, self._guards)
         if not routes.choices and not once:
             return None, found, []
-        routes = behind(routes, router(step.get("next")), self._guards)
-        name = step.get("step")
+        default, name = router(step.get("next")), step.get("step")
         if not once or name is None:
-            return routes, found, []
-        routes, further = after_loops.step_behind(name.value, once, routes, self._guards)
+            return behind(routes, default, self._guards), found, []
+        routes, further = after_loops.step_behind(name.value, once, routes, default, self._guards)
         return routes, [rule for rule in found if rule not in once], [further]
 
 
@@ -217,11 +216,15 @@ def _assigning(assigned: dict[str, Tree], step: Spot) -> Tree:
         {
             "kind": "noop",
             "result": {names[target]: value for target, value in assigned.items()},
-            "set": {target: f"{{{{ output[{json.dumps(name)}] }}}}" for target, name in names.items()},
+            "set": {target: f"{{{{ output{_subscript(name)} }}}}" for target, name in names.items()},
             "spec": {"after": cases.SUCCEEDED},
         },
         (*step.path, "vars"),
     )
+
+
+def _subscript(name: str) -> str:
+    return f".{name}" if name.isidentifier() else f"[{json.dumps(name)}]"
 
 
 def _mapping(spot: Spot, key: str) -> dict[str, Tree]:
