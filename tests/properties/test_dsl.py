@@ -84,7 +84,7 @@ _SCALARS = st.one_of(
     ),
 )
 _KEYS = st.sampled_from(
-    sorted({key for part in json_schema()["$defs"].values() for key in part.get("properties", {})})
+    sorted({key for part in json_schema({})["$defs"].values() for key in part.get("properties", {})})
 )
 _JUNK = st.recursive(
     _SCALARS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field
@@ -48,11 +49,13 @@ def is_older(model: type[Part], name: str) -> bool:
     return isinstance(extra, dict) and bool(extra.get("deprecated"))
 
 
+@cache
 def known_keys(model: type[Part]) -> tuple[str, ...]:
     """The keys that a part may have, as documents write them."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
+@cache
 def canonical_keys(model: type[Part]) -> tuple[str, ...]:
     """Those of them that the canonical form has."""
     return tuple(
