@@ -1,4 +1,5 @@
-"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once."""
+"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once; and what ctx begins
+with."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import Warn, evaluate
+from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, loaded
 from noetl.net.model import Net
@@ -24,6 +26,34 @@ def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = 
     return _Workload(net, given, state, inputs, warn).all()
 
 
+def render_ctx(
+    net: Net, workload: JsonMap, state: State, inputs: Inputs, warn: Warn | None = None
+) -> JsonMap:
+    """What variables of the execution begin with: `ctx` templates see what those of the workload see, and the rendered
+    `workload` itself. Raises TemplateError where a template fails."""
+    if not net.ctx:
+        return {}
+    given = deep_merge(state.payload, state.overrides)
+    names = layered({**_builtins(state, inputs, given), "workload": workload}, workload)
+    return {
+        name: inputs.hold(evaluate(value, names, load=inputs.load, warn=warn))
+        for name, value in net.ctx.items()
+    }
+
+
+def _builtins(state: State, inputs: Inputs, given: JsonMap) -> dict[str, Any]:
+    """What templates see that are rendered before anything runs, besides the workload."""
+    now = inputs.now.isoformat()
+    return {
+        "payload": given,
+        "execution_id": state.execution_id,
+        "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
+        "env": inputs.env,
+        "keychain": inputs.keychain,
+        "now": lambda: now,
+    }
+
+
 class _Workload(Mapping[str, Any]):
     """Top-level keys, each rendered when first asked for."""
 
@@ -34,17 +64,7 @@ class _Workload(Mapping[str, Any]):
         self._inputs = inputs
         self._done: dict[str, Json] = {}
         self._open: list[str] = []
-        now = inputs.now.isoformat()
-        job = {"uuid": state.execution_id, "execution_id": state.execution_id}
-        self._builtins: dict[str, Any] = {
-            "workload": self,
-            "payload": given,
-            "execution_id": state.execution_id,
-            "job": job,
-            "env": inputs.env,
-            "keychain": inputs.keychain,
-            "now": lambda: now,
-        }
+        self._builtins = {**_builtins(state, inputs, given), "workload": self}
 
     def all(self) -> JsonMap:
         keys = [*self._templates, *(key for key in self._given if key not in self._templates)]

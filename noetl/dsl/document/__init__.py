@@ -22,6 +22,7 @@ from noetl.dsl.document.policies import (
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
 from noetl.dsl.document.specs import (
+    CallSpec,
     ExecutorSpec,
     JoinSpec,
     LoopSpec,
@@ -39,6 +40,7 @@ __all__ = [
     "AdmitRule",
     "Allow",
     "Arc",
+    "CallSpec",
     "Classic",
     "Document",
     "ElseAllow",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
-from noetl.dsl.document.specs import TaskSpec
+from noetl.dsl.document.specs import CallSpec
 
 
 class Classic(Part):
@@ -28,7 +28,7 @@ class Sink(Part):
     kind: str | None = None
     name: str | None = None
     label: str | None = None
-    spec: TaskSpec | None = None
+    spec: CallSpec | None = None
     input: Names | None = None
     args: Names | None = None
     with_: Names | None = older("with")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Discriminator, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.classic import RetryForm, SinkForm
-from noetl.dsl.document.specs import SelectForm, TaskSpec
+from noetl.dsl.document.specs import CallSpec, SelectForm
 
 
 class Pagination(Part):
@@ -46,7 +46,7 @@ class Tool(Part):
     name: str | None = None
     label: str | None = None
     desc: Any = None
-    spec: TaskSpec | None = None
+    spec: CallSpec | None = None
     input: Names | None = None
     args: Names | None = None
     with_: Names | None = older("with")
