@@ -16,12 +16,11 @@ from typing import Final
 
 from noetl.dsl.lowering.cases import SUCCEEDED, Rule
 from noetl.dsl.lowering.guards import Guards, heads
+from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.lowering.sinks import Labels, sink_tasks
 from noetl.dsl.lowering.ways import Router, Way, behind
 from noetl.dsl.origins import Moved, Tree
-from noetl.dsl.problems import Path
 from noetl.dsl.routes import BOUNDARY
-from noetl.net.model import Template
 
 _FAILED = "{{ outcome.status == 'error' }}"
 _QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
@@ -42,14 +41,14 @@ class Handing:
         reference = f"{{{{ args.case[{len(self.values) - 1}] }}}}"
         return Moved(reference, template.path) if isinstance(template, Moved) else reference
 
-    def guard(self, when: Template, at: Path) -> Template:
+    def guard(self, when: Spot) -> Spot:
         """A guard that mentions no failure is for successes only; that has to be said where failures come as well."""
         if self._failures and not mentions_failures(when):
-            when = self._guards.every(at, SUCCEEDED, when)
-        if when is None or isinstance(when, bool):
+            when = self._guards.every(SUCCEEDED, when)
+        if when.value is None or isinstance(when.value, bool):
             return when
-        self.values.append(Moved(when, at))
-        return f"{{{{ args.case[{len(self.values) - 1}] }}}}"
+        self.values.append(when.moved)
+        return Spot(f"{{{{ args.case[{len(self.values) - 1}] }}}}", when.path)
 
     def router(self, given: Router) -> Router:
         """The same router, for the step behind."""
@@ -58,7 +57,7 @@ class Handing:
     def _way(self, way: Way) -> Way:
         return replace(
             way,
-            when=self.guard(way.when, way.when_path or way.path),
+            when=self.guard(way.when or Spot(None, way.path)),
             set={name: self.value(given) for name, given in way.set.items()},
             args={name: self.value(given) for name, given in way.args.items()},
         )
@@ -68,41 +67,37 @@ def step_behind(
     name: str, found: list[Rule], cases: Router, default: Router, guards: Guards
 ) -> tuple[Router, Tree]:
     """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`."""
-    asked = [(rule.when, rule.when_path) for rule in found]
-    asked += [(way.when, way.when_path) for way in (*cases.ways, *default.ways)]
-    of_failures = {str(when): at for when, at in asked if mentions_failures(when)}
+    ways = (*cases.ways, *default.ways)
+    asked = [rule.when for rule in found] + [way.when for way in ways if way.when is not None]
+    of_failures = {str(when.value): when for when in asked if mentions_failures(when)}
     handing = Handing(guards, failures=bool(of_failures))
     labels = Labels(iter(("result",)))
     tool: list[Tree] = [{"result": {"kind": "noop", "result": "{{ args.data }}"}}]
     for rule in found:
-        after = handing.guard(rule.when, rule.when_path)
+        after = handing.guard(rule.when).moved
         for sink in rule.sinks:
             tool += sink_tasks(sink, labels, "{{ args.data }}", after)
     onwards = behind(handing.router(cases), handing.router(default), guards)
     if of_failures:
         tool.append({labels.new("unhandled"): _unhandled(onwards, handing, guards)})
-    made: dict[str, Tree] = {"step": f"{name}.case", "tool": tool}
+    target, path = f"{name}.case", found[0].path
+    made: dict[str, Tree] = {"step": target, "tool": tool}
     if onwards.choices:
         made["next"] = onwards.tree
-    return Router([[_to(f"{name}.case", found[0], handing, of_failures, guards)]]), Moved(made, found[0].path)
-
-
-def _to(step: str, first: Rule, handing: Handing, of_failures: dict[str, Path], guards: Guards) -> Way:
-    """The way to the step behind: after failures only where something there asks for them."""
+    # After failures only where something there asks for them.
+    when = guards.some(SUCCEEDED, *of_failures.values()) if of_failures else None
     data = "{{ result | default({'stats': error.stats}) }}" if of_failures else "{{ result }}"
-    handed: dict[str, Tree] = {"data": data, "case": handing.values}
-    at = next(iter(of_failures.values()), first.when_path)
-    when = guards.some(at, SUCCEEDED, *of_failures) if of_failures else None
-    return Way(first.path, step=step, when=when, when_path=at, args=handed)
+    way = Way(path, step=target, when=when, args={"data": data, "case": handing.values})
+    return Router([[way]]), Moved(made, path)
 
 
-def mentions_failures(when: Template) -> bool:
+def mentions_failures(when: Spot) -> bool:
     """Whether a guard may hold after a failure: it mentions how the step ended, and not only to ask for a success."""
     asks = heads(when) & BOUNDARY
     if asks != {"event"}:
         return bool(asks)
-    named = set(_QUOTED.findall(str(when)))
-    return not named or not named <= _OF_SUCCESSES or _TURNS.search(str(when)) is not None
+    named = set(_QUOTED.findall(when.value))
+    return not named or not named <= _OF_SUCCESSES or _TURNS.search(when.value) is not None
 
 
 def _unhandled(onwards: Router, handing: Handing, guards: Guards) -> Tree:
@@ -110,7 +105,7 @@ def _unhandled(onwards: Router, handing: Handing, guards: Guards) -> Tree:
     handing.values.append(_FAILED)
     failed = f"{{{{ args.case[{len(handing.values) - 1}] }}}}"
     taken = [way.when for way in onwards.ways if way.step is not None]
-    after = guards.every((), failed, guards.no((), guards.some((), *taken)) if taken else None)
+    after = guards.every(failed, guards.no(guards.some(*taken)) if taken else None).value
     return {
         "kind": "noop",
         "spec": {"after": after, "policy": {"rules": [{"else": {"then": {"do": "fail"}}}]}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl.dsl.lowering.guards import Guards, heads
@@ -13,7 +13,6 @@ from noetl.dsl.origins import Tree
 from noetl.dsl.problems import Path
 from noetl.dsl.report import Report
 from noetl.dsl.routes import BOUNDARY
-from noetl.net.model import Template
 
 SUCCEEDED: Final = "{{ outcome.status == 'ok' }}"
 _OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
@@ -24,8 +23,8 @@ class Rule:
     """One rule of a `case`."""
 
     path: Path
-    when: Template
-    when_path: Path
+    #: Its value is None where the rule always acts.
+    when: Spot
     #: All that stands under its `then`, in order.
     thens: list[Spot]
 
@@ -36,7 +35,7 @@ class Rule:
     @property
     def of_the_whole(self) -> bool:
         """Whether it is asked once, at the end of the step, and not for each iteration."""
-        return isinstance(self.when, str) and _OF_THE_WHOLE.search(self.when) is not None
+        return _OF_THE_WHOLE.search(str(self.when.value)) is not None
 
     @property
     def of_failures(self) -> bool:
@@ -48,18 +47,17 @@ def rules(case: Spot, report: Report) -> list[Rule]:
     """The rules, those that do nothing reported."""
     made = []
     for spot in case.items():
-        when, then = spot.get("when"), spot.get("then")
+        then = spot.get("then")
         if then is None:
             report.missing(spot.path, "then", "the rule does not say what follows", "add then: {next: ...}")
             continue
-        at = spot.path if when is None else when.path
-        made.append(Rule(spot.path, None if when is None else when.value, at, then.items()))
+        made.append(Rule(spot.path, spot.get("when") or Spot(None, spot.path), then.items()))
     return made
 
 
-def after(rule: Rule, guards: Guards) -> Template:
+def after(rule: Rule, guards: Guards) -> Spot:
     """When the sinks of a rule run: as its arcs, after failures only where the guard mentions them."""
-    return rule.when if rule.of_failures else guards.every(rule.when_path, SUCCEEDED, rule.when)
+    return rule.when if rule.of_failures else guards.every(SUCCEEDED, rule.when)
 
 
 def routed(found: list[Rule], guards: Guards) -> Router:
@@ -74,7 +72,7 @@ def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
     ]
     if len(targets) == 1 and targets[0].when is None:
         return [[_guarded(targets[0], rule, guards, assigned)]]
-    only = Way(rule.path, when=rule.when, when_path=rule.when_path, set=assigned)
+    only = Way(rule.path, when=rule.when, set=assigned)
     group = [_guarded(target, rule, guards, {}) for target in targets]
     if not group or not assigned:
         return [group] if group else [[only]] if assigned else []
@@ -83,9 +81,7 @@ def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
 
 
 def _guarded(target: Way, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Way:
-    when = guards.every(target.when_path or rule.when_path, rule.when, target.when)
-    at = rule.when_path if target.when is None else target.when_path
-    return Way(target.path, target.step, when, at, {**assigned, **target.set}, target.args, target.rest)
+    return replace(target, when=guards.every(rule.when, target.when), set={**assigned, **target.set})
 
 
 def _assigned(rule: Rule) -> dict[str, Tree]:

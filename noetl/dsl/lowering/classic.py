@@ -28,8 +28,6 @@ _CANONICAL: Final[Mapping[str, str]] = {
     "sink": "a task with spec.after behind the others",
     "retry": "spec.policy.rules with do: retry after errors, and repeat: after successes",
 }
-_OF_STEPS: Final = frozenset({"case", "vars"})
-_OF_TOOLS: Final = frozenset({"sink", "retry"})
 _SCOPED: Final = ("ctx.", "vars.")
 
 
@@ -56,18 +54,19 @@ def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
         warn_unknown(part, path, report)
     if not isinstance(part, Step | Tool):
         return False
-    found = _CANONICAL.keys() & part.model_fields_set
+    found = _CANONICAL.keys() & part.model_fields_set & type(part).model_fields.keys()
     for key in found:
         message, hint = (
             f"`{key}` belongs to the classic dialect",
             f"write {_CANONICAL[key]}; `noetl migrate` does",
         )
         report.add(Code.DEPRECATED, (*path, key), message, hint, at_key=True)
-    for key in _OF_STEPS & (part.model_extra or {}).keys():
+    misplaced = _CANONICAL.keys() & (part.model_extra or {}).keys()
+    for key in misplaced:
         report.add(
             Code.MISPLACED, (*path, key), f"`{key}` is said of a step", "put it beside tool:", at_key=True
         )
-    return bool(found)
+    return bool(found or misplaced)
 
 
 class _Rewriter:
@@ -88,19 +87,22 @@ class _Rewriter:
         if (sink := tool.get("sink")) is not None:
             message = "a sink takes the result of a step, and this task belongs to none"
             self._report.add(Code.MISPLACED, sink.path, message, "put it at the steps that call the task")
-        made = self._item(Item("", None, tool), None)
+        made = self._item(Item("", None, tool), None, Labels(iter(())))
         return made if inner is None else Moved({**entry.value, "tool": made}, entry.path)
 
     def steps(self, step: Spot) -> list[Tree]:
         """A step, and the one that it takes besides."""
         items = items_of(step.get("tool"))
-        if not (_CANONICAL.keys() & step.value.keys() or any(_OF_TOOLS & item.keys for item in items)):
+        if not (
+            _CANONICAL.keys() & step.value.keys() or any(_CANONICAL.keys() & item.keys for item in items)
+        ):
             return [step.moved]
         routes, found, further = self._routes(step)
         made: dict[str, Tree] = {key: value for key, value in step.value.items() if key not in _CANONICAL}
-        behind_it, assigned = self._behind(step, items, found)
+        labels = Labels(item.name for item in items)
+        behind_it, assigned = self._behind(step, items, found, labels)
         if behind_it or items:
-            made["tool"] = self._tool(step, items, behind_it)
+            made["tool"] = self._tool(step, items, behind_it, labels)
         elif (retry := step.get("retry")) is not None:
             self._report.add(
                 Code.MISPLACED, retry.path, "there is no tool that could be called again", "add tool:"
@@ -113,20 +115,17 @@ class _Rewriter:
 
     # --- tasks ---
 
-    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree]) -> Tree:
+    def _tool(self, step: Spot, items: list[Item], behind_it: list[Tree], labels: Labels) -> Tree:
         retry = step.get("retry")
-        trees = [self._item(item, retry if item is items[-1] else None) for item in items]
+        trees = [self._item(item, retry if item is items[-1] else None, labels) for item in items]
         if retry is not None and trees:
             self._refuse_second(step, ("spec", "policy", "rules"), retry.path)
-        if not items:
-            # The result of a step without a tool is what it was handed.
-            trees = [{"input": {"kind": "noop"}}]
         form = step.get("tool")
         if form is not None and not isinstance(form.value, list) and not behind_it:
             return trees[0]
         return [*trees, *behind_it]
 
-    def _item(self, item: Item, of_step: Spot | None) -> Tree:
+    def _item(self, item: Item, of_step: Spot | None, labels: Labels) -> Tree:
         """A task, with what its own `retry` says, and the one of its step."""
         found = [
             entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
@@ -138,10 +137,10 @@ class _Rewriter:
             spec = item.mapping("spec")
             policy = {**(spec.get("policy") or {}), "rules": Moved(rules, found[0].path)}
             changes["spec"] = {**spec, "policy": policy}
-        if (repeat := repetition(entries, self._report)) is not None:
+        if (repeat := repetition(entries, labels, self._report)) is not None:
             self._refuse_second(item.tool, ("repeat",), found[0].path)
             changes["repeat"] = repeat
-        return item.tree(changes, _OF_TOOLS)
+        return item.tree(changes, _CANONICAL.keys())
 
     def _refuse_second(self, part: Spot, keys: tuple[str, ...], retry: Path) -> None:
         value = part.value
@@ -153,10 +152,9 @@ class _Rewriter:
             self._report.add(Code.MISPLACED, retry, message, f"keep {name}, which is the canonical form")
 
     def _behind(
-        self, step: Spot, items: list[Item], found: list[cases.Rule]
+        self, step: Spot, items: list[Item], found: list[cases.Rule], labels: Labels
     ) -> tuple[list[Tree], dict[str, Tree]]:
         """The tasks that run once the pipeline has ended, and what the step assigns: `vars` come first."""
-        labels = Labels(item.name for item in items)
         assigned = _variables(step)
         given: list[Tree] = []
         sinks = list(self._sinks(step, items, found))
@@ -181,9 +179,8 @@ class _Rewriter:
         if (sink := step.get("sink")) is not None:
             yield sink, "{{ result }}", cases.SUCCEEDED
         for rule in found:
-            after = Moved(cases.after(rule, self._guards), rule.when_path)
             for sink in rule.sinks:
-                yield sink, "{{ result }}", after
+                yield sink, "{{ result }}", cases.after(rule, self._guards).moved
 
     # --- routes ---
 

@@ -2,59 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from noetl import expressions
+from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.net.model import Template
 
+#: A guard as it was written, or one that was made.
+Guard: TypeAlias = Spot | Template
+
 
 class Guards:
-    """Joins guards. Where one cannot be joined there is a problem at `at`, and what comes out means nothing."""
+    """Joins guards. What comes out says where the first of them was written; one that cannot be joined is a problem."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
-    def every(self, at: Path, *guards: Template) -> Template:
+    def every(self, *guards: Guard) -> Spot:
         """Holds where all do; no guard (None) always does."""
-        return self._joined("and", at, guards, nothing=True)
+        return self._joined("and", guards, nothing=True)
 
-    def some(self, at: Path, *guards: Template) -> Template:
+    def some(self, *guards: Guard) -> Spot:
         """Holds where any does."""
-        return self._joined("or", at, guards, nothing=False)
+        return self._joined("or", guards, nothing=False)
 
-    def no(self, at: Path, guard: Template) -> Template:
+    def no(self, guard: Guard) -> Spot:
         """Holds where `guard` does not."""
         known = _literal(guard)
-        return f"{{{{ not ({self._inside(at, guard)}) }}}}" if known is None else not known
+        return Spot(f"{{{{ not ({self._inside(guard)}) }}}}" if known is None else not known, _path([guard]))
 
-    def _joined(self, word: str, at: Path, guards: tuple[Template, ...], *, nothing: bool) -> Template:
+    def _joined(self, word: str, guards: Sequence[Guard], *, nothing: bool) -> Spot:
         """`nothing` is what no guard at all means, and what does not count among others."""
-        left = []
-        for guard in guards:
-            known = _literal(guard)
-            if known is None:
-                left.append(guard)
-            elif known is not nothing:
-                return known
+        left = [guard for guard in guards if _literal(guard) is not nothing]
+        path = _path(left or guards)
+        if any(_literal(guard) is not None for guard in left):
+            return Spot(not nothing, path)
         if len(left) < 2:
-            return left[0] if left else nothing
-        return "{{ " + f" {word} ".join(f"({self._inside(at, guard)})" for guard in left) + " }}"
+            return Spot(_plain(left[0]) if left else nothing, path)
+        return Spot("{{ " + f" {word} ".join(f"({self._inside(guard)})" for guard in left) + " }}", path)
 
-    def _inside(self, at: Path, guard: Template) -> str:
-        found = expressions.inside(guard) if isinstance(guard, str) else None
+    def _inside(self, guard: Guard) -> str:
+        text = _plain(guard)
+        found = expressions.inside(text) if isinstance(text, str) else None
         if found is None:
-            message = f"the guard {shown(guard)} is joined with another one, and is not one expression"
-            self._report.add(Code.VALUE, at, message, 'write it as one: "{{ a and b }}"')
+            message = f"the guard {shown(text)} is joined with another one, and is not one expression"
+            self._report.add(Code.VALUE, _path([guard]), message, 'write it as one: "{{ a and b }}"')
         return found or "false"
 
 
-def heads(guard: Template) -> frozenset[str]:
+def heads(guard: Guard) -> frozenset[str]:
     """The names that a guard begins its chains with."""
-    used = expressions.names_used(guard, guard=True) if isinstance(guard, str) else frozenset()
+    text = _plain(guard)
+    used = expressions.names_used(text, guard=True) if isinstance(text, str) else frozenset()
     return frozenset(chain[0] for chain in used)
 
 
-def _literal(guard: Template) -> bool | None:
-    if guard is None:
+def _plain(guard: Guard) -> Template:
+    return guard.value if isinstance(guard, Spot) else guard
+
+
+def _path(guards: Sequence[Guard]) -> Path:
+    return next((guard.path for guard in guards if isinstance(guard, Spot)), ())
+
+
+def _literal(guard: Guard) -> bool | None:
+    known = _plain(guard)
+    if known is None:
         return True
-    return guard if isinstance(guard, bool) else None
+    return known if isinstance(known, bool) else None

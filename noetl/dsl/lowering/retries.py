@@ -8,7 +8,7 @@ from typing import Final
 from noetl.dsl.lowering.guards import Guards
 from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.lowering.sinks import Labels, sink_tasks
-from noetl.dsl.origins import Moved, Tree
+from noetl.dsl.origins import Moved, Tree, plain
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.report import Report
 
@@ -41,9 +41,8 @@ class Entry:
     def when(self, *, unless: Spot | None = None) -> Spot:
         """The guard; where `unless` holds it does not."""
         given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
-        at = [*(one.path for one in given), *([unless.path] if unless else []), self.path][0]
-        stop = None if unless is None else self._guards.no(unless.path, unless.value)
-        return Spot(self._guards.every(at, *(one.value for one in given), stop), at)
+        stop = [] if unless is None else [self._guards.no(unless)]
+        return self._guards.every(*given, *stop, Spot(None, self.path))
 
 
 def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
@@ -58,12 +57,12 @@ def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
         rules.append(Moved(_error_rule(entry, report), entry.path))
     if not rules:
         return None
-    last = [] if "else" in _plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
+    last = [] if "else" in plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
     return [{"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue"}}, *rules, *last]
 
 
-def repetition(entries: Iterable[Entry], report: Report) -> Tree:
-    """`repeat` for the entries that are about successes; None where there is none."""
+def repetition(entries: Iterable[Entry], labels: Labels, report: Report) -> Tree:
+    """`repeat` for the entries that are about successes; None where there is none. `labels` are those of the step."""
     found = [entry for entry in entries if entry.repeats]
     if not found:
         return None
@@ -71,8 +70,8 @@ def repetition(entries: Iterable[Entry], report: Report) -> Tree:
     calls = [_next(entry) for entry in found]
     made["next"] = calls if len(calls) > 1 else calls[0]
     for entry in found:
-        for key, value in _settings(entry, report).items():
-            if key in made and _plain(made[key]) != _plain(value):
+        for key, value in _settings(entry, labels, report).items():
+            if key in made and plain(made[key]) != plain(value):
                 _said_twice(entry, key, report)
             made.setdefault(key, value)
     return Moved(made, found[0].path)
@@ -126,7 +125,7 @@ def _next(entry: Entry) -> Tree:
     return Moved({"when": when.moved, **changed}, call.path)
 
 
-def _settings(entry: Entry, report: Report) -> dict[str, Tree]:
+def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
     given = {
         "max": entry.get("max_attempts", "attempts"),
         "delay": entry.get("delay", "initial_delay"),
@@ -139,7 +138,7 @@ def _settings(entry: Entry, report: Report) -> dict[str, Tree]:
     follows = entry.get("per_iteration")
     sink = follows.get("sink") if follows is not None else None
     if sink is not None:
-        made["each"] = Moved(sink_tasks(sink, Labels(iter(()))), sink.path)
+        made["each"] = Moved(sink_tasks(sink, labels), sink.path)
     _means_nothing(entry, "jitter", "between calls that went well", "leave it out", report)
     return made
 
@@ -155,16 +154,3 @@ def _means_nothing(entry: Entry, key: str, where: str, hint: str, report: Report
     found = entry.get(key)
     if found is not None:
         report.add(Code.IGNORED, found.path, f"`{key}` has no effect {where}", hint, at_key=True)
-
-
-def _plain(value: Tree) -> Tree:
-    """Without the marks of where its parts come from."""
-    match value:
-        case Moved():
-            return _plain(value.value)
-        case dict():
-            return {key: _plain(inner) for key, inner in value.items()}
-        case list():
-            return [_plain(inner) for inner in value]
-        case _:
-            return value

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.dsl.lowering.parts import Spot
-from noetl.dsl.origins import Moved, Tree
+from noetl.dsl.origins import Moved, Tree, plain
+from noetl.expressions import names_used
 from noetl.net.model import Template
 
 
@@ -30,16 +31,28 @@ def sink_tasks(sink: Spot, labels: Labels, data: Template = None, after: Tree = 
 
     `data` is what they take, unless they say so themselves (None: they are given it); `after` is when they run.
     """
-    return [_task(one, labels, data, after) for one in sink.items()]
+    return [task for one in sink.items() for task in _tasks(one, labels, data, after)]
 
 
-def _task(sink: Spot, labels: Labels, data: Template, after: Tree) -> Tree:
+def _tasks(sink: Spot, labels: Labels, data: Template, after: Tree) -> list[Tree]:
+    label = labels.new(_name(sink) or "sink")
     tool = _tool(sink)
-    if data is not None:
-        tool["input"] = _with_data(sink, data)
+    given = _laid_over(sink, "input")
+    handed = {**_laid_over(sink, "args"), **given}
+    if data is not None and "data" not in handed:
+        tool["input"] = {"data": data, **given}
     if after is not None:
         tool["spec"] = {**_laid_over(sink, "spec"), "after": after}
-    return {labels.new(_name(sink) or "sink"): Moved(tool, sink.path)}
+    made: list[Tree] = [{label: Moved(tool, sink.path)}]
+    if data is not None and any(chain[0] == "data" for chain in names_used(plain(handed))):
+        made.insert(0, {labels.new(f"{label}.data"): Moved(_naming(data, after), sink.path)})
+    return made
+
+
+def _naming(data: Template, after: Tree) -> dict[str, Tree]:
+    """A task that calls the data by its name: inputs do not see one another."""
+    spec = {} if after is None else {"spec": {"after": after}}
+    return {"kind": "noop", "result": data, "set": {"data": "{{ output }}"}, **spec}
 
 
 def _tool(sink: Spot) -> dict[str, Tree]:
@@ -67,20 +80,10 @@ def _laid_over(sink: Spot, key: str) -> dict[str, Tree]:
     return made
 
 
-def _with_data(sink: Spot, data: Template) -> dict[str, Tree]:
-    given = _laid_over(sink, "input")
-    own = {} if "data" in _laid_over(sink, "args") or "data" in given else {"data": data}
-    return own | given
-
-
 def _name(sink: Spot) -> str | None:
     """What the sink is called; `name` of a call of the workbook is its callee's."""
     tool = _tool(sink)
     for key in ("label", "name"):
-        if key in tool and (key, _plain(tool.get("kind"))) != ("name", "workbook"):
-            return str(_plain(tool[key]))
+        if key in tool and (key, plain(tool.get("kind"))) != ("name", "workbook"):
+            return str(plain(tool[key]))
     return None
-
-
-def _plain(value: Tree) -> Tree:
-    return value.value if isinstance(value, Moved) else value

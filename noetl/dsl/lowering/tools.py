@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from noetl.dsl.lowering.parts import Spot
@@ -28,7 +29,7 @@ class Item:
         found = self.get(key)
         return {} if found is None else dict(found.value)
 
-    def tree(self, changes: dict[str, Tree], without: frozenset[str]) -> Tree:
+    def tree(self, changes: dict[str, Tree], without: Set[str]) -> Tree:
         """The task with other keys."""
         if not changes and not without & self.keys:
             tool: Tree = self.tool.moved

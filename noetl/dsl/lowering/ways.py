@@ -9,7 +9,6 @@ from noetl.dsl.lowering.guards import Guards
 from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Path
-from noetl.net.model import Template
 
 #: What a step remembers while it is routed: the number of the choice that was taken.
 _TAKEN = "step.routed"
@@ -21,8 +20,8 @@ class Way:
 
     path: Path
     step: Tree = None
-    when: Template = None
-    when_path: Path = ()
+    #: None where it is always taken.
+    when: Spot | None = None
     set: dict[str, Tree] = field(default_factory=dict)
     args: dict[str, Tree] = field(default_factory=dict)
     #: Keys that stay as they are.
@@ -31,8 +30,8 @@ class Way:
     @property
     def tree(self) -> Tree:
         given: dict[str, Tree] = {"step": self.step} if self.step is not None else {}
-        if self.when is not None and self.when is not True:
-            given["when"] = Moved(self.when, self.when_path)
+        if self.when is not None and self.when.value not in (None, True):
+            given["when"] = self.when.moved
         given |= {key: value for key, value in (("set", self.set), ("args", self.args)) if value}
         return Moved(given | self.rest, self.path)
 
@@ -64,14 +63,12 @@ def way(spot: Spot) -> Way:
     """An item of `next`: the name of a step, or a mapping."""
     if isinstance(spot.value, str):
         return Way(spot.path, step=spot.moved)
-    when = spot.get("when")
     keys = spot.entries()
     known = {"step", "when", "set", "args", "input"}
     return Way(
         spot.path,
         step=keys["step"].moved if "step" in keys else None,
-        when=None if when is None else when.value,
-        when_path=spot.path if when is None else when.path,
+        when=spot.get("when"),
         set=_moved(spot, "set"),
         args=_moved(spot, "args") | _moved(spot, "input"),
         rest={key: one.moved for key, one in keys.items() if key not in known},
@@ -123,4 +120,4 @@ def _only(way: Way, number: int, guards: Guards) -> Way:
     if way.set.keys() <= {_TAKEN}:
         return way
     mine = f"{{{{ {_TAKEN} | default({number}) == {number} }}}}"
-    return replace(way, when=guards.every(way.when_path or way.path, mine, way.when))
+    return replace(way, when=guards.every(mine, way.when or Spot(None, way.path)))

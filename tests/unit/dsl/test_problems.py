@@ -74,8 +74,6 @@ SAMPLES = [
         "'x'",
     ),
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  case: []", 7, "classic"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  vars: {{x: 1}}", 7, "set:"),
     (Code.DIALECT, "workflow:\n- step: a\n  rules: []", 6, "rules dialect"),
     (Code.DIALECT, f"tasks: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "workbook"),
     (Code.DIALECT, "workflow:\n- step: end\n  next:\n  - {when: x, then: [end]}", 7, "arc"),
