@@ -19,7 +19,7 @@ from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
-from noetl.dsl.document import known_keys
+from noetl.dsl.document import classic, known_keys
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
@@ -254,8 +254,20 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Join": (parts.JoinSpec,),
 }
+#: The same, of the page about dialects.
+OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
+    "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
+    "Sinks": (classic.Sink,),
+    "Retries": (
+        classic.Retry,
+        classic.RetryThen,
+        classic.RetryCall,
+        classic.RetryCollect,
+        classic.PerIteration,
+    ),
+}
 #: Parts that hold nothing but what another one is wrapped in.
-WRAPPERS = {parts.Part, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+WRAPPERS = {parts.Part, parts.Classic, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
 
 
 @pytest.mark.parametrize("title", REFERENCE)
@@ -265,6 +277,18 @@ def test_the_reference_lists_every_key_of_its_parts(title: str) -> None:
     listed = {key for key in keys(text) if re.fullmatch(r"[A-Za-z_]+", key)}
     values = {"auto", "all", "any", "first", "continue", "retry", "jump", "break", "fail"}
     assert listed - values == known - values
+
+
+@pytest.mark.parametrize("title", OF_DIALECTS)
+def test_the_page_about_dialects_lists_every_key_of_its_parts(title: str) -> None:
+    known = {key for part in OF_DIALECTS[title] for key in known_keys(part)}
+    assert {key for key in keys(sections("docs/dialects.md")[title]) if key.isidentifier()} == known
+
+
+def test_the_page_about_dialects_has_every_part_of_them() -> None:
+    every = {value for value in vars(classic).values() if isinstance(value, type)}
+    every = {part for part in every if part.__module__ == classic.__name__}
+    assert every - WRAPPERS == {part for named in OF_DIALECTS.values() for part in named}
 
 
 def test_the_reference_has_every_part_of_the_document() -> None:

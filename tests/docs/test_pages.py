@@ -37,8 +37,9 @@ PARTS = steps()
 
 def problems(text: str, place: str) -> list[str]:
     compiled = compile_playbook(text, file=place, kinds=known())
-    # Parts read a workload that they do not show.
-    return [str(problem) for problem in compiled.problems if problem.code is not Code.UNDEFINED]
+    # Parts read a workload that they do not show; older spellings are shown on the page about them.
+    expected = {Code.UNDEFINED, *([Code.DEPRECATED] if place.startswith("docs/dialects.md") else [])}
+    return [str(problem) for problem in compiled.problems if problem.code not in expected]
 
 
 @pytest.mark.parametrize("block", PAGES, ids=lambda block: block.place)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from noetl.dsl.document.arcs import NextForm
 from noetl.dsl.document.base import Names, Part, older
+from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.rules import Rule, RunForm
 from noetl.dsl.document.specs import LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
@@ -38,6 +39,10 @@ class Step(Part):
     args: Names | None = None
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
+    vars: Names | None = older()
+    case: list[CaseRule] | None = older()
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()
     rules: list[Rule] | None = older()
     cases: list[Rule] | None = older()
     run: RunForm | None = older()

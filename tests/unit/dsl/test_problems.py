@@ -74,8 +74,6 @@ SAMPLES = [
         "'x'",
     ),
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  case: []", 7, "classic"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  vars: {{x: 1}}", 7, "set:"),
     (
         Code.UNSUPPORTED,
         f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from noetl.dsl.lowering.guards import Guard, both, heads
+from noetl.dsl.lowering.guards import heads
 from noetl.dsl.lowering.rules.actions import Branch, Work, branches, has_rules
-from noetl.dsl.lowering.rules.drafts import Choice, Draft, Mode, Onward, names_of
+from noetl.dsl.lowering.rules.drafts import Choice, Draft, Guard, Mode, Onward, names_of
 from noetl.dsl.lowering.rules.pipelines import Decision, pipeline, plain_pipeline
 from noetl.dsl.lowering.rules.sequence import Arranger, Course
 from noetl.dsl.lowering.rules.setting import Setting
-from noetl.dsl.lowering.rules.transitions import combined, onward
+from noetl.dsl.lowering.rules.transitions import both, onward
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Code, Path
 
@@ -206,6 +206,6 @@ def _under(setting: Setting, guard: str, tail: Onward, path: Path) -> list[Choic
         for way in choice:
             own = way.when
             at = way.when_path if own is not None else path
-            way.when = combined(lambda own=own: both(guard, own), at, setting.report)  # type: ignore[misc]
+            way.when = both(setting.report, at, guard, own)
             way.when_path = at
     return made

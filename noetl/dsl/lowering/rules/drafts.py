@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from noetl.dsl.lowering.guards import Guard
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Path
 
+#: As `when` has it: None and true always hold.
+Guard: TypeAlias = bool | str | None
 Mode = Literal["exclusive", "inclusive", "first"]
 
 

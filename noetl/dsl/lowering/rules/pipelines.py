@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl.dsl.lowering.guards import Guard, both, heads
+from noetl.dsl.lowering.guards import heads
 from noetl.dsl.lowering.rules.actions import Action, action
-from noetl.dsl.lowering.rules.drafts import Draft, names_of
+from noetl.dsl.lowering.rules.drafts import Draft, Guard, names_of
 from noetl.dsl.lowering.rules.setting import Setting
-from noetl.dsl.lowering.rules.transitions import combined
+from noetl.dsl.lowering.rules.transitions import WENT_WELL, both
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Path
 from noetl.dsl.routes import BOUNDARY
 
 _FAILED: Final = "{{ outcome.status == 'error' }}"
-_WENT_WELL: Final = "{{ outcome.status == 'ok' }}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ def _policy(
         guard = decision.when
         if of_tool and BOUNDARY.isdisjoint(heads(guard)):
             # What does not ask how the tool ended is for success only.
-            guard = combined(lambda guard=guard: both(_WENT_WELL, guard), at, setting.report)  # type: ignore[misc]
+            guard = both(setting.report, at, WENT_WELL, guard)
         then: dict[str, Tree] = {"do": "jump", "to": entry} if entry else {"do": "break"}
         if decision.assigned:
             then["set"] = dict(decision.assigned)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from noetl.dsl.lowering.guards import Guard, NotOneExpressionError, both, heads, none_of
-from noetl.dsl.lowering.rules.drafts import Choice, Mode, Onward, Way, names_of
+from noetl.dsl.lowering.guards import Guards, heads
+from noetl.dsl.lowering.parts import Spot
+from noetl.dsl.lowering.rules.drafts import Choice, Guard, Mode, Onward, Way, names_of
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
 from noetl.dsl.routes import BOUNDARY
 
-_WENT_WELL: Final = "{{ outcome.status == 'ok' }}"
+WENT_WELL: Final = "{{ outcome.status == 'ok' }}"
 _OF_TRANSITIONS: Final = frozenset({"when", "then", "else", "desc"})
 #: What of an arc is not handed over as it stands.
 _OF_WAYS: Final = frozenset({"step", "when", "set", "then", "else"})
@@ -55,18 +56,20 @@ def way(item: Any, path: Path) -> Way:
     return Way(path, item.get("step"), (*path, "step"), item.get("when"), (*path, "when"), body)
 
 
-def combined(make: Callable[[], Guard], path: Path, report: Report) -> Guard:
-    """A guard made of guards, or a problem at `path`."""
-    try:
-        return make()
-    except NotOneExpressionError:
-        report.add(
-            Code.VALUE,
-            path,
-            "this guard has to be put together with another one, and one of them is no single expression",
-            'write each as one expression: "{{ a == 1 and b }}"',
-        )
-        return False
+def both(report: Report, path: Path, *guards: Guard) -> Guard:
+    """Holds where all of `guards` do. One that cannot be put together with others is a problem at `path`."""
+    return _guard(Guards(report).every(*(Spot(guard, path) for guard in guards)))
+
+
+def none_of(report: Report, path: Path, guards: Sequence[Guard]) -> Guard:
+    """Holds where none of `guards` does. A problem at `path`, as in `both`."""
+    joined = Guards(report)
+    return _guard(joined.every(*(joined.no(Spot(guard, path)) for guard in guards)))
+
+
+def _guard(made: Spot) -> Guard:
+    guard: Guard = made.value
+    return None if guard is True else guard
 
 
 def _is_item(form: Any) -> bool:
@@ -123,7 +126,7 @@ def _decision(
     # In exclusive mode what comes later is not asked, unless a target was refused by a guard of its own.
     if inclusive or any(one.when is not None for one in then):
         held: list[Guard] = before if _is_else(item) else [when]
-        refused = combined(lambda: _otherwise(held), at, report)
+        refused = _otherwise(report, at, held)
     yield _under(refused, at, targets(item["else"], at), report)
 
 
@@ -141,18 +144,16 @@ def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
     return targets(item["then"], (*path, "then"))
 
 
-def _otherwise(held: list[Guard]) -> Guard:
+def _otherwise(report: Report, path: Path, held: Sequence[Guard]) -> Guard:
     """None of them holds. What has no guard of its own is for success only, and so is this."""
-    guard = none_of(held)
-    return (
-        both(_WENT_WELL, guard) if isinstance(guard, str) and not BOUNDARY.isdisjoint(heads(guard)) else guard
-    )
+    guard = none_of(report, path, held)
+    return guard if BOUNDARY.isdisjoint(heads(guard)) else both(report, path, WENT_WELL, guard)
 
 
 def _under(when: Guard, path: Path, choice: Choice, report: Report) -> Choice:
-    made = []
-    for one in choice:
-        own = one.when
-        guard = when if own is None else combined(lambda own=own: both(when, own), one.when_path, report)  # type: ignore[misc]
-        made.append(one.guarded(guard, path if own is None else one.when_path))
-    return made
+    return [
+        one.guarded(when, path)
+        if one.when is None
+        else one.guarded(both(report, one.when_path, when, one.when), one.when_path)
+        for one in choice
+    ]
