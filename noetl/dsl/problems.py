@@ -94,7 +94,7 @@ MEANING: Mapping[Code, str] = {
     Code.NAME: "a name that cannot be used",
     Code.DUPLICATE_NAME: "two steps or two tasks of a step with the same name",
     Code.TOO_MANY_STEPS: "more than 1,000 steps",
-    Code.DIALECT: "a key of a dialect that this version does not run",
+    Code.DIALECT: "a key of a dialect that a version did not run; no longer given",
     Code.UNSUPPORTED: "a feature that this version does not run",
     Code.MISPLACED: "a key that stands in the wrong place",
     Code.SCOPE: "a target of `set` that cannot be assigned here",

@@ -86,6 +86,8 @@ class Draft:
     body: dict[str, Tree]
     onward: Onward | None = None
     name_path: Path = ()
+    #: The step of the document that it is, or is made from.
+    place: int = 0
 
     def lead(self) -> Onward:
         """Its arcs, to be changed."""

@@ -8,8 +8,9 @@ from typing import Any, Final
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
 from noetl.dsl.lowering.parts import parts_of
 from noetl.dsl.lowering.rules.actions import has_rules, tasks_of
-from noetl.dsl.lowering.rules.brackets import bracket_loops, opened
+from noetl.dsl.lowering.rules.brackets import opened
 from noetl.dsl.lowering.rules.choosing import choose
+from noetl.dsl.lowering.rules.cycles import bracket_loops
 from noetl.dsl.lowering.rules.drafts import Draft, Workflow, names_of
 from noetl.dsl.lowering.rules.sequence import close_gates
 from noetl.dsl.lowering.rules.setting import Setting
@@ -89,7 +90,7 @@ def _rewritten(data: Mapping[str, Any], report: Report) -> Tree:
         Workflow(taken=set(steps)),
         ruled=has_rules(names_of(data.get("executor")).get("spec")),
     )
-    drafts = [_draft(raw, ("workflow", index), report) for index, raw in enumerate(raws)]
+    drafts = [_draft(raw, index, report) for index, raw in enumerate(raws)]
     for index in opened(raws):
         del drafts[index].body["loop"]
     setting.workflow.drafts.extend(drafts)
@@ -118,7 +119,8 @@ def _book(data: Mapping[str, Any]) -> set[str]:
     return {entry["name"] for entry in book or [] if isinstance(entry.get("name"), str)}
 
 
-def _draft(raw: Mapping[str, Any], path: Path, report: Report) -> Draft:
+def _draft(raw: Mapping[str, Any], index: int, report: Report) -> Draft:
+    path: Path = ("workflow", index)
     body = {key: value for key, value in raw.items() if key not in _TAKEN}
     if raw.get("result") is not None and raw.get("end_loop") is None:
         report.add(
@@ -128,7 +130,8 @@ def _draft(raw: Mapping[str, Any], path: Path, report: Report) -> Draft:
             "assign with set:",
             at_key=True,
         )
-    return Draft(raw.get("step") or "", path, body, onward(raw.get("next"), (*path, "next"), report))
+    after = onward(raw.get("next"), (*path, "next"), report)
+    return Draft(raw.get("step") or "", path, body, after, place=index)
 
 
 def _pass(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> None:

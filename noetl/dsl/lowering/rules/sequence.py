@@ -141,6 +141,7 @@ class Arranger:
         }
 
     def _add(self, draft: Draft) -> Draft:
+        draft.place = self.source.place
         self.added.append(draft)
         return draft
 
