@@ -1,5 +1,4 @@
-"""`loop` on a step without tool, `end_loop` on a later one: the steps between them run once for each item.
-
+"""`loop` on a step without tool, `end_loop` on a later one: which of them belong together, and what is wrong with them."""
 
 from __future__ import annotations
 
