@@ -69,8 +69,9 @@ def tasks_of(data: Mapping[str, Any], steps: set[str], report: Report) -> Tasks:
             continue
         found = list(_actions(actions, path))
         if not found:
+            entry = path[:-1] if path[-1] == "actions" else path
             report.missing(
-                path, "actions", f"the task {shown(name)} has no actions", "add actions: [{kind: ...}]"
+                entry, "actions", f"the task {shown(name)} has no actions", "add actions: [{kind: ...}]"
             )
         tasks.works[name] = Work(name, path, tuple(_named(found, name)), parallel)
     return tasks
