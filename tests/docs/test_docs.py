@@ -19,8 +19,7 @@ from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
-from noetl.dsl.document import classic
-from noetl.dsl.document import known_keys
+from noetl.dsl.document import classic, known_keys
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
