@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.dsl import Code, compile_playbook
@@ -24,7 +24,7 @@ STEPS = ("a", "b", "c")
 guards = st.sampled_from(
     [
         *(True, False, "x > 1", "{{ result.n }}", "{{ event.name == 'loop.done' }}", "{{ ctx.n or x }}"),
-        *("{{ event.name == 'step.exit' }}", "{{ outcome.status == 'error' }}", "a {{ b }}", "{{ a b }}"),
+        *("{{ event.name == 'step.exit' }}", "{{ outcome.status == 'error' }}", "{{ ctx.n }}"),
     ]
 )
 values = st.sampled_from(
@@ -37,37 +37,37 @@ def some(required: dict[str, Any], **optional: Any) -> Any:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-def one_or_more(form: Any) -> Any:
-    return form | st.lists(form, max_size=3)
+def one_or_more(form: Any, **how: Any) -> Any:
+    return form | st.lists(form, min_size=1, max_size=2, **how)
 
 
 kinds = st.sampled_from(list(KINDS))
 tools = some({"kind": kinds}, name=st.sampled_from(["t", "sink", "vars"]), input=names, set=names)
 sinks = one_or_more(tools | some({"tool": kinds | tools}, args=names))
-targets = st.sampled_from([*STEPS, "nowhere"]) | some(
-    {"step": st.sampled_from(STEPS)}, when=guards, args=names, set=names
-)
+targets = st.sampled_from(STEPS) | some({"step": st.sampled_from(STEPS)}, when=guards, args=names, set=names)
 thens = one_or_more(some({}, next=one_or_more(targets), set=names, sink=sinks))
 retry_thens = some(
     {},
-    max_attempts=st.integers(0, 9),
-    delay=st.sampled_from([0, "2s", "soon"]),
+    max_attempts=st.integers(1, 9),
+    delay=st.sampled_from([0, "2s"]),
     backoff=st.sampled_from(["fixed", "exponential"]),
     next_call=some({}, params=names, args=names),
     collect=some({}, path=st.just("a.b"), strategy=st.sampled_from(["append", "merge"])),
     per_iteration=some({}, sink=sinks),
 )
 retries = one_or_more(some({}, when=guards, stop_when=guards, then=retry_thens))
-tasks = one_or_more(some({"kind": kinds}, name=st.sampled_from(["t", "u"]), sink=sinks, retry=retries))
+tasks = one_or_more(
+    some({"kind": kinds}, name=st.sampled_from("tuvw"), sink=sinks, retry=retries),
+    unique_by=lambda task: task.get("name"),
+)
 routers = one_or_more(targets) | some(
     {"arcs": st.lists(targets, max_size=3)}, spec=some({}, mode=st.sampled_from(["inclusive", "exclusive"]))
 )
 steps = some(
-    {},
+    {"tool": tasks},
     loop=st.just({"in": [1, 2], "iterator": "i"}),
-    tool=tasks,
     vars=names,
-    case=st.lists(some({}, when=guards, then=thens), max_size=3),
+    case=st.lists(some({"then": thens}, when=guards), max_size=2),
     sink=sinks,
     retry=retries,
     set=names,
@@ -75,10 +75,10 @@ steps = some(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.tuples(steps, steps, steps))
-def test_what_is_classic_is_answered_and_means_its_canonical_form(bodies: tuple[dict[str, Any], ...]) -> None:
-    workflow = [{"step": name, **body} for name, body in zip(STEPS, bodies, strict=True)]
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps)
+def test_what_is_classic_is_answered_and_means_its_canonical_form(body: dict[str, Any]) -> None:
+    workflow = [{"step": "a", **body}, {"step": "b", "next": "c"}, {"step": "c", "tool": {"kind": "noop"}}]
     text = yaml.safe_dump({**HEAD, "workflow": workflow}, sort_keys=False)
     classic = compile_playbook(text, file="p.yaml", kinds=KINDS)
     for problem in classic.problems:
