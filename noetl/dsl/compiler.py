@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
+from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
 from noetl.dsl.lowering import lower
@@ -15,6 +16,7 @@ from noetl.dsl.report import Report
 from noetl.dsl.source import Source, read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
+from noetl.dsl.workload import check_circles
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
 
@@ -63,8 +65,10 @@ def compile_playbook(
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
     check_templates(context, net)
+    check_circles(context)
     if net is not None and not context.graph_broken:
         check_flow(net, report)
+        check_inputs(context, net)
     return Compiled(None if report.failed else net, document, report.problems, report.source)
 
 

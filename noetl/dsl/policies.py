@@ -120,7 +120,7 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
         context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
         return None
     if then.to == "previous":
-        return _previous(context, at, task, near)
+        return _previous(context, at, task, tasks)
     hint = context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}")
     context.report.add(
         Code.UNKNOWN_TASK, (*at, "to"), f"there is no task {shown(then.to)} in this step", hint
@@ -128,14 +128,16 @@ def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) 
     return None
 
 
-def _previous(context: Context, at: Path, task: str, tasks: Sequence[str]) -> str | None:
-    index = tasks.index(task)
+def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | None:
+    near = tasks.around(task)
+    index = near.index(task)
     if index:
-        return tasks[index - 1]
+        return near[index - 1]
+    place = "behind the end of its pipeline" if task in tasks.after else "of its step"
     context.report.add(
         Code.NO_PREVIOUS,
         (*at, "to"),
-        f"task {shown(task)} has no previous one",
+        f"task {shown(task)} is the first {place}: there is no previous one",
         "name a task, or use do: retry",
     )
     return None

@@ -62,6 +62,7 @@ class Code(StrEnum):
     TEMPLATE_IN_CODE = "NOETL451"
     SQL_INTERPOLATION = "NOETL452"
     GUARD_IS_TEXT = "NOETL453"
+    CIRCLE = "NOETL459"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -113,6 +114,7 @@ MEANING: Mapping[Code, str] = {
     Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
     Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
     Code.GUARD_IS_TEXT: "a guard compares outside of its braces, where nothing is computed",
+    Code.CIRCLE: "values of the workload name each other in a circle",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",

@@ -13,7 +13,7 @@ from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.grammar import inside
 from noetl.expressions.scopes import names_used
-from noetl.expressions.selecting import selected
+from noetl.expressions.selecting import part_of, selected
 from noetl.expressions.shell import ShellText
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "evaluate",
     "inside",
     "names_used",
+    "part_of",
     "path_of",
     "path_text",
     "selected",

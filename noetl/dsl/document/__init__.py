@@ -20,7 +20,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
     CallSpec,
     ExecutorSpec,
@@ -33,13 +33,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Assert, Pagination, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "CallSpec",
     "Classic",
     "Document",
@@ -59,6 +60,7 @@ __all__ = [
     "Part",
     "Policy",
     "PolicyRule",
+    "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",

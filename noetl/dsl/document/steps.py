@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older, shape_of
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
-from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
+from noetl.dsl.document.specs import LoopSpec, NextSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
 
@@ -88,7 +88,8 @@ class Step(Part):
     set_ctx: Names | None = older()
     input: Names | None = None
     args: Names | None = None
-    output: Any = None
+    output: OutputForm = None
+    """How the results of its tasks are kept: the same as `spec.result`, which wins."""
     vars: Names | None = older()
     case: list[CaseRule] | None = older()
     sink: SinkForm | None = older()

@@ -45,7 +45,7 @@ def words(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", [*modules()], ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_word_of_a_dialect_is_known_outside_of_its_lowering(file: Path) -> None:
     assert WORDS.isdisjoint(words(ast.parse(file.read_text(encoding="utf-8"))))
 

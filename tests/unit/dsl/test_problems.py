@@ -175,6 +175,12 @@ SAMPLES = [
         "inside",
     ),
     (
+        Code.CIRCLE,
+        "workload:\n  a: '{{ b }}'\n  b: '{{ a }}'\nworkflow: [{step: start}]\n",
+        5,
+        "write one of them out",
+    ),
+    (
         Code.NO_PREVIOUS,
         "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}",
         6,

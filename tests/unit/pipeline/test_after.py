@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scripted_pipeline import WHERE, drafts_of, err, ok, otherwise, play, task, when
 
 from noetl.facts.events import ChildCall, ChildEnded, Draft, PolicyEvaluated, TaskDone, TaskFailed
+from noetl.facts.outcome import Outcome
+from noetl.net.model import Rule, Task
 from noetl.pipeline.fold import initial, replay
 from noetl.pipeline.model import Completed, Failed, Later, Names, Recorded, Suspend, Where
 
 SEEN = {"status": "{{ outcome.status }}", "result": "{{ result }}", "why": "{{ error.message }}"}
 
 
-def after(name: str, guard: object = True, *rules: object, **fields: object) -> object:
-    return task(name, *rules, after=guard, **fields)  # type: ignore[arg-type]
+def after(name: str, guard: str | bool = True, *rules: Rule, **fields: Any) -> Task:
+    return task(name, *rules, after=guard, **fields)
 
 
 class TestWhatTheyChange:
@@ -57,8 +61,10 @@ class TestWhatTheyChange:
 
     def test_a_jump_back_from_the_last_task_of_the_pipeline_takes_its_end_back(self) -> None:
         back = when("ctx.turned is not defined", "jump", to="a", set={"ctx.turned": 1})
-        story = play(task("a"), task("b", back), after("z"))
+        first = task("a", args={"ended": "{{ outcome is defined or event is defined }}"})
+        story = play(first, task("b", back), after("z"))
         assert story.tool.order() == ["a", "b", "a", "b", "z"]
+        assert [call.args["ended"] for call in story.tool.of("a")] == [False, False]
 
     def test_a_pipeline_of_nothing_else_ends_with_null(self) -> None:
         story = play(after("z", args=SEEN))
@@ -99,10 +105,10 @@ class TestWhatTheySee:
             (Where("77", "load#1", "load", 0), err(), ["call.error"]),
         ],
     )
-    def test_the_names_of_the_boundary(self, where: Where, script: object, names: list[str]) -> None:
+    def test_the_names_of_the_boundary(self, where: Where, script: Outcome, names: list[str]) -> None:
         every = ["step.done", "step.failed", "call.done", "call.error", "step.exit", "loop.done"]
         asked = {name: f"{{{{ event.name == '{name}' }}}}" for name in every}
-        story = play(task("a"), after("z", args=asked), scripts={"a": [script]}, where=where)  # type: ignore[list-item]
+        story = play(task("a"), after("z", args=asked), scripts={"a": [script]}, where=where)
         assert [name for name, held in story.tool.of("z")[0].args.items() if held] == [
             name for name in every if name in names
         ]
@@ -191,7 +197,9 @@ class TestCrashesAndWaits:
         tasks = (task("a"), after("z", "error.message == 'no'"), after("y", args={"z": "{{ z }}", **SEEN}))
         scripts = {"a": [err("no")], "z": [ChildCall("tests/kid")]}
         story = play(*tasks, scripts=scripts)
-        assert isinstance(story.moves[-1], Suspend)
+        last = story.moves[-1]
+        assert isinstance(last, Suspend)
+        assert [draft.fact.type for draft in last.drafts] == ["policy.task.evaluated"]
         answered = [*story.drafts, Draft(ChildEnded("z", "9", "completed", 5))]
         on = play(*tasks, progress=replay(story.program, answered))
         assert on.tool.order() == ["y"]
