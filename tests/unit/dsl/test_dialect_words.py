@@ -15,13 +15,13 @@ ROOT = Path(noetl.__file__).parent
 WORDS = frozenset(
     {
         *("case", "sink", "next_call", "per_iteration", "retry_when", "max_attempts", "backoff_multiplier"),
-        *("cases", "end_loop", "environment"),
+        *("cases", "end_loop"),
     }
 )
 #: What reads them, and what writes them anew.
 KNOWING = ("dsl/document/", "dsl/lowering/", "dsl/foreign.py")
-#: SQL has such a word too.
-OTHER_LANGUAGES = ("tools/sql.py",)
+#: SQL and Python have such a word too.
+OTHER_LANGUAGES = ("tools/sql.py", "store/commands.py", "tools/runner/returns.py")
 
 
 def modules() -> Iterator[Path]:
