@@ -26,7 +26,7 @@ from noetl.facts.events import (
 from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Lazy, is_reference, loaded
+from noetl.facts.reference import Lazy, Load, is_reference, loaded
 from noetl.net.model import Loop, Transition
 
 
@@ -40,7 +40,7 @@ def start_loop(
     warnings: list[str] = []
     try:
         collection = evaluate(loop.collection, names, load=inputs.load, warn=warnings.append)
-        count, items = _items(collection, inputs)
+        count, items = items_of(collection, inputs.load)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
@@ -52,10 +52,10 @@ def start_loop(
     return drafts + _lanes(state, step, run, min(width, count), generation=1)
 
 
-def _items(value: Json, inputs: Inputs) -> tuple[int, Json]:
+def items_of(value: Json, load: Load | None) -> tuple[int, Json]:
     """How many items the collection has, and the list of them or its reference: null is empty, a scalar or a
     mapping is one element. A list that is kept by reference stays where it is."""
-    whole = value if inputs.load is None else loaded(value, inputs.load)
+    whole = value if load is None else loaded(value, load)
     if whole is None:
         return 0, []
     if isinstance(whole, list | Lazy):

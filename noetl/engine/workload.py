@@ -26,6 +26,12 @@ def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = 
     return _Workload(net, given, state, inputs, warn).all()
 
 
+def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
+    """The same, each value by itself: where one cannot be rendered its error stands in its place. For who looks ahead."""
+    workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
+    return {key: workload.tried(key) for key in workload}
+
+
 def render_ctx(
     net: Net, workload: JsonMap, state: State, inputs: Inputs, warn: Warn | None = None
 ) -> JsonMap:
@@ -68,6 +74,13 @@ class _Workload(Mapping[str, Any]):
     def all(self) -> JsonMap:
         keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
         return {key: self._value(key) for key in keys}
+
+    def tried(self, key: str) -> Json | TemplateError:
+        """The value of a key, or why there is none."""
+        try:
+            return self._value(key)
+        except TemplateError as error:
+            return error
 
     def _value(self, key: str) -> Json:
         template = self._templates.get(key)

@@ -7,10 +7,11 @@ from itertools import count
 import pytest
 
 from noetl.dsl.compiler import compile_playbook
-from noetl.usecases import catalog
+from noetl.usecases import catalog, inspect
 from noetl.usecases.runtime import Runtime
 
 from .corpus import Case, cases, differences
+from .foreseen import contradictions
 from .running import head, ran
 
 _numbers = count(1)
@@ -29,10 +30,11 @@ def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None
     assert compiled.net is not None, compiled.problems
     for path, body in case.others:
         catalog.register(rt, head(path) + body, f"{path}.yaml")
-    found = ran(
-        rt,
-        top + case.body,
-        {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload},
-        case,
-    )
+    payload = {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload}
+    execution_id = ran(rt, top + case.body, payload, case)
+    events = inspect.events(rt, execution_id)
+    fired = [e.draft.step for e in events if e.fact.type == "step.scheduled"]
+    found = {**inspect.report(rt, execution_id).as_json(), "path": fired}
     assert not list(differences(expected, found)), found["error"]
+    # Nor anything that its plan had ruled out.
+    assert not list(contradictions(compiled.net, payload, case.overrides, events))

@@ -71,6 +71,20 @@ workflow:
 """,
     "workflow:\n- {step: start, next: [b, {step: c, when: true}]}\n- {step: b, tool: save, next: c}\n- step: c\n"
     "  tool: {kind: python, code: 'return 1'}\nworkbook: [{name: save, tool: {kind: noop}}]\n",
+    """\
+workflow:
+- step: start
+  loop: {in: [1, 2], iterator: i, mode: parallel}
+  tool: {kind: http, url: '{{ i }}', retry: [{when: '{{ error.retryable }}', then: {max_attempts: 3, backoff: linear}}, {when: '{{ result.data.next }}', stop_when: '{{ result.data.done }}', then: {max_attempts: 9, next_call: {params: {p: 1}}, collect: {path: rows, strategy: append, into: rows}, per_iteration: {sink: {tool: {kind: noop}}}}}]}
+  vars: {n: '{{ result.stats.total }}'}
+  sink: [{kind: noop, input: {x: '{{ data.x }}'}}, {tool: python, code: 'result = data'}]
+  case:
+  - {when: "{{ event.name == 'loop.done' }}", then: {sink: {kind: noop}, set: {m: 1, o: '{{ vars.n }}'}, next: [{step: b, when: '{{ n }}', args: {x: 1, y: '{{ n }}'}}, c]}}
+  - {when: "{{ event.name == 'call.error' }}", then: [{set: {why: '{{ error.message }}'}}, {next: b}]}
+  next: {arcs: [{step: c, set: {ctx.d: 1}}, b]}
+- {step: b, tool: [{name: x, kind: noop, sink: {kind: noop}}, {kind: noop}], vars: {p: 1}, retry: {delay: 1}, next: c}
+- {step: c, case: [{when: true, then: {next: b}}, {when: '{{ p }}', then: {set: {q: 2}}}], next: [b]}
+""",
 ]
 
 _SCALARS = st.one_of(

@@ -58,8 +58,9 @@ class Handing:
         return replace(
             way,
             when=self.guard(way.when or Spot(None, way.path)),
-            set={name: self.value(given) for name, given in way.set.items()},
-            args={name: self.value(given) for name, given in way.args.items()},
+            # The order of keys means nothing, so it must not decide which number a value has.
+            set={name: self.value(given) for name, given in sorted(way.set.items())},
+            args={name: self.value(given) for name, given in sorted(way.args.items())},
         )
 
 

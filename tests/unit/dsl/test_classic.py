@@ -108,12 +108,12 @@ REWRITTEN = {
 - step: a
   loop: {in: [1], iterator: i}
   tool: {kind: noop}
-  next: {arcs: [{step: a.case, args: {data: '{{ result }}', case: ["{{ event.name == 'loop.done' }}", "{{ event.name == 'loop.done' }}", '{{ result.n }}', 1]}}]}
+  next: {arcs: [{step: a.case, args: {data: '{{ result }}', case: ["{{ event.name == 'loop.done' }}", "{{ event.name == 'loop.done' }}", 1, '{{ result.n }}']}}]}
 - step: a.case
   tool:
   - result: {kind: noop, result: '{{ args.data }}'}
   - sink: {kind: noop, input: {data: '{{ args.data }}'}, spec: {after: '{{ args.case[0] }}'}}
-  next: {arcs: [{step: b, when: '{{ args.case[1] }}', args: {n: '{{ args.case[2] }}', m: '{{ args.case[3] }}'}}, {step: c}]}
+  next: {arcs: [{step: b, when: '{{ args.case[1] }}', args: {m: '{{ args.case[2] }}', n: '{{ args.case[3] }}'}}, {step: c}]}
 """,
     ),
     "errors are tried again by a policy": (
@@ -236,7 +236,7 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
     ),
     ("sink:\n    kind: http", Code.MISSING, 7, 3, "sink", "url"),
     ("sink:\n    table: t", Code.MISSING, 7, 3, "sink", "kind"),
-    ("sink: {kind: http, url: u, metod: GET}", Code.UNKNOWN_KEY, 7, 31, "sink.metod", "'method'"),
+    ("sink: {kind: http, url: u, metod: GET}", Code.UNKNOWN_KEY, 7, 30, "sink.metod", "'method'"),
     ("retry:\n    max_attempts: 0", Code.VALUE, 8, 19, "retry.max_attempts", "attempts is 0"),
     ("retry:\n  - then: {delay: soon}", Code.VALUE, 8, 19, "retry[0].then.delay", "'soon'"),
     ("retry: {then: {backof: fixed}}", Code.UNKNOWN_KEY, 7, 18, "retry.then.backof", "'backof'"),
