@@ -35,7 +35,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Loop, Step
-from noetl.dsl.document.tools import Assert, Pagination, Tool
+from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Action",
@@ -46,6 +46,7 @@ __all__ = [
     "Assert",
     "CallSpec",
     "Classic",
+    "Collect",
     "Destination",
     "Document",
     "ElseAllow",
@@ -60,11 +61,13 @@ __all__ = [
     "NamedActions",
     "NamedTask",
     "Names",
+    "NextCall",
     "NextSpec",
     "Pagination",
     "Part",
     "Policy",
     "PolicyRule",
+    "Repeat",
     "Requires",
     "ResultSpec",
     "Router",
@@ -72,6 +75,7 @@ __all__ = [
     "SelectSpec",
     "Step",
     "StepSpec",
+    "TaskLoop",
     "TaskSpec",
     "Template",
     "Then",
