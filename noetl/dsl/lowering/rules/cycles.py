@@ -33,20 +33,27 @@ def _inside(setting: Setting, bracket: Bracket) -> set[str]:
     first = workflow.by_name(bracket.begin_name)
     starts = [way.step for way in first.onward.ways if way.step] if first and first.onward else []
     reached = workflow.reached(starts, outside)
-    back = {
-        name for name in reached if bracket.end_name in _targets_from(setting, name, {bracket.begin_name})
-    }
+    back = _leading_to(setting, bracket.end_name, reached)
     written = {draft.name for draft in workflow.drafts if bracket.begin < draft.place < bracket.end}
     own = {draft.name for draft in workflow.drafts if draft.place == bracket.begin and draft.name in reached}
     return back | written | own
 
 
-def _targets_from(setting: Setting, name: str, closed: set[str]) -> set[str]:
-    drafts = {draft.name: draft for draft in setting.workflow.drafts}
+def _leading_to(setting: Setting, name: str, among: Sequence[str]) -> set[str]:
+    """Those of the steps `among` from which a way through them leads to the step `name`."""
+    before: dict[str, list[str]] = {}
+    inside = set(among)
+    for draft in setting.workflow.drafts:
+        if draft.name in inside and draft.onward is not None:
+            for way in draft.onward.ways:
+                before.setdefault(way.step or "", []).append(draft.name)
     found: set[str] = set()
-    for step in setting.workflow.reached([name], closed):
-        draft = drafts[step]
-        found |= {way.step for way in draft.onward.ways if way.step} if draft.onward is not None else set()
+    waiting = list(before.get(name, ()))
+    while waiting:
+        step = waiting.pop()
+        if step not in found:
+            found.add(step)
+            waiting.extend(before.get(step, ()))
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -130,20 +131,24 @@ class Workflow:
         at = self.drafts.index(draft) + 1
         self.drafts[at:at] = added
 
-    def reached(self, starts: Collection[str], closed: Collection[str]) -> list[str]:
+    def reached(
+        self, starts: Collection[str], closed: Collection[str], known: Mapping[str, Draft] | None = None
+    ) -> list[str]:
         """The steps that are reached from `starts` (which are among them), the nearest first; those in `closed` are
-        not entered."""
-        steps = {draft.name: draft for draft in self.drafts}
+        not entered. `known` are the steps by name, where who asks has them."""
+        steps = {draft.name: draft for draft in self.drafts} if known is None else known
         found: dict[str, None] = {}
-        waiting = [name for name in starts if name in steps and name not in closed]
+        waiting = deque(name for name in starts if name in steps and name not in closed)
         while waiting:
-            name = waiting.pop(0)
+            name = waiting.popleft()
             if name in found:
                 continue
             found[name] = None
             onward = steps[name].onward
             ways = onward.ways if onward is not None else iter(())
-            waiting.extend(way.step for way in ways if way.step in steps and way.step not in closed)
+            waiting.extend(
+                way.step for way in ways if way.step and way.step in steps and way.step not in closed
+            )
         return list(found)
 
 
