@@ -67,6 +67,7 @@ class Code(StrEnum):
     ENDLESS = "NOETL552"
     ERRORS_UNCOVERED = "NOETL553"
     JOIN_COUNT = "NOETL554"
+    CLAIM = "NOETL555"
 
 
 #: What each code means, for the reference.
@@ -117,6 +118,7 @@ MEANING: Mapping[Code, str] = {
     Code.ENDLESS: "a cycle of steps that nothing can leave",
     Code.ERRORS_UNCOVERED: "no rule of a policy covers errors, so they are passed over",
     Code.JOIN_COUNT: "a join waits for more tokens than arcs lead to it",
+    Code.CLAIM: "a cursor whose claim does not mark rows, or does not return them",
 }
 
 

@@ -146,7 +146,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
         own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
         config |= {key: value for key, (value, _) in own.items()}
         paths |= {key: at for key, (_, at) in own.items()}
-    _warn_unknown_config(context, kind, paths)
+    warn_unknown_config(context, kind, paths)
     return config, paths
 
 
@@ -156,7 +156,8 @@ def _is_config(tool: Tool, key: str, value: Template) -> bool:
     return not (is_foreign("Tool", key) and isinstance(value, dict | list))
 
 
-def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
+def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
+    """Warns of keys that mean nothing to the kind."""
     if kind.schema.get("additionalProperties") is not False:
         return
     known = kind.schema.get("properties", {})

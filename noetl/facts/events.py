@@ -21,6 +21,7 @@ from noetl.facts.loops import IterationFailed as IterationFailed
 from noetl.facts.loops import IterationResumed as IterationResumed
 from noetl.facts.loops import IterationStarted as IterationStarted
 from noetl.facts.loops import IterationSuspended as IterationSuspended
+from noetl.facts.loops import LoopClaimed as LoopClaimed
 from noetl.facts.loops import LoopDone as LoopDone
 from noetl.facts.loops import LoopStarted as LoopStarted
 from noetl.facts.outcome import ErrorInfo
@@ -420,6 +421,7 @@ Fact: TypeAlias = (
     | PolicyEvaluated
     | VariablesSet
     | LoopStarted
+    | LoopClaimed
     | LoopDone
     | IterationStarted
     | IterationSuspended

@@ -21,7 +21,9 @@ from noetl.dsl.document.policies import (
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
 from noetl.dsl.document.specs import (
+    ClaimSpec,
     ExecutorSpec,
+    FrameSpec,
     JoinSpec,
     LoopSpec,
     NextSpec,
@@ -30,7 +32,7 @@ from noetl.dsl.document.specs import (
     StepSpec,
     TaskSpec,
 )
-from noetl.dsl.document.steps import Arc, Loop, Router, Step
+from noetl.dsl.document.steps import Arc, Cursor, Loop, Router, Step
 from noetl.dsl.document.tools import Pagination, Tool
 
 __all__ = [
@@ -38,12 +40,15 @@ __all__ = [
     "AdmitRule",
     "Allow",
     "Arc",
+    "ClaimSpec",
+    "Cursor",
     "Document",
     "ElseAllow",
     "ElseThen",
     "Executor",
     "ExecutorSpec",
     "FailurePolicy",
+    "FrameSpec",
     "JoinSpec",
     "Loop",
     "LoopSpec",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, shape_of
-from noetl.dsl.document.specs import LoopSpec, NextSpec, StepSpec
+from noetl.dsl.document.specs import ClaimSpec, LoopSpec, NextSpec, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
 
@@ -56,11 +56,23 @@ NextForm = Annotated[
 ]
 
 
+class Cursor(Part):
+    """Where rows are claimed. Keys that are not named here are those of the kind: `auth`, `database`..."""
+
+    kind: str | None = None
+    claim: str | None = None
+    """The statement: it marks rows as taken and returns them."""
+    params: Names | None = None
+    """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and `:worker`."""
+    spec: ClaimSpec | None = None
+
+
 class Loop(Part):
     """Runs the step's pipeline once for each element."""
 
     in_: Any = Field(None, alias="in")
-    cursor: Any = None
+    cursor: Cursor | None = None
+    """In the place of `in`: rows of a database, claimed until none are left."""
     iterator: str | None = None
     mode: Literal["sequential", "parallel"] | None = None
     spec: LoopSpec | None = None
