@@ -242,14 +242,14 @@ class Loops(Concern):
         return taken
 
     def extend_loop(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
-        row = self._journal.locked.loops.rows.get((execution_id, run_id))
+        self._journal.locked  # noqa: B018 - refuses readers
+        row = self.loop(execution_id, run_id)
         if row is None or row.generation != generation:
             raise self._journal.fail(not_of_generation(execution_id, run_id, generation))
         count = row.count + more
         indices = None if row.indices is None else (*row.indices, *range(row.count, count))
-        row = replace(row, count=count, indices=indices)
-        self._put_loop(row)
-        return row
+        self._put_loop(replace(row, count=count, indices=indices, items=None))
+        return replace(row, count=count, indices=indices)
 
     def close_loop(self, execution_id: str, run_id: str) -> None:
         row = self._journal.locked.loops.rows.get((execution_id, run_id))
