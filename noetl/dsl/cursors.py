@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from noetl.dsl.code import check_code
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
 from noetl.dsl.problems import Code, Path, shown
@@ -61,6 +62,8 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         # As for tasks: what comes with params is not rendered.
         context.use(at, part.claim, site.step)
     paths |= {_COMMAND: at, "params": (*path, "params")}
+    verbatim = (_COMMAND,) if part.params is not None else ()
+    check_code(context, kind, {**config, _COMMAND: part.claim}, paths, verbatim, path)
     return Task(
         name=NAME,
         kind=kind.kind,
@@ -69,7 +72,7 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         spec=effective_spec(context, kind, site, [path]),
         line=context.report.source.mark(path).line,
         lines={key: context.line(where) for key, where in paths.items()},
-        verbatim=(_COMMAND,) if part.params is not None else (),
+        verbatim=verbatim,
     )
 
 

@@ -84,7 +84,9 @@ def test_a_loop_that_grows_hands_out_what_is_new_however_far_lanes_have_asked(st
         assert tx.take("100", "s#1", 1, 5) == (3, 4)
 
 
-def test_a_later_generation_of_a_growing_loop_hands_out_what_is_left_and_then_what_is_new(store: Store) -> None:
+def test_a_later_generation_of_a_growing_loop_hands_out_what_is_left_and_then_what_is_new(
+    store: Store,
+) -> None:
     create(store)
     with store.begin() as tx:
         tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True))

@@ -80,10 +80,10 @@ SAMPLES = [
     (Code.DIALECT, f"tasks: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "workbook"),
     (Code.DIALECT, "workflow:\n- step: end\n  next:\n  - {when: x, then: [end]}", 7, "arc"),
     (
-        Code.UNSUPPORTED,
-        f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",
+        Code.CLAIM,
+        f"workflow:\n- {{step: a, loop: {{cursor: {{kind: postgres, claim: SELECT 1}}, iterator: i}}, {_TOOL}}}",
         5,
-        "cursor",
+        "for ever",
     ),
     (
         Code.UNSUPPORTED,

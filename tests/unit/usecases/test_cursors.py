@@ -237,7 +237,11 @@ def test_a_claim_that_fails_fails_the_loop_with_its_place(times: int, retryable:
     assert len(jobs.claims) == made
     assert report.error is not None
     assert report.error["message"] == "nobody answers"
-    assert (report.error["kind"], report.error["step"], report.error["task"]) == ("connection", "start", "claim")
+    assert (report.error["kind"], report.error["step"], report.error["task"]) == (
+        "connection",
+        "start",
+        "claim",
+    )
     assert report.error["line"] == 8
     assert report.error["stats"] == {"total": 0, "completed": 0, "failed": 0}
 
@@ -248,7 +252,9 @@ def test_no_row_is_claimed_after_an_iteration_has_failed() -> None:
     def broken(_call: Call) -> Json:
         raise ToolError("python", "no")
 
-    report = simulated(draining("mode: sequential, frame: {max_rows: 2}"), jobs, tools={"python": broken}).run()
+    report = simulated(
+        draining("mode: sequential, frame: {max_rows: 2}"), jobs, tools={"python": broken}
+    ).run()
     assert report.row.status == "failed"
     assert (len(jobs.claims), len(jobs.free)) == (1, 7)
     assert report.error is not None
