@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from books import Book, tool
 from hypothesis import given
 from hypothesis import strategies as st
 from promises import broken
 from test_interleavings import schedules
-from world import Schedule, World
+from world import PATIENT, Schedule, World
 
 from noetl.facts.events import LoopClaimed
 from noetl.facts.json import Json
@@ -122,6 +123,33 @@ def test_every_row_that_is_recorded_is_worked_on(book: Book, rows: int, schedule
     assert (report.row.status, len(report.result["results"])) == ("completed", len(recorded))
     if not world.expired and all(operation != "crash" for operation, _ in schedule):
         assert sorted(recorded) == sorted(table.known)
+
+
+@pytest.mark.parametrize("wakes", [True, False])
+def test_a_healthy_cursor_needs_no_sweeper_and_its_chords_bodies_are_enough(wakes: bool) -> None:
+    table = Table(7, ledger=False)
+    spec = {"mode": "parallel", "max_in_flight": 3, "frame": {"max_rows": 2}}
+    claim = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs LIMIT :max_rows) RETURNING id"
+    book = Book(widths={"drain": 3})
+    task = {"name": "t0", "kind": "python", "code": "x", "input": {"item": "{{ row }}"}}
+    book.add(
+        "drain",
+        loop={"cursor": {"kind": "postgres", "claim": claim}, "iterator": "row", "spec": spec},
+        tool=[task],
+    )
+    limits = replace(PATIENT, report_wake=wakes)
+    tools = {"python": table.work, "postgres": table.claim}
+    world = World(book.text, tools, limits=limits, sweeps=False, wakes=wakes)
+    try:
+        run = world.start()
+        if not wakes:
+            world.mailbox.wake()
+        assert world.settle()
+        assert broken(world, book) == []
+        assert world.sim.report(run).row.status == "completed"
+        assert sorted(table.worked) == sorted(table.known)
+    finally:
+        world.abandon()
 
 
 @given(book=cursors(), rows=st.integers(0, 7), schedule=schedules("cancel"))
