@@ -104,6 +104,8 @@ def page(found: dict[str, Any]) -> str:
     parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
     if "rows" in found:
         parts += ["## Rows in bulk", rows(found["rows"])]
+    if "language" in found:
+        parts += ["## The compiler", language(found["language"])]
     parts += ["## Where the time goes", profiles(found), "## Weather", _weather(found), _machine(found)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -153,6 +155,24 @@ def rows(found: dict[str, Any]) -> str:
         "",
         f"Ratio **{ratio:.2f}**, to reach: ≤ 2: {reached}. Memory **{peak:.0f} MB**, to reach: ≤ 400 MB: {small}.",
     ]
+    return "\n".join(lines)
+
+
+def language(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.language` as Markdown."""
+    slow = median(found["slowness"])
+    lines = [
+        f"`{found['command']}`, {found['at']}: a playbook of {found['steps']:,} steps and {found['bytes']:,} bytes, none of whose "
+        f"templates occurs twice. The machine was {slow:.1f} times slower than the reference (two million additions, before "
+        "each sample), so the bounds are compared with the time divided by that.",
+        "",
+        "| | median (min - max) | on the reference | to reach | |",
+        "|---|---|---|---|---|",
+    ]
+    for name, key, bound in (("compile", "compile_s", 1.0), ("`noetl validate`", "validate_s", 2.0)):
+        scaled = median(found[key]) / slow
+        verdict = "reached" if scaled <= bound else "missed"
+        lines.append(f"| {name} | {_spread(found[key])} | {scaled:.2f} s | ≤ {bound:g} s | {verdict} |")
     return "\n".join(lines)
 
 

@@ -1,13 +1,20 @@
-"""Writes the pages of `docs/tools/` from the tools themselves: `make docs`, which a test asks for when they are stale."""
+"""Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
+
+The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from noetl.dsl import json_schema
 from noetl.tools import manual
 from noetl.tools.registry import entry_points, is_built_in, load
+from noetl.tools.registry import kinds as installed_kinds
 
 FOLDER = Path(__file__).parent / "tools"
+SCHEMA = Path(__file__).parent / "playbook.schema.json"
 
 
 def pages() -> dict[str, str]:
@@ -18,8 +25,15 @@ def pages() -> dict[str, str]:
     return {"README.md": manual.index(manuals), **texts}
 
 
+def schema() -> str:
+    """The JSON Schema of playbooks, with the tools that NoETL brings along."""
+    kinds = {kind: info for kind, info in installed_kinds().items() if is_built_in(kind)}
+    return json.dumps(json_schema(kinds), indent=2, ensure_ascii=False) + "\n"
+
+
 def write() -> None:
-    """Brings the folder up to date."""
+    """Brings everything up to date."""
+    SCHEMA.write_text(schema(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     wanted = pages()
     for file in FOLDER.glob("*.md"):

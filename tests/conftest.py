@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from itertools import count
@@ -27,6 +28,16 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 _redis_numbers = count(0)
+
+
+def pytest_configure() -> None:
+    """One seed for a run, whatever its number of processes: they inherit the environment."""
+    os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(f"NOETL_FUZZ_SEED={os.environ['NOETL_FUZZ_SEED']}")
+
 
 Running = TypeVar("Running")
 

@@ -92,4 +92,4 @@ def graph(file: Path, form: str) -> None:
 @click.command(epilog="Example: noetl schema > playbook.schema.json")
 def schema() -> None:
     """Print the JSON Schema of playbooks, for editors."""
-    json_out(json_schema())
+    json_out(json_schema(installed_kinds()))

@@ -124,7 +124,8 @@ def _ended(line: Line, fact: e.Fact) -> Line | None:
 def _worth_telling(line: Line) -> bool:
     """Every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so on."""
     if line.grows:
-        return line.ended % 10 ** (len(str(line.ended)) - 1) == 0
+        step = int(10 ** (len(str(line.ended)) - 1))
+        return line.ended % step == 0
     total = line.total or 1
     return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
 

@@ -1,12 +1,12 @@
-"""`set`, `set_ctx`, `set_iter` at every level, to assignments with a scope."""
+"""`set` at every level, to assignments with a scope."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import Arc, Names, Step, Then, Tool
+from noetl.dsl.document import Arc, Step, Then, Tool
 from noetl.dsl.problems import Code, Path, shown
 from noetl.net.model import Assignment, Scope, Template
 
@@ -39,28 +39,18 @@ def assignments(
 ) -> tuple[Assignment, ...]:
     """All that a part assigns, in the order of the document."""
     made = []
-    for key, scope, names in _mappings(part, level):
-        for name, value in names.items():
-            at = (*path, key, name)
-            assignment = _assignment(context, at, name, value, scope, level)
-            if assignment is not None:
-                context.use(at, value, level.site.step)
-                made.append(assignment)
+    for name, value in (part.set or {}).items():
+        at = (*path, "set", name)
+        assignment = _assignment(context, at, name, value, level)
+        if assignment is not None:
+            context.use(at, value, level.site.step)
+            made.append(assignment)
     return tuple(made)
 
 
-def _mappings(part: Tool | Then | Step | Arc, level: Level) -> Iterator[tuple[str, Scope, Names]]:
-    yield "set", level.bare, part.set or {}
-    yield "set_ctx", "ctx", part.set_ctx or {}
-    if isinstance(part, Tool | Then):
-        yield "set_iter", "iter", part.set_iter or {}
-
-
-def _assignment(
-    context: Context, at: Path, target: str, value: Template, bare: Scope, level: Level
-) -> Assignment | None:
+def _assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
     head, dot, rest = target.partition(".")
-    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (bare, target)
+    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (level.bare, target)
     fault = _fault(target, head if dot else "", scope, name, level)
     if fault is not None:
         context.report.add(Code.SCOPE, at, *fault, at_key=True)

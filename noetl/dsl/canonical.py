@@ -10,10 +10,12 @@ from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Polic
 from noetl.dsl.entries import workbook_entries
 from noetl.dsl.foreign import refuse_foreign
 from noetl.dsl.identifiers import usable
+from noetl.dsl.keeping import warn_of_output
 from noetl.dsl.keychain import keychain
 from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.requirements import check_requirements
 from noetl.dsl.routes import has_targets, routes
 from noetl.dsl.specs import check_timeout, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
@@ -72,6 +74,7 @@ def _check_root(context: Context, document: Document) -> None:
     for part, path in ((document.metadata, ("metadata",)), (document.executor, ("executor",))):
         if part is not None:
             warn_unknown(part, path, report)
+    check_requirements(context, document.executor or Executor())
     for key, value, wanted in (
         ("apiVersion", document.api_version, "noetl.io/v2"),
         ("kind", document.kind, "Playbook"),
@@ -154,14 +157,7 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
         message = f"`{key}` stands at step {shown(name)}, which has no tool"
         report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
     warn_unknown(step, path, report, except_for=misplaced)
-    if "output" in step.model_fields_set:
-        report.add(
-            Code.IGNORED,
-            (*path, "output"),
-            "`output` of a step has no effect",
-            "assign with set:",
-            at_key=True,
-        )
+    warn_of_output(context, step, path, "step")
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
         return

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
 from noetl.dsl.context import Context
+from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
+from noetl.dsl.lowering import lower
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
-from noetl.dsl.source import read
+from noetl.dsl.source import Source, read
 from noetl.dsl.templates import check_templates
 from noetl.dsl.validation import to_document
+from noetl.dsl.workload import check_circles
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
 
@@ -22,12 +25,14 @@ from noetl.net.model import KindInfo, Net
 class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
-    `document` is what could be read of it; `problems` are errors and warnings in the order of the text.
+    `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
+    warnings in the order of the text.
     """
 
     net: Net | None
     document: Document | None
     problems: tuple[Problem, ...]
+    source: Source
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -53,15 +58,18 @@ def compile_playbook(
     """
     source = read(text, file)
     report = Report(source, strict=strict)
-    document = to_document(source.data, report) if source.data is not None else None
+    read_as = to_document(source.data, report) if source.data is not None else None
+    document = lower(*read_as, report) if read_as is not None else None
     if document is None:
-        return Compiled(None, None, report.problems)
+        return Compiled(None, None, report.problems, report.source)
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
     check_templates(context, net)
+    check_circles(context)
     if net is not None and not context.graph_broken:
         check_flow(net, report)
-    return Compiled(None if report.failed else net, document, report.problems)
+        check_inputs(context, net)
+    return Compiled(None if report.failed else net, document, report.problems, report.source)
 
 
 def load_playbook(

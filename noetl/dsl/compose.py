@@ -14,8 +14,8 @@ from noetl.dsl.problems import Code, shown
 from noetl.dsl.scalars import ScalarFault, collection_tag_allowed, plain, tag_text, tagged
 from noetl.facts.json import Json
 
-# The C parser is ten times faster; wheels without it still work.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: The C parser is ten times faster; wheels without it still work.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -98,7 +98,7 @@ class Composer:
 
     def _events(self) -> Iterator[events.Event]:
         try:
-            yield from yaml.parse(self._text, Loader=_LOADER)
+            yield from yaml.parse(self._text, Loader=LOADER)
         except yaml.MarkedYAMLError as error:
             at = error.problem_mark or error.context_mark
             what = " ".join(filter(None, (error.context, error.problem))) or "not YAML"

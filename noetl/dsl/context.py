@@ -12,10 +12,12 @@ from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
 from noetl.errors import TemplateError
 from noetl.facts.json import Json, JsonMap
-from noetl.net.model import KindInfo, Template
+from noetl.net.model import Demand, KindInfo, Template
 
 #: In the place of a step: a workbook task by itself, whose callers decide which names it sees.
 WORKBOOK = ""
+#: The keychain, whose templates see less than those of the workload. No step can be called so.
+KEYCHAIN = "#keychain"
 
 #: Characters that tasks may share in all: each gets a copy, and a net has to stay small.
 MAX_SHARED = 1_000_000
@@ -23,12 +25,24 @@ MAX_SHARED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A template and where it stands: in a step, the WORKBOOK, or (None) the workload."""
+    """A template and where it stands: in a step, the WORKBOOK, the KEYCHAIN, or (None) the workload."""
 
     path: Path
     template: Template
     step: str | None
     guard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """A task that expects inputs. `given` are those that it says itself, and whether with a value or as null;
+    `own` are those among them that the workbook does not know."""
+
+    path: Path
+    step: str
+    expects: tuple[Demand, ...]
+    given: Mapping[str, bool]
+    own: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -43,6 +57,7 @@ class Context:
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    expecting: list[Expecting] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False
     _shared: int = 0
@@ -116,3 +131,10 @@ class Site:
 def is_template(value: Json) -> bool:
     """Whether a text may hold an expression."""
     return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def holds_template(value: Json) -> bool:
+    """Whether a template stands anywhere in `value`."""
+    if isinstance(value, Mapping):
+        return any(map(holds_template, value.values()))
+    return any(map(holds_template, value)) if isinstance(value, list) else is_template(value)

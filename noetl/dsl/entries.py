@@ -10,6 +10,7 @@ from noetl.dsl.context import Context
 from noetl.dsl.document import NamedTask, Tool
 from noetl.dsl.identifiers import usable
 from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.json import JsonMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,15 @@ class Entry:
 
     @property
     def path(self) -> Path:
-        """Where the task stands in the workflow."""
-        return self.parts[-1][1]
+        """Where the task stands in the workflow; one of the workbook by itself, where it stands there."""
+        path = self.parts[-1][1]
+        # Whom a step calls by nothing but a name says nothing of its own.
+        return self.name_path if path[0] == "workbook" else path
+
+
+def inputs_of(tool: Tool) -> dict[str, JsonMap]:
+    """What a task says of its inputs, by key; the later one wins."""
+    return {"args": tool.args or {}, "input": tool.input or {}}
 
 
 def entries_of(context: Context, form: Any, path: Path) -> Iterator[Entry]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import Part, ResultSpec, SelectSpec, known_keys
+from noetl.dsl.document import Part, ResultSpec, SelectSpec, Step, Tool, known_keys
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
@@ -25,12 +25,33 @@ MOST_SELECTED: Final = 32
 def keeping(context: Context, site: Site, tools: Sequence[Path]) -> Keeping:
     """What the specs around a task and its own say of its result, the inner over the outer."""
     how = Keeping()
-    for path in (*site.specs, *((*tool, "spec") for tool in tools)):
+    around = [(path, _is_step(path[:-1])) for path in site.specs]
+    for path, may_output in (*around, *(((*tool, "spec"), True) for tool in tools)):
+        if may_output and is_result(context.raw((*path[:-1], "output"))):
+            how = _over(context, how, (*path[:-1], "output"))
         how = _over(context, how, (*path, "result"))
     for path in tools:
         if (select := context.raw(path).get("output_select")) is not None:
             how = replace(how, select=_select(context, select, (*path, "output_select")))
     return how
+
+
+def is_result(output: Json) -> bool:
+    """Whether `output` of a step or task says how results are kept."""
+    return isinstance(output, Mapping) and not output.keys().isdisjoint(known_keys(ResultSpec))
+
+
+def warn_of_output(context: Context, part: Step | Tool, path: Path, what: str) -> None:
+    """Warns of an `output` that means nothing: of a mapping of values, or a name."""
+    if "output" not in part.model_fields_set or is_result(context.raw((*path, "output"))):
+        return
+    message = f"`output` of a {what} has an effect only with keys of spec.result"
+    hint = f"assign with set:, or say how results are kept: {', '.join(known_keys(ResultSpec))}"
+    context.report.add(Code.IGNORED, (*path, "output"), message, hint, at_key=True)
+
+
+def _is_step(path: Path) -> bool:
+    return len(path) == 2 and path[0] == "workflow"
 
 
 def _over(context: Context, how: Keeping, path: Path) -> Keeping:

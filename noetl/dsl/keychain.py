@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from noetl.dsl.context import Context, is_template
+from noetl.dsl.context import KEYCHAIN, Context, holds_template, is_template
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
@@ -41,6 +41,25 @@ _FORMS: Final[Mapping[str, Form]] = {
     "token": Form((("auth", "credential"),), ("ttl", "auto_renew")),
     "static": Form(()),
 }
+#: What templates see only once steps run, and secrets, which would get into the log.
+_LATER: Final = frozenset(
+    {
+        *(
+            "keychain",
+            "ctx",
+            "vars",
+            "args",
+            "input",
+            "iter",
+            "step",
+            "loop_index",
+            "_prev",
+            "_task",
+            "_attempt",
+        ),
+        *("event", "outcome", "output", "result", "response", "error"),
+    }
+)
 #: Fields of a token's `auth` that are secrets.
 _SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
 
@@ -69,7 +88,10 @@ def _given(context: Context) -> Iterator[tuple[Path, str, JsonMap]]:
     for index, entry in enumerate(given or ()):
         path: Path = ("keychain", index)
         name = entry.get("name")
-        if isinstance(name, str) and name:
+        if is_template(name):
+            message = f"the name {shown(name)} of an entry is no template"
+            context.report.add(Code.VALUE, (*path, "name"), message, "write it out")
+        elif isinstance(name, str) and name:
             yield path, name, {key: value for key, value in entry.items() if key != "name"}
         else:
             context.report.missing(path, "name", "the keychain's entry has no name", "add name: <name>")
@@ -122,11 +144,26 @@ def _check_keys(context: Context, path: Path, kind: str, entry: JsonMap) -> None
 
 def _check_values(context: Context, path: Path, entry: JsonMap) -> None:
     for key, value in entry.items():
-        if any(is_template(text) for text in _texts(value)):
-            message = "entries of the keychain are not rendered: a template here is taken as it stands"
-            context.report.add(Code.VALUE, (*path, key), message, "write the name itself")
-    if "ttl" in entry:
+        if holds_template(value) and key == "name":
+            # Only where the entry has its name before it: there `name` is that of the provider.
+            context.report.add(Code.VALUE, (*path, key), "`name` is no template here", "write path: instead")
+        elif holds_template(value):
+            context.use((*path, key), value, KEYCHAIN)
+            _check_early(context, (*path, key), value)
+    if "ttl" in entry and not is_template(entry["ttl"]):
         _check_ttl(context, (*path, "ttl"), entry["ttl"])
+
+
+def _check_early(context: Context, path: Path, value: Json) -> None:
+    """Entries are rendered before the first step: of what comes later they can hold nothing."""
+    known = (context.document.workload or {}).keys()
+    for text in filter(is_template, _texts(value)):
+        for name in sorted(context.heads(text, guard=False) & (_LATER | context.step_names) - known):
+            message = (
+                f"an entry of the keychain is rendered before the first step, and cannot read {shown(name)}"
+            )
+            hint = "name workload, payload, env or execution_id"
+            context.report.add(Code.VALUE, path, message, hint)
 
 
 def _check_ttl(context: Context, path: Path, value: Json) -> None:

@@ -34,7 +34,7 @@ def loop(
     return NetLoop(
         collection=part.in_,
         iterator=iterator,
-        mode=spec.mode or part.mode or "sequential",
+        mode=spec.mode or "sequential",
         max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
@@ -60,7 +60,7 @@ def _check_source(context: Context, part: Loop, path: Path, spec: LoopSpec) -> N
 
 def is_parallel(part: Loop) -> bool:
     """Whether iterations run side by side."""
-    return ((part.spec.mode if part.spec else None) or part.mode) == "parallel"
+    return part.spec is not None and part.spec.mode == "parallel"
 
 
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import yaml
 from yaml import events
 
-# The C parser is ten times faster; wheels without it still work.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from noetl.dsl.compose import LOADER
 
 Stream: TypeAlias = Iterator[events.Event]
 
@@ -20,7 +19,7 @@ def declared_path(text: str) -> str | None:
     The rest of the text may be anything: whether it is a playbook is the compiler's question.
     """
     try:
-        return _path(yaml.parse(text, Loader=_LOADER))
+        return _path(yaml.parse(text, Loader=LOADER))
     except (yaml.YAMLError, ValueError):
         # The pure-Python parser lets ValueError escape from impossible \U escapes.
         return None

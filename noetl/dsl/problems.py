@@ -51,6 +51,7 @@ class Code(StrEnum):
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
     IN_PLAIN_TEXT = "NOETL253"
+    DEPRECATED = "NOETL254"
     UNKNOWN_STEP = "NOETL301"
     UNKNOWN_KIND = "NOETL302"
     UNKNOWN_TASK = "NOETL303"
@@ -61,6 +62,7 @@ class Code(StrEnum):
     TEMPLATE_IN_CODE = "NOETL451"
     SQL_INTERPOLATION = "NOETL452"
     GUARD_IS_TEXT = "NOETL453"
+    CIRCLE = "NOETL459"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -102,6 +104,7 @@ MEANING: Mapping[Code, str] = {
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",
     Code.IN_PLAIN_TEXT: "a secret stands in the keychain as plain text",
+    Code.DEPRECATED: "an older spelling, or a key of another dialect, which `noetl migrate` rewrites",
     Code.UNKNOWN_STEP: "a step is named that does not exist",
     Code.UNKNOWN_KIND: "a tool kind that is not installed",
     Code.UNKNOWN_TASK: "a task is named that does not exist",
@@ -112,6 +115,7 @@ MEANING: Mapping[Code, str] = {
     Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
     Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
     Code.GUARD_IS_TEXT: "a guard compares outside of its braces, where nothing is computed",
+    Code.CIRCLE: "values of the workload name each other in a circle",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",

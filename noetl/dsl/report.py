@@ -36,6 +36,7 @@ class Report:
     ) -> None:
         """Adds a problem of the part at `path`; `line` where it is known better than by its path."""
         mark = self.source.key_mark(path) if at_key else self.source.mark(path)
+        path = self.source.written(path)
         severity = "error" if self.strict else severity_of(code)
         column = mark.column if line in (None, mark.line) else 1
         self._keep(
@@ -47,16 +48,16 @@ class Report:
 
     def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
         """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
-        if path not in self._faulty and (*path, key) not in self._faulty:
+        if not self.is_faulty(path) and not self.is_faulty((*path, key)):
             self.add(Code.MISSING, path, message, hint)
 
     def mark_faulty(self, path: Path) -> None:
         """Says that what is missing in this part is explained by another problem."""
-        self._faulty.add(path)
+        self._faulty.add(self.source.written(path))
 
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""
-        return path in self._faulty
+        return self.source.written(path) in self._faulty
 
     def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
         """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""

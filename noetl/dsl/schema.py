@@ -1,21 +1,73 @@
-"""The JSON Schema of playbooks, for editors."""
+"""The JSON Schema of playbooks, for editors: what the document model accepts, and the keys of each kind of tool."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from noetl.dsl.document import Document
 from noetl.dsl.foreign import schema_properties
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
+from noetl.net.model import KindInfo
 
 #: What editors should demand, though the reader only reports it.
-_REQUIRED = {"Document": ["apiVersion", "kind", "workflow"], "Step": ["step"], "Loop": ["iterator"]}
+_REQUIRED: Final = {"Document": ["apiVersion", "kind", "workflow"], "Step": ["step"], "Loop": ["iterator"]}
+#: What pydantic says of its own models, and no author of a playbook needs.
+_NOISE: Final = frozenset({"title", "additionalProperties"})
 
 
-def json_schema() -> dict[str, Json]:
-    """A draft 2020-12 schema of the whole document, generated from the document model."""
+def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
+    """A draft 2020-12 schema of the whole document; tools of other kinds than `kinds` are accepted as they are."""
     schema = Document.model_json_schema(by_alias=True)
     parts = {"Document": schema, **schema["$defs"]}
     for name, properties in schema_properties().items():
         parts[name].setdefault("properties", {}).update(properties)
     for name, required in _REQUIRED.items():
         parts[name]["required"] = required
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "NoETL playbook"}
+    for part in parts.values():
+        _tidy(part)
+    _add_kinds(parts["Tool"], kinds)
+    schema.pop("title", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "NoETL playbook", **schema}
+
+
+def _tidy(node: Any) -> None:
+    """Forms overlap where all their keys may be left out, so the first that fits is enough. Null is what stands
+    where nothing does."""
+    if isinstance(node, list):
+        for inner in node:
+            _tidy(inner)
+    if not isinstance(node, dict):
+        return
+    for key in _NOISE & node.keys():
+        # A property may be called so, and a mapping may say what its values are.
+        if not isinstance(node[key], dict):
+            del node[key]
+    if "oneOf" in node:
+        node["anyOf"] = node.pop("oneOf")
+    if node.get("default", "") is None:
+        del node["default"]
+    for inner in list(node.values()):
+        _tidy(inner)
+
+
+def _add_kinds(tool: dict[str, Any], kinds: Mapping[str, KindInfo]) -> None:
+    """What each kind takes beside the keys of every task. Values are not looked at: they may be templates."""
+    properties = tool["properties"]
+    properties["kind"] = {"anyOf": [{"enum": [*sorted(kinds), "workbook"]}, {"type": ["string", "null"]}]}
+    tool["allOf"] = [
+        {
+            "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+            "then": {"properties": _own(kinds[kind].schema, properties)},
+        }
+        for kind in sorted(kinds)
+        if _own(kinds[kind].schema, properties)
+    ]
+
+
+def _own(schema: JsonMap, known: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: {"description": found["description"]} if found.get("description") else {}
+        for key, found in schema.get("properties", {}).items()
+        if key not in known
+    }

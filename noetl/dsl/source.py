@@ -7,10 +7,11 @@ The parser's *events* are consumed one by one: unlike its `compose`, which recur
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from noetl.dsl.compose import Composer, Fault, Leaf, Listing, Mark, Node, Table
+from noetl.dsl.origins import Origins, origin
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.scalars import ONCE_BOOLEANS
 from noetl.facts.json import Json
@@ -31,7 +32,8 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class Source:
     """A document as data. `marks` says where each value is, `keys` where each mapping key is.
 
-    `data` is None where nothing could be read; `problems` then says why.
+    `data` is None where nothing could be read; `problems` then says why. Where it was rewritten since it was read,
+    `origins` say what each of its parts was before, the last rewriting first: places are found by paths of `data`.
     """
 
     file: str
@@ -40,10 +42,26 @@ class Source:
     marks: dict[Path, Mark] = field(default_factory=dict)
     keys: dict[Path, Mark] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    origins: tuple[Origins, ...] = ()
+
+    def rewritten(self, data: dict[str, Json], origins: Origins) -> Source:
+        """The same document in another form; `origins` lead to the parts of this one."""
+        return replace(self, data=data, origins=(origins, *self.origins))
+
+    def written(self, path: Path) -> Path:
+        """Where the part at `path` of `data` stands in the text, or the nearest part around it."""
+        if not self.origins:
+            return path
+        for origins in self.origins:
+            path = origin(origins, path)
+        while path and path not in self.marks:
+            path = path[:-1]
+        return path
 
     def mark(self, path: Path) -> Mark:
         """Where problems of `path` point: at a scalar, at the key of a collection, else at the nearest
         part around it."""
+        path = self.written(path)
         while path:
             value = self.marks.get(path)
             if value is not None:
@@ -53,11 +71,11 @@ class Source:
 
     def key_mark(self, path: Path) -> Mark:
         """Where the key of `path` is."""
-        return self.keys.get(path) or self.mark(path)
+        return self.keys.get(self.written(path)) or self.mark(path)
 
     def line_of_content(self, path: Path) -> int:
         """The line on which the content begins: for `code: |` the first line of the code."""
-        value = self.marks.get(path)
+        value = self.marks.get(self.written(path))
         return value.content_line if value is not None else self.mark(path).line
 
 

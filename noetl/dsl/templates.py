@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from noetl import expressions
-from noetl.dsl.context import Context, Use, is_template
+from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
 from noetl.dsl.problems import Code, shown
 from noetl.facts.json import Json
 from noetl.net.model import Assignment, Net, Transition
@@ -33,9 +33,9 @@ BUILTINS = frozenset(
     }
 )
 #: Args that the final step is given.
-_OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
+OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
-_FOR_WORKLOAD = frozenset(
+FOR_WORKLOAD = frozenset(
     {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
 )
 
@@ -54,7 +54,7 @@ def check_templates(context: Context, net: Net | None) -> None:
         faults = _check_syntax(context, use)
         if use.guard and not faults:
             _check_guard(context, use)
-        if not faults and net is not None:
+        if not faults and net is not None and use.step != KEYCHAIN:
             _check_secrets(context, use, secrets)
         known = scopes.get(use.step)
         if faults or known is None:
@@ -128,11 +128,13 @@ def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
     shared = BUILTINS | net.workload.keys() | net.steps.keys()
     for transition in net.transitions:
         shared |= _shared_by(transition)
-    scopes: dict[str | None, frozenset[str]] = {None: _FOR_WORKLOAD | net.workload.keys()}
+    early = FOR_WORKLOAD | net.workload.keys()
+    # What an entry of the keychain names besides is told where the entry is compiled.
+    scopes: dict[str | None, frozenset[str]] = {None: early, KEYCHAIN: early | BUILTINS | net.steps.keys()}
     for transition in net.transitions:
         scopes[transition.name] = shared | _own(transition)
     if net.final_step in scopes:
-        scopes[net.final_step] |= _OF_FINAL_STEP
+        scopes[net.final_step] |= OF_FINAL_STEP
     return scopes
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.code import check_code, names_context, names_read
-from noetl.dsl.context import WORKBOOK, Context, Site
+from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
+from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool, known_keys
-from noetl.dsl.entries import Entry, entries_of, workbook_entry
+from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.foreign import is_foreign, refuse_foreign
-from noetl.dsl.keeping import keeping
+from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
@@ -59,6 +60,10 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         if key not in verbatim:
             context.use(paths[key], value, site.step)
     args, args_paths = _args(context, entry, site)
+    stages = _stages(entry, args_paths)
+    demands = asserted(context, entry)
+    if site.step and demands.expects:
+        context.expecting.append(expecting(entry, demands.expects, site.step))
     lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
     return Task(
         name=entry.name,
@@ -76,6 +81,9 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=keeping(context, site, tools),
+        expects=demands.expects,
+        returns=demands.returns,
+        stages=stages,
     )
 
 
@@ -97,14 +105,7 @@ def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
             "put it under spec:",
             at_key=True,
         )
-    if "output" in tool.model_fields_set:
-        context.report.add(
-            Code.IGNORED,
-            (*path, "output"),
-            "`output` of a task has no effect",
-            "assign with set:",
-            at_key=True,
-        )
+    warn_of_output(context, tool, path, "task")
 
 
 def _kind(context: Context, entry: Entry) -> KindInfo | None:
@@ -190,11 +191,24 @@ def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Templat
     args: dict[str, Template] = {}
     paths: dict[str, Path] = {}
     for tool, path in entry.parts:
-        for key, names in (("with", tool.with_), ("args", tool.args), ("input", tool.input)):
-            for name, value in (names or {}).items():
+        for key, names in inputs_of(tool).items():
+            for name, value in names.items():
                 args[name], paths[name] = _declared(name, value, path), (*path, key, name)
                 context.use(paths[name], value, site.step)
     return args, paths
+
+
+def _stages(entry: Entry, paths: Mapping[str, Path]) -> tuple[tuple[str, ...], ...]:
+    """The inputs by the part of the entry that says them, the call first: what the workbook says may name what its
+    caller gives. One stage is as good where the workbook says no templates."""
+    said: list[list[str]] = []
+    for _, path in reversed(entry.parts):
+        names = sorted(name for name, at in paths.items() if at[: len(path)] == path)
+        said += [names] if names else []
+    booked = [
+        names for tool, path in entry.parts if path[0] == "workbook" for names in inputs_of(tool).values()
+    ]
+    return tuple(map(tuple, said)) if len(said) > 1 and any(map(holds_template, booked)) else ()
 
 
 def _declared(name: str, value: Template, path: Path) -> Template:

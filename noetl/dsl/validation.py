@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from noetl.dsl.document import Document, Part, known_keys
+from noetl.dsl.document import Document, Part, canonical_keys
 from noetl.dsl.foreign import is_foreign
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
@@ -41,11 +41,11 @@ class _TypeFault:
     choices: list[str] = field(default_factory=list)
 
 
-def to_document(data: dict[str, Json], report: Report) -> Document | None:
-    """The document without its faulty parts; None where nothing could be made of it."""
+def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[str, Json]] | None:
+    """The document without its faulty parts, and the data that it was made of; None where nothing could be made."""
     for _ in range(_MAX_ROUNDS):
         try:
-            return Document.model_validate(data)
+            return Document.model_validate(data), data
         except ValidationError as error:
             faults = _by_place(error.errors(include_url=False, include_context=True), data)
         for path, fault in faults.items():
@@ -57,7 +57,7 @@ def to_document(data: dict[str, Json], report: Report) -> Document | None:
 
 def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str] = frozenset()) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
-    known = known_keys(type(part))
+    known = canonical_keys(type(part))
     for key in part.model_extra or {}:
         if key in except_for or is_foreign(type(part).__name__, key):
             continue

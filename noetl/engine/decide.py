@@ -15,13 +15,14 @@ from noetl.engine.children import end_overdue, next_due, only_waits, request_chi
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
+from noetl.engine.keychain import render_keychain
 from noetl.engine.loops import failed, resume_command, start_loop, stop_reason, tend_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.routing import route, scheduled, stops
 from noetl.engine.state import Run, State
 from noetl.engine.workload import render_workload
-from noetl.errors import TemplateError
+from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import Warn, evaluate, truth, values_read
 from noetl.facts import events as e
 from noetl.facts.events import Draft
@@ -98,9 +99,14 @@ def _evaluated(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
     try:
         warnings: list[str] = []
         workload = render_workload(plan.net, state, inputs, warnings.append)
-        return e.Evaluated(True, workload, warnings=tuple(warnings))
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    try:
+        keychain = render_keychain(plan.net, state, inputs, workload, warnings.append)
+    except (TemplateError, BadRequest) as error:
+        kind = "template" if isinstance(error, TemplateError) else "client_error"
+        return e.Evaluated(False, error=ErrorInfo(kind, error.message))
+    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain)
 
 
 def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> list[Draft]:

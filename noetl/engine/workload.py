@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from noetl.engine.inputs import Inputs
@@ -11,7 +11,7 @@ from noetl.errors import TemplateError
 from noetl.expressions import Warn, evaluate
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, loaded
-from noetl.net.model import Net
+from noetl.net.model import Net, Template
 
 
 def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = None) -> JsonMap:
@@ -24,6 +24,17 @@ def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = 
     return _Workload(net, given, state, inputs, warn).all()
 
 
+def request_names(state: State, inputs: Inputs) -> dict[str, Any]:
+    """What templates see that are rendered before the first step, besides the workload."""
+    return {
+        "payload": deep_merge(state.payload, state.overrides),
+        "execution_id": state.execution_id,
+        "job": {"uuid": state.execution_id, "execution_id": state.execution_id},
+        "env": inputs.env,
+        "now": inputs.now.isoformat,
+    }
+
+
 class _Workload(Mapping[str, Any]):
     """Top-level keys, each rendered when first asked for."""
 
@@ -32,36 +43,39 @@ class _Workload(Mapping[str, Any]):
         self._templates = net.workload
         self._given = given
         self._inputs = inputs
-        self._done: dict[str, Json] = {}
-        self._open: list[str] = []
-        now = inputs.now.isoformat()
-        job = {"uuid": state.execution_id, "execution_id": state.execution_id}
-        self._builtins: dict[str, Any] = {
-            "workload": self,
-            "payload": given,
-            "execution_id": state.execution_id,
-            "job": job,
-            "env": inputs.env,
-            "keychain": inputs.keychain,
-            "now": lambda: now,
-        }
+        self._done: dict[tuple[str, ...], Json] = {}
+        self._open: list[tuple[str, ...]] = []
+        own = {"workload": self, "keychain": inputs.keychain}
+        self._builtins: dict[str, Any] = own | request_names(state, inputs)
 
     def all(self) -> JsonMap:
         keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
         return {key: self._value(key) for key in keys}
 
     def _value(self, key: str) -> Json:
-        if key in self._done:
-            return self._done[key]
-        if key in self._open:
-            circle = " → ".join([*self._open[self._open.index(key) :], key])
+        template = self._templates.get(key)
+        if (key,) in self._open and isinstance(template, Mapping):
+            # What is in it may name its neighbours.
+            return _Inside(self, (key,), template, self._given.get(key))
+        return self.once((key,), lambda: self._rendered(key))
+
+    def once(self, path: tuple[str, ...], render: Callable[[], Json]) -> Json:
+        """What `render` makes of the value at `path`. Raises TemplateError where it is asked for on the way."""
+        if path in self._done:
+            return self._done[path]
+        if path in self._open:
+            circle = " → ".join(map(".".join, [*self._open[self._open.index(path) :], path]))
             raise TemplateError(f"values refer to each other in a circle: {circle}.")
-        self._open.append(key)
+        self._open.append(path)
         try:
-            self._done[key] = self._rendered(key)
+            self._done[path] = render()
         finally:
             self._open.pop()
-        return self._done[key]
+        return self._done[path]
+
+    def inner(self, template: Template) -> Json:
+        """What a value inside of another one comes to."""
+        return evaluate(template, self, load=self._inputs.load)
 
     def _rendered(self, key: str) -> Json:
         if key not in self._templates:
@@ -94,6 +108,33 @@ class _Workload(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({**self._templates, **self._given})
+
+
+class _Inside(Mapping[str, Any]):
+    """A mapping of the workload while it is rendered: each of its values by itself."""
+
+    def __init__(self, whole: _Workload, path: tuple[str, ...], template: JsonMap, given: Json) -> None:
+        self._whole = whole
+        self._path = path
+        self._template = template
+        self._given = given if isinstance(given, Mapping) else {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._template:
+            return self._given[name]
+        template, given = self._template[name], self._given.get(name)
+        path = (*self._path, name)
+        if isinstance(template, Mapping) and (name not in self._given or isinstance(given, Mapping)):
+            return _Inside(self._whole, path, template, given)
+        if name in self._given:
+            return given
+        return self._whole.once(path, lambda: self._whole.inner(template))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._template, **self._given})
+
+    def __len__(self) -> int:
+        return len({**self._template, **self._given})
 
 
 def _overlaid(

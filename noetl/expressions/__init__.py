@@ -12,7 +12,7 @@ from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.scopes import names_used
-from noetl.expressions.selecting import selected
+from noetl.expressions.selecting import part_of, selected
 from noetl.expressions.shell import ShellText
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "check",
     "evaluate",
     "names_used",
+    "part_of",
     "path_of",
     "path_text",
     "selected",

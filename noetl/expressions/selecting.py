@@ -12,6 +12,15 @@ from noetl.facts.json import Json
 from noetl.facts.reference import Load, opened, plain
 
 
+def part_of(value: Json, path: str, load: Load) -> Json:
+    """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it names nothing, and
+    what `load` raises."""
+    found = follow({"": value}, Chain("", path_of(path) or ()), load)
+    if isinstance(found, Undefined | Callee):
+        raise KeyError(path)
+    return found
+
+
 def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Json]:
     """Name → what `path` (`data.rows[0].id`) names in the result `value`, without references; names whose path names
     nothing are left out. Raises what `load` raises."""

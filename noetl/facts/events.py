@@ -73,13 +73,15 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The request was looked at. `workload` is that of this run; `warnings` tell of what was undefined."""
+    """The request was looked at. `workload` is that of this run; `warnings` tell of what was undefined. `keychain` are
+    its entries that are templates, rendered, by name: names and places of secrets, and no secrets."""
 
     type: ClassVar[str] = "playbook.request.evaluated"
     accepted: bool
     workload: JsonMap = field(default_factory=dict)
     error: ErrorInfo | None = None
     warnings: tuple[str, ...] = ()
+    keychain: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

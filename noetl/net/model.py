@@ -26,6 +26,8 @@ Scope = Literal["ctx", "iter", "step", "local"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 FailureMode = Literal["fail_fast", "best_effort"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
+#: What a demand may say of a value.
+ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,16 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """A value that has to be there (`assert`). `path` is dotted; `of` is the workbook task that demands it, empty
+    where the task of the step does so itself."""
+
+    path: str
+    type: ValueType = "any"
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One labelled tool call of a pipeline.
 
@@ -125,6 +137,12 @@ class Task:
     #: The inputs that the task's code can read; None: all of them. Others are not fetched.
     reads: tuple[str, ...] | None = None
     result: Keeping = Keeping()
+    #: Inputs without which it is not called, and what its result has to have.
+    expects: tuple[Demand, ...] = ()
+    returns: tuple[Demand, ...] = ()
+    #: Names of `args` by who says them: the call, then the workbook task that it calls, and so on. Each group is
+    #: rendered after the one before it, and sees it. Empty: all at once.
+    stages: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,18 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.deadline import Deadline, begun
+from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
 from noetl.pipeline.names import Sight, Surroundings, before
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Inputs that are rendered at once, and those of them that hold templates."""
+
+    args: JsonMap
+    templates: Mapping[str, Template]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Prepared:
 
     task: Task
     config: Mapping[str, Template]
-    args: Mapping[str, Template]
+    stages: tuple[Stage, ...]
     whole: frozenset[str]
 
 
@@ -71,21 +80,26 @@ class Caller:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
         prepared, warnings = self._task(progress.pc), list[str]()
         tried = self._tried(prepared, progress, warnings)
-        outcome = self.hands.kept(tried.outcome, prepared.task)
+        outcome = tried.outcome
+        if tried.suspension is None:
+            outcome = kept_promise(prepared.task, self.program.where.step, outcome, self.hands.load)
+        outcome = self.hands.kept(outcome, prepared.task)
         return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
     def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
         task, args = prepared.task, self.around.names.args
         sight = before(self.around, progress, task, args)
-        if task.args:
-            own = self._rendered(task, prepared.args, (), sight, warnings, "input.")
+        for stage in prepared.stages:
+            own = self._rendered(task, stage.templates, (), sight, warnings, "input.")
             if isinstance(own, ErrorInfo):
                 # What a called playbook has come to is a fact, whatever its input is made of by now.
                 return Attempt(progress.answer or failed(own), sight, args)
-            args = {**args, **task.args, **own}
+            args = {**args, **stage.args, **own}
             sight = before(self.around, progress, task, args)
         if progress.answer is not None:
             return Attempt(progress.answer, sight, args)
+        if (fault := missing_input(task, self.program.where.step, args, self.hands.load)) is not None:
+            return Attempt(failed(fault), sight, args)
         time = self._time(task, sight, progress)
         if isinstance(time, ErrorInfo):
             return Attempt(failed(time), sight, args)
@@ -261,9 +275,15 @@ def prepared(task: Task) -> Prepared:
             for k, v in task.config.items()
             if k not in task.verbatim and has_template(v)
         },
-        {k: v for k, v in task.args.items() if has_template(v)},
+        _stages(task),
         frozenset(task.config) - frozenset(task.by_reference),
     )
+
+
+def _stages(task: Task) -> tuple[Stage, ...]:
+    groups = task.stages or ((tuple(task.args),) if task.args else ())
+    said = [{name: task.args[name] for name in names} for names in groups]
+    return tuple(Stage(args, {k: v for k, v in args.items() if has_template(v)}) for args in said)
 
 
 def _for_shell(value: Template) -> Template:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from noetl.errors import ConfigError, ToolError
+from noetl.facts.events import Evaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.secret import called
@@ -226,7 +227,15 @@ def _read(tx: Transaction, execution_id: str) -> Place:
     if row is None or body is None:
         return Place(execution_id)
     keychain = {str(entry["name"]): entry for entry in from_json(body).keychain if "name" in entry}
-    return Place(execution_id, row.path, keychain)
+    return Place(execution_id, row.path, {**keychain, **_rendered(tx, execution_id)})
+
+
+def _rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
+    """The entries that are templates, as they were rendered when the execution was evaluated."""
+    for event in tx.events(execution_id, limit=1, types=(Evaluated.type,)):
+        if isinstance(event.fact, Evaluated):
+            return event.fact.keychain
+    return {}
 
 
 def base_name(reference: JsonMap) -> str:

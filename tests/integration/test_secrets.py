@@ -81,15 +81,49 @@ def told(rt: Runtime, path: str) -> str:
     return str(finished(rt, path, body)["result"])[::-1]
 
 
-def finished(rt: Runtime, path: str, body: str) -> dict[str, Any]:
+def finished(rt: Runtime, path: str, body: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
     head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
     row = catalog.register(rt, head + body, "test.yaml")
-    execution = start(rt, StartRequest(row.path, row.version))
+    execution = start(rt, StartRequest(row.path, row.version, payload or {}))
     ends = time.monotonic() + 60
     while inspect.execution(rt, execution).status not in ENDED:
         assert time.monotonic() < ends
         time.sleep(0.02)
     return dict(inspect.report(rt, execution).as_json())
+
+
+def test_which_credential_it_is_may_come_from_the_run(rt: Runtime, settings: Settings) -> None:
+    keep(rt, settings, "stage-dev", {"secret": "of dev"})
+    keep(rt, settings, "stage-live", {"secret": "of live"})
+    body = f"""
+workload: {{stage: dev, who: "stage-{{{{ stage }}}}"}}
+keychain: [{{name: k, credential: "{{{{ who }}}}"}}]
+workflow: [{{step: start, {TELL}}}]
+"""
+
+    reports = [finished(rt, "stages", body), finished(rt, "stages", body, {"stage": "live"})]
+
+    assert [str(report["result"])[::-1] for report in reports] == ["of dev", "of live"]
+    for report in reports:
+        events = [event.fact for event in inspect.events(rt, report["execution_id"])]
+        assert "secret': 'of" not in repr(events)
+
+
+def test_auth_by_the_name_of_an_entry_means_the_entry_as_it_was_rendered(
+    rt: Runtime, settings: Settings, server: httpd.Server
+) -> None:
+    credentials.save(rt, bootstrap.vault(settings).encrypt, "shop-eu", "bearer", {"token": "t0ken-of-the-eu"})
+    server.routes["/who"] = lambda h: h.json({"ok": h.headers.get("authorization", "")[::-1]})
+    body = f"""
+workload: {{region: eu}}
+keychain: [{{name: shop, credential: "shop-{{{{ region }}}}"}}]
+workflow: [{{step: start, tool: {{kind: http, url: "{server.url}/who", auth: shop}}}}]
+"""
+
+    report = finished(rt, "shops", body)
+
+    assert report["error"] is None
+    assert report["result"]["data"]["ok"][::-1] == "Bearer t0ken-of-the-eu"
 
 
 def test_a_credential_of_another_path_is_told_of_and_not_given(rt: Runtime, settings: Settings) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from noetl.dsl import Compiled, compile_playbook, json_schema
 from noetl.net.codec import digest, from_json, to_json
 from noetl.net.model import KindInfo
-from tests.nets import same_net
+from noetl.net.same import same_net
 
 _SQL = ("command", "commands", "query")
 KINDS = {
@@ -84,7 +84,7 @@ _SCALARS = st.one_of(
     ),
 )
 _KEYS = st.sampled_from(
-    sorted({key for part in json_schema()["$defs"].values() for key in part.get("properties", {})})
+    sorted({key for part in json_schema({})["$defs"].values() for key in part.get("properties", {})})
 )
 _JUNK = st.recursive(
     _SCALARS,

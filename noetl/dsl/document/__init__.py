@@ -6,7 +6,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
-from noetl.dsl.document.base import Names, Part, Template, known_keys
+from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -19,7 +19,7 @@ from noetl.dsl.document.policies import (
     Then,
     Tolerate,
 )
-from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask
+from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
     ClaimSpec,
     ExecutorSpec,
@@ -33,13 +33,14 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Cursor, Loop, Router, Step
-from noetl.dsl.document.tools import Pagination, Tool
+from noetl.dsl.document.tools import Assert, Pagination, Tool
 
 __all__ = [
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
+    "Assert",
     "ClaimSpec",
     "Cursor",
     "Document",
@@ -60,6 +61,7 @@ __all__ = [
     "Part",
     "Policy",
     "PolicyRule",
+    "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",
@@ -70,5 +72,7 @@ __all__ = [
     "Then",
     "Tolerate",
     "Tool",
+    "canonical_keys",
+    "is_older",
     "known_keys",
 ]

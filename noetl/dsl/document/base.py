@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field
 
 #: Any JSON value in which strings may be templates.
 Template = Any
@@ -37,6 +38,26 @@ def expect(words: str) -> Discriminator:
     return Discriminator(shape_of, custom_error_type="shape", custom_error_message=words)
 
 
+def older(alias: str | None = None) -> Any:
+    """A field that `noetl.dsl.lowering` rewrites: it is accepted, and the canonical form has another one for it."""
+    return Field(None, alias=alias, json_schema_extra={"deprecated": True})
+
+
+def is_older(model: type[Part], name: str) -> bool:
+    """Whether the field `name` is one that has another spelling in the canonical form."""
+    extra = model.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("deprecated"))
+
+
+@cache
 def known_keys(model: type[Part]) -> tuple[str, ...]:
     """The keys that a part may have, as documents write them."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+@cache
+def canonical_keys(model: type[Part]) -> tuple[str, ...]:
+    """Those of them that the canonical form has."""
+    return tuple(
+        field.alias or name for name, field in model.model_fields.items() if not is_older(model, name)
+    )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part
+from noetl.dsl.document.base import Names, Part, older
 
 
 class Then(Part):
@@ -25,8 +25,8 @@ class Then(Part):
     to: str | None = None
     """The task that a jump goes to, or `previous`."""
     set: Names | None = None
-    set_ctx: Names | None = None
-    set_iter: Names | None = None
+    set_ctx: Names | None = older()
+    set_iter: Names | None = older()
 
 
 class Allow(Part):

@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from noetl.dsl.document.base import Part, Template, expect
 from noetl.dsl.document.specs import ExecutorSpec
 from noetl.dsl.document.steps import Step
-from noetl.dsl.document.tools import Tool
+from noetl.dsl.document.tools import Assert, Tool
 
 
 class Metadata(Part):
@@ -24,12 +24,27 @@ class Metadata(Part):
     tags: Any = None
 
 
+class Requires(Part):
+    """What has to be installed where a playbook runs."""
+
+    tools: list[str] | None = None
+    """Kinds of tools."""
+    noetl: str | None = None
+    """Versions of NoETL: `>=0.1`, or several of such, all of which have to hold: `>=0.1, <2`."""
+
+
 class Executor(Part):
     """What runs the playbook, and how."""
 
     profile: Any = None
     version: Any = None
-    requires: Any = None
+    requires: (
+        Annotated[
+            Annotated[list[str], Tag("<list>")] | Annotated[Requires, Tag("<mapping>")],
+            expect("a list of kinds or a mapping"),
+        ]
+        | None
+    ) = None
     spec: ExecutorSpec | None = None
 
 
@@ -39,6 +54,8 @@ class NamedTask(Part):
     name: str | None = None
     desc: Any = None
     tool: Tool | None = None
+    assert_: Assert | None = Field(None, alias="assert")
+    """The same as in the task; both hold."""
 
 
 def _entry(value: object) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag
+from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Part, expect
+from noetl.dsl.document.base import Part, expect, known_keys
 from noetl.dsl.document.policies import Policy
 
 
@@ -38,6 +39,18 @@ class ResultSpec(Part):
     """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
     ttl: int | float | str | None = None
     """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
+
+
+def _output(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "<result>" if value.keys() & set(known_keys(ResultSpec)) else "<other>"
+    return "<result>" if isinstance(value, ResultSpec) else "<other>"
+
+
+#: `output` of steps and tasks: the same as `spec.result`, or nothing that has an effect.
+OutputForm = Annotated[
+    Annotated[ResultSpec, Tag("<result>")] | Annotated[Any, Tag("<other>")], Discriminator(_output)
+]
 
 
 class TaskSpec(Part):

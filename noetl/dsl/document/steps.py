@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect, shape_of
-from noetl.dsl.document.specs import ClaimSpec, LoopSpec, NextSpec, StepSpec
+from noetl.dsl.document.base import Names, Part, expect, older, shape_of
+from noetl.dsl.document.specs import ClaimSpec, LoopSpec, NextSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
 
 
@@ -20,7 +20,7 @@ class Arc(Part):
     args: Names | None = None
     input: Names | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
+    set_ctx: Names | None = older()
     desc: Any = None
 
 
@@ -74,7 +74,7 @@ class Loop(Part):
     cursor: Cursor | None = None
     """In the place of `in`: rows of a database, claimed until none are left."""
     iterator: str | None = None
-    mode: Literal["sequential", "parallel"] | None = None
+    mode: Literal["sequential", "parallel"] | None = older()
     spec: LoopSpec | None = None
 
 
@@ -88,7 +88,8 @@ class Step(Part):
     tool: ToolForm | None = None
     next: NextForm | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
+    set_ctx: Names | None = older()
     input: Names | None = None
     args: Names | None = None
-    output: Any = None
+    output: OutputForm = None
+    """How the results of its tasks are kept: the same as `spec.result`, which wins."""

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Names, Part, expect
-from noetl.dsl.document.specs import SelectForm, TaskSpec
+from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.specs import OutputForm, SelectForm, TaskSpec
+from noetl.net.model import ValueType
 
 
 class Pagination(Part):
@@ -38,6 +39,21 @@ class Pagination(Part):
     """Between pages: seconds, `500ms`, `10s`, or a template."""
 
 
+Demands = Annotated[
+    Annotated[list[str], Tag("<list>")] | Annotated[dict[str, ValueType], Tag("<mapping>")],
+    expect("a list of names or a mapping from names to types"),
+]
+
+
+class Assert(Part):
+    """What a task needs, and what it leaves."""
+
+    expects: Demands | None = None
+    """Inputs that must be given and not null: names, or name → type. Names may be dotted."""
+    returns: Demands | None = None
+    """What its result must have; of http its body, or it."""
+
+
 class Tool(Part):
     """One tool call. Keys that are not named here are the tool's own."""
 
@@ -48,12 +64,15 @@ class Tool(Part):
     spec: TaskSpec | None = None
     input: Names | None = None
     args: Names | None = None
-    with_: Names | None = Field(None, alias="with")
+    with_: Names | None = older("with")
+    assert_: Assert | None = Field(None, alias="assert")
+    """What it needs and what it leaves, checked at every call."""
     pagination: Pagination | None = None
     set: Names | None = None
-    set_ctx: Names | None = None
-    set_iter: Names | None = None
-    output: Any = None
+    set_ctx: Names | None = older()
+    set_iter: Names | None = older()
+    output: OutputForm = None
+    """How its result is kept: the same as `spec.result`, which wins."""
     output_select: list[SelectForm] | None = None
     """The same as `spec.result.select`, and wins."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from noetl.net.model import Assignment, Failure, Join, Net
-from tests.nets import same_net
+from noetl.net.same import same_net
 
 NetOf = Callable[[str], Net]
 

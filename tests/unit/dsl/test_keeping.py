@@ -134,3 +134,68 @@ def test_what_code_may_read_is_found_in_its_syntax(
 def test_code_that_is_a_template_may_read_everything(body: Compile) -> None:
     tool = "{kind: python, code: 'result = {{ workload.x }}', spec: {render: true}}"
     assert task(body(step(tool, "workload: {x: 1}"))).reads is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (step("{kind: noop, output: {inline_bytes: 3, select: [a]}}"), Keeping(3, (Selected("a", "a"),))),
+        (step("{kind: noop}", "  output: {scope: step, ttl: 1m}\n"), Keeping(scope="step", ttl_s=60.0)),
+        (
+            step("[{t: {kind: noop, output: {ttl: 5}}}]", "  output: {ttl: 1m, inline: 2}\n"),
+            Keeping(2, ttl_s=5.0),
+        ),
+        (step("{kind: noop, output: {ttl: 1, inline: 1}, spec: {result: {ttl: 2}}}"), Keeping(1, ttl_s=2.0)),
+        (step("{kind: noop}", "  output: {ttl: 1}\n  spec: {result: {ttl: 2}}\n"), Keeping(ttl_s=2.0)),
+        (
+            step("{kind: noop, output_select: [x], output: {select: [y]}}"),
+            Keeping(select=(Selected("x", "x"),)),
+        ),
+        (
+            "workbook: {get: {kind: noop, output: {ttl: 1, inline: 1}}}\n"
+            + step("{kind: workbook, name: get, output: {ttl: 2}}"),
+            Keeping(1, ttl_s=2.0),
+        ),
+        (
+            "executor: {spec: {result: {ttl: 1, inline: 1}}}\n"
+            + step("{kind: noop}", "  output: {ttl: 3}\n"),
+            Keeping(1, ttl_s=3.0),
+        ),
+    ],
+)
+def test_output_with_keys_of_spec_result_is_the_same_there(body: Compile, text: str, found: Keeping) -> None:
+    compiled = body(text)
+    assert compiled.problems == ()
+    assert task(compiled).result == found
+
+
+@pytest.mark.parametrize("output", ["{x: '{{ result }}'}", "name", "null", "[a]", "{}"])
+@pytest.mark.parametrize("place", ["step", "task"])
+def test_any_other_output_is_a_warning_that_says_what_to_write(
+    body: Compile, place: str, output: str
+) -> None:
+    given = f"output: {output}"
+    text = step(f"{{kind: noop, {given}}}") if place == "task" else step("{kind: noop}", f"  {given}\n")
+    compiled = body(text)
+    [problem] = compiled.problems
+    assert (problem.code, problem.message) == (
+        Code.IGNORED,
+        f"`output` of a {place} has an effect only with keys of spec.result",
+    )
+    assert problem.hint.startswith("assign with set:, or say how results are kept: inline_bytes, ")
+    assert task(compiled).result == Keeping()
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "path"),
+    [
+        ("{ttl: 5, tll: 1}", Code.UNKNOWN_KEY, "workflow[0].output.tll"),
+        ("{ttl: soon}", Code.VALUE, "workflow[0].output.ttl"),
+        ("{inline_bytes: much}", Code.TYPE, "workflow[0].output.inline_bytes"),
+        ("{scope: forever}", Code.VALUE, "workflow[0].output.scope"),
+        ("{select: [{as: a}]}", Code.MISSING, "workflow[0].output.select[0]"),
+    ],
+)
+def test_faults_of_output_are_those_of_spec_result(body: Compile, output: str, code: Code, path: str) -> None:
+    problems = body(step("{kind: noop}", f"  output: {output}\n")).problems
+    assert [(one.code, one.path) for one in problems] == [(code, path)]

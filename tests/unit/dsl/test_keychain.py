@@ -50,7 +50,13 @@ def test_entries_have_one_form_in_the_net(body: Compile, keychain: str, entry: d
         ("[{name: db, credential: c}, {name: db, credential: d}]", Code.DUPLICATE_NAME, "'db'"),
         ("[{name: db, credential: c, tll: 5}]", Code.UNKNOWN_KEY, "`tll`"),
         ("[{name: db, kind: token, auth: a, ttl: soon}]", Code.VALUE, "is not a duration"),
-        ("[{name: db, credential: '{{ x }}'}]", Code.VALUE, "not rendered"),
+        ("[{name: db, credential: '{{ nowhere }}'}]", Code.UNDEFINED, "'nowhere'"),
+        ("[{name: db, credential: '{{ start.name }}'}]", Code.VALUE, "cannot read 'start'"),
+        ("[{name: db, credential: '{{ keychain.other.x }}'}]", Code.VALUE, "cannot read 'keychain'"),
+        ("[{name: db, credential: 'a{{ ctx.x }}'}]", Code.VALUE, "cannot read 'ctx'"),
+        ("[{name: db, credential: '{{ env.X'}]", Code.TEMPLATE, "template"),
+        ("[{name: '{{ x }}', credential: c}]", Code.VALUE, "is no template"),
+        ("{db: {provider: env, name: '{{ workload.x }}'}}", Code.VALUE, "write path: instead"),
         ("[{name: dbs, credential: c}]", Code.UNKNOWN_KEYCHAIN, "did you mean 'dbs'?"),
     ],
 )
@@ -61,6 +67,32 @@ def test_what_is_wrong_is_told_with_the_next_move(
 
     [problem] = [one for one in problems if one.code == code]
     assert says in f"{problem.message} {problem.hint}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ workload.stage }}",
+        "{{ stage }}",
+        "{{ payload.stage }}",
+        "{{ env.STAGE }}",
+        "{{ execution_id }}",
+        "{{ job.uuid }}",
+        "{{ now() }}",
+        "{{ start }}",
+    ],
+)
+def test_entries_may_hold_templates_over_what_is_known_before_the_first_step(
+    body: Compile, template: str
+) -> None:
+    # `start` is a step as well: before it runs, the name is the workload's.
+    result = body(
+        f"workload: {{stage: dev, start: x}}\nkeychain: [{{name: db, provider: env, path: 'db/{template}', ttl: '{template}'}}]\n{STEP}"
+    )
+
+    assert result.problems == ()
+    assert result.net is not None
+    assert result.net.keychain[0]["path"] == f"db/{template}"
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ SAMPLES = [
     (Code.UNKNOWN_KEY, "workflow:\n- step: a\n  tool: {kind: http, url: x, metod: GET}", 6, "'method'"),
     (Code.IGNORED, f"workflow:\n- step: a\n  {_TOOL}\n  output: {{x: 1}}", 7, "set:"),
     (Code.IGNORED, "workflow:\n- step: a\n  tool: {kind: noop, policy: {rules: []}}", 6, "spec:"),
+    (Code.DEPRECATED, f"workflow:\n- step: a\n  {_TOOL}\n  set_ctx: {{x: 1}}", 7, "ctx.<name>"),
     (Code.UNKNOWN_STEP, f"workflow:\n- step: a\n  next: fetc\n- {{step: fetch, {_TOOL}}}", 6, "'fetch'"),
     (Code.UNKNOWN_STEP, f"executor: {{spec: {{entry_step: x}}}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'x'"),
     (Code.UNKNOWN_KIND, "workflow:\n- step: a\n  tool: {kind: pyton, code: x}", 6, "'python'"),
@@ -174,6 +175,12 @@ SAMPLES = [
         "- step: b\n  tool: {kind: noop}\n",
         10,
         "inside",
+    ),
+    (
+        Code.CIRCLE,
+        "workload:\n  a: '{{ b }}'\n  b: '{{ a }}'\nworkflow: [{step: start}]\n",
+        5,
+        "write one of them out",
     ),
     (
         Code.NO_PREVIOUS,
@@ -371,7 +378,7 @@ def test_load_gives_the_net(kinds: Mapping[str, KindInfo]) -> None:
 
 
 def test_the_schema_names_every_key_that_the_reader_knows() -> None:
-    schema = json_schema()
+    schema = json_schema({})
     assert {"apiVersion", "workflow", "tasks"} <= schema["properties"].keys()
     step = schema["$defs"]["Step"]
     assert {"step", "tool", "next", "loop", "case"} <= step["properties"].keys()

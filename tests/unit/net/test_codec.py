@@ -21,7 +21,7 @@ from noetl.net.model import (
     Task,
     Transition,
 )
-from tests.nets import same_net
+from noetl.net.same import same_net
 
 _TASK = Task(
     name="get",

@@ -1,15 +1,15 @@
-"""What nets say, wherever it stands in their files."""
+"""Whether two nets say the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 from noetl.net.model import Assignment, Net
 
 #: Fields that say where something stands in its file, not what it is.
-_POSITIONS = frozenset({"line", "lines", "file"})
+_POSITIONS: Final = frozenset({"line", "lines", "file"})
 
 
 def same_net(one: Net, other: Net) -> bool:

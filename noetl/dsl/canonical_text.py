@@ -1,0 +1,177 @@
+"""The canonical form of a document as YAML: what was not rewritten stays as it was written, comments included.
+
+Uses ruamel.yaml (the extra `migrate`), whose round-trip tree knows comments, quotes, anchors and styles.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import LiteralScalarString
+from ruamel.yaml.util import load_yaml_guess_indent
+from yaml import scan
+
+from noetl.dsl.compose import LOADER
+from noetl.dsl.origins import origin
+from noetl.dsl.problems import Path
+from noetl.dsl.source import Source, read
+from noetl.errors import PlaybookInvalid
+from noetl.facts.json import Json
+
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
+#: Lines are never folded.
+_WIDTH: Final = 100_000
+
+
+def canonical_text(source: Source) -> str:
+    """`source`, which was rewritten, as text; as it was written where it was not.
+
+    Raises PlaybookInvalid where the text cannot be read with its comments.
+    """
+    if not source.origins:
+        return source.text
+    yaml = _yaml(source.text)
+    try:
+        tree = yaml.load(source.text)
+    except YAMLError as error:
+        message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
+        raise PlaybookInvalid(message) from error
+    printer = _Printer(source, tree)
+    out = io.StringIO()
+    yaml.dump(printer.node((), source.data), out)
+    text = out.getvalue()
+    return "".join(f"{comment}\n" for comment in _lost(source.text, text)) + text
+
+
+def _yaml(text: str) -> Any:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = _WIDTH
+    _, indent, offset = load_yaml_guess_indent(text)
+    if indent is not None and offset is not None:
+        yaml.indent(mapping=2, sequence=indent, offset=offset)
+    # Dates are texts, as for the compiler.
+    resolver = yaml.resolver
+    for first in "0123456789":
+        known = resolver.versioned_resolver.get(first, [])
+        resolver.versioned_resolver[first] = [one for one in known if not one[0].endswith(":timestamp")]
+    return yaml
+
+
+def _first_line(error: YAMLError) -> str:
+    return str(error).splitlines()[0]
+
+
+def _lost(before: str, after: str) -> list[str]:
+    """Comments whose place is gone: they come first."""
+    left = Counter(_comments(after))
+    lost = []
+    for comment in _comments(before):
+        if left[comment]:
+            left[comment] -= 1
+        else:
+            lost.append(comment)
+    return lost
+
+
+def _comments(text: str) -> Iterator[str]:
+    """What stands behind a # between two tokens."""
+    at = 0
+    for token in scan(text, Loader=LOADER):
+        yield from (found.rstrip() for found in _COMMENT.findall(text[at : token.start_mark.index]))
+        at = token.end_mark.index
+
+
+class _Printer:
+    """Nodes of the canonical form, made of the nodes of the tree that was read."""
+
+    def __init__(self, source: Source, tree: Any) -> None:
+        self._source = source
+        self._tree = tree
+        self._written = read(source.text, source.file).data
+        self._used: set[int] = set()
+
+    def node(self, path: Path, value: Json) -> Any:
+        at = self._origin(path)
+        if at in self._source.marks and _same(_at(self._written, at), value):
+            return self._again(_at(self._tree, at))
+        match value:
+            case dict():
+                return self._table(path, value, at)
+            case list():
+                return self._listing(path, value, at)
+            case str() if "\n" in value:
+                return LiteralScalarString(value)
+            case _:
+                return value
+
+    def _origin(self, path: Path) -> Path:
+        for origins in self._source.origins:
+            path = origin(origins, path)
+        return path
+
+    def _again(self, found: Any) -> Any:
+        """The node itself; a copy where it stands somewhere already, lest it becomes an alias."""
+        if not isinstance(found, CommentedMap | CommentedSeq):
+            return found
+        if id(found) in self._used and found.anchor.value is None:
+            return copy.deepcopy(found)
+        self._used.add(id(found))
+        return found
+
+    def _table(self, path: Path, value: dict[str, Json], at: Path) -> CommentedMap:
+        made = CommentedMap()
+        for key, inner in value.items():
+            made[key] = self.node((*path, key), inner)
+            self._keep_comment(made, key, (*path, key))
+        self._keep_style(made, at)
+        return made
+
+    def _listing(self, path: Path, value: list[Json], at: Path) -> CommentedSeq:
+        made = CommentedSeq()
+        for index, inner in enumerate(value):
+            made.append(self.node((*path, index), inner))
+            self._keep_comment(made, index, (*path, index))
+        self._keep_style(made, at)
+        return made
+
+    def _keep_comment(self, made: Any, key: str | int, path: Path) -> None:
+        """The comment behind an entry moves with it."""
+        at = self._origin(path)
+        if not at or at not in self._source.marks:
+            return
+        around = _at(self._tree, at[:-1])
+        if isinstance(around, CommentedMap | CommentedSeq) and at[-1] in around.ca.items:
+            made.ca.items[key] = around.ca.items[at[-1]]
+
+    def _keep_style(self, made: CommentedMap | CommentedSeq, at: Path) -> None:
+        if at not in self._source.marks:
+            return
+        found = _at(self._tree, at)
+        if not isinstance(found, CommentedMap | CommentedSeq):
+            return
+        if found.fa.flow_style():
+            made.fa.set_flow_style()
+        if found.ca.comment is not None:
+            made.ca.comment = found.ca.comment
+        made.ca.end = found.ca.end
+
+
+def _at(data: Any, path: Path) -> Any:
+    for part in path:
+        data = data[part]
+    return data
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equal, in types and in the order of keys as well."""
+    return json.dumps(one) == json.dumps(other)

@@ -1,0 +1,11 @@
+"""From all that people write to the canonical form: other dialects and older spellings are rewritten, part by part.
+
+Plain data in, plain data out, with the origin of every part, so that problems found later point at what was written.
+`noetl migrate` prints what comes out. Imports nothing but the document model and what reports problems.
+"""
+
+from __future__ import annotations
+
+from noetl.dsl.lowering.lower import lower
+
+__all__ = ["lower"]

@@ -1,0 +1,33 @@
+"""The passes, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from noetl.dsl.document import Document
+from noetl.dsl.lowering import synonyms
+from noetl.dsl.origins import Origins
+from noetl.dsl.report import Report
+from noetl.dsl.validation import to_document
+from noetl.facts.json import Json
+
+#: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
+Pass = Callable[[Document, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
+
+PASSES: Final[tuple[Pass, ...]] = (synonyms.rewrite,)
+
+
+def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:
+    """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
+    source is that form; problems still point at the text."""
+    for rewrite in PASSES:
+        rewritten = rewrite(document, data, report)
+        if rewritten is None:
+            continue
+        report.source = report.source.rewritten(*rewritten)
+        read_as = to_document(rewritten[0], report)
+        if read_as is None:
+            return None
+        document, data = read_as
+    return document

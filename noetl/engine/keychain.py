@@ -1,0 +1,69 @@
+"""The keychain of one execution: entries that are templates, rendered once, before any secret is opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl.engine.inputs import Inputs
+from noetl.engine.state import State
+from noetl.engine.workload import request_names
+from noetl.errors import BadRequest, TemplateError
+from noetl.expressions import Warn, evaluate
+from noetl.expressions.scope import layered
+from noetl.facts.durations import seconds
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import opened
+from noetl.facts.secret import holds_secret
+from noetl.net.model import Net
+
+#: What is no template whatever stands in it.
+_FIXED = frozenset({"name", "kind"})
+#: Keys that name something: texts that are not empty, where they are given.
+_NAMES = frozenset({"credential", "provider", "path", "field"})
+
+
+def render_keychain(
+    net: Net, state: State, inputs: Inputs, workload: JsonMap, warn: Warn | None = None
+) -> JsonMap:
+    """Name of an entry → the entry as this execution means it; those without templates are left out.
+
+    Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for what they yield is
+    in the log. Raises TemplateError where one fails, and BadRequest for a value that cannot be one of a keychain.
+    """
+    names = layered({**request_names(state, inputs), "workload": workload}, workload)
+    found: dict[str, Json] = {}
+    for entry in net.keychain:
+        own = {key: value for key, value in entry.items() if key not in _FIXED}
+        try:
+            rendered = _rendered(own, names, inputs, warn)
+            if rendered != own:
+                found[str(entry["name"])] = {**entry, **dict(_settled(rendered))}
+        except TemplateError as error:
+            raise TemplateError(f"keychain.{entry['name']}: {error.message}") from error
+        except BadRequest as error:
+            raise BadRequest(f"keychain.{entry['name']}: {error.message}") from error
+    return found
+
+
+def _rendered(entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warn: Warn | None) -> JsonMap:
+    rendered: JsonMap = evaluate(entry, names, load=inputs.load, warn=warn)
+    # A name may have come to the log as a reference, like any other value.
+    return rendered if inputs.load is None else opened(rendered, inputs.load)
+
+
+def _settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
+    for key, value in rendered.items():
+        if holds_secret(value):
+            raise BadRequest(f"`{key}` is a secret, and would stand in the log; write where it is kept.")
+        if key in _NAMES and not (isinstance(value, str) and value):
+            raise BadRequest(f"`{key}` comes out as {json.dumps(value)[:80]}; it has to be a name.")
+        yield key, _seconds(value) if key == "ttl" else value
+
+
+def _seconds(value: Json) -> float:
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise BadRequest(f"`ttl`: {error}") from error

@@ -1,0 +1,76 @@
+"""20,000 playbooks with something wrong: each is answered in time, with problems that have a place.
+
+The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest tests/properties/test_fuzz.py` tries the same
+ones again, and `NOETL_FUZZ_MUTANTS` says how many there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from mutants import mutant
+
+from noetl.dsl import Compiled, compile_playbook
+from noetl.dsl.canonical_text import canonical_text
+from noetl.net.codec import from_json, to_json
+from noetl.net.same import same_net
+from noetl.tools.registry import kinds
+from tests.pace import slowness
+from tests.playbooks.corpus import cases
+
+SEED = int(os.environ["NOETL_FUZZ_SEED"])
+MUTANTS = int(os.environ.get("NOETL_FUZZ_MUTANTS", "20000"))
+SHARDS = 20
+#: No answer takes longer, on the reference machine.
+PATIENCE_S = 2.0
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SEEDLINGS = [HEAD + case.body for case in cases()] + [
+    file.read_text(encoding="utf-8") for file in sorted(EXAMPLES.glob("*.yaml"))
+]
+KINDS = kinds()
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_mutant_is_answered(shard: int) -> None:
+    draw = random.Random(f"{SEED}/{shard}")
+    valid = 0
+    for number in range(MUTANTS // SHARDS):
+        text = mutant(draw.choice(SEEDLINGS), draw)
+        place = f"mutant {number} of shard {shard}, NOETL_FUZZ_SEED={SEED}:\n{text}"
+        try:
+            began = time.perf_counter()
+            compiled = compile_playbook(text, file="m.yaml", kinds=KINDS)
+            took = time.perf_counter() - began
+            _check(compiled, text)
+        except Exception as error:
+            error.add_note(place)
+            raise
+        assert took < PATIENCE_S or took < PATIENCE_S * slowness(most=20.0), (took, place)
+        valid += compiled.net is not None
+    # Most changes are survived by some playbook: a test that nothing compiles in tests nothing.
+    assert valid > MUTANTS // SHARDS // 50
+
+
+def _check(compiled: Compiled, text: str) -> None:
+    lines = text.count("\n") + text.count("\x85") + text.count("\u2028") + text.count("\r") + 2
+    for problem in compiled.problems:
+        assert 1 <= problem.line <= lines, problem
+        assert problem.column >= 1, problem
+        assert problem.message, problem
+        assert json.loads(json.dumps(problem.as_json())), problem
+    assert (compiled.net is None) == bool(compiled.errors)
+    if compiled.net is None:
+        return
+    assert from_json(json.loads(json.dumps(to_json(compiled.net)))) == compiled.net
+    if compiled.source.origins:
+        again = compile_playbook(canonical_text(compiled.source), file="m.yaml", kinds=KINDS)
+        assert again.net is not None, again.problems
+        assert not again.source.origins
+        assert same_net(compiled.net, again.net)

@@ -1,0 +1,141 @@
+"""The canonical form is printed with everything that was not rewritten as it was written."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from noetl.dsl import compile_playbook
+from noetl.dsl.canonical_text import canonical_text
+from noetl.net.model import KindInfo
+from noetl.net.same import same_net
+
+Migrate = Callable[[str], str]
+
+
+@pytest.fixture
+def migrated(kinds: Mapping[str, KindInfo]) -> Migrate:
+    def run(text: str) -> str:
+        before = compile_playbook(text, file="p.yaml", kinds=kinds)
+        assert before.net is not None, before.problems
+        found = canonical_text(before.source)
+        after = compile_playbook(found, file="p.yaml", kinds=kinds)
+        assert after.net is not None, after.problems
+        assert same_net(before.net, after.net)
+        assert not after.source.origins
+        assert canonical_text(after.source) == found
+        return found
+
+    return run
+
+
+def test_what_is_canonical_stays_to_the_byte(migrated: Migrate) -> None:
+    text = "apiVersion: noetl.io/v2\nkind:   Playbook # odd\nworkflow: [ {step: start} ]\n\n\n"
+    assert migrated(text) == text
+
+
+def test_only_old_spellings_change(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        # A playbook with old spellings.
+        apiVersion: noetl.io/v1   # old
+        kind: Playbook
+
+        # what it works on
+        workload:
+          day: 2026-01-01
+          n: 010
+          yes: "no"
+          long: {list: [1, 2, 3], text: 'a very long line that nobody wants to have folded, not even at one hundred and twenty columns'}
+
+        workflow:
+          # first
+          - step: start
+            desc: >-
+              folded
+              text
+            tool:
+              kind: python
+              with:            # inputs
+                a: "{{ n }}"   # the number
+                # the last one
+                b: 'x'
+              code: |
+                # not a comment
+                result = a
+            # now keep it
+            set_ctx:
+              total: "{{ result }}"
+            next: end   # done
+          - step: end
+            loop: {in: [1, 2], iterator: i, mode: parallel}
+            tool: {kind: noop, set_iter: {x: 1}}
+        # behind the end
+        """)
+    expected = text
+    for old, new in (
+        ("noetl.io/v1", "noetl.io/v2"),
+        ("with:            #", "input:           #"),
+        ("set_ctx:", "set:"),
+        ("total:", "ctx.total:"),
+        ("mode: parallel}", "spec: {mode: parallel}}"),
+        ("set_iter: {x: 1}", "set: {iter.x: 1}"),
+    ):
+        assert old in expected
+        expected = expected.replace(old, new)
+    assert migrated(text) == expected
+
+
+def test_anchors_and_merge_keys_stay_where_nothing_changed(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          tool: &call {kind: noop, input: {a: 1}}
+          next: b
+        - step: b
+          tool:
+            <<: *call
+            spec: {timeout: 3}
+          next: c
+        - step: c
+          tool: *call
+          set_ctx: {x: 1}
+        """)
+    found = migrated(text)
+    assert found.count("*call") == 2
+    assert found.endswith("set: {ctx.x: 1}\n")
+
+
+def test_what_two_steps_share_stays_shared(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          tool: {kind: noop, with: &in {a: {b: 1}}}
+          next: b
+        - step: b
+          tool: {kind: noop, with: *in}
+        """)
+    assert migrated(text) == text.replace("with:", "input:")
+
+
+def test_a_comment_whose_place_is_gone_comes_first(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          tool: {kind: noop}
+          set: {ctx.a: 1}
+          set_ctx:
+            # nobody needs this
+            a: 2  # the newer
+          next: end
+        - step: end
+        """)
+    found = migrated(text)
+    assert sum(found.count(comment) for comment in ("# nobody needs this", "# the newer")) == 2
