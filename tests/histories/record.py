@@ -156,6 +156,21 @@ workflow:
 """
 
 
+ROWS = f"""{HEAD}
+workflow:
+  - step: start
+    loop:
+      cursor: {{kind: postgres, claim: "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs LIMIT :max_rows) RETURNING *"}}
+      iterator: row
+      spec: {{mode: parallel, max_in_flight: 2, frame: {{max_rows: 2}}, policy: {{failure: {{mode: best_effort}}}}}}
+    tool: {{kind: python, code: "result = 6 / (n - 4)", input: {{n: "{{{{ row.id }}}}"}}}}
+    next: more
+  - step: more
+    loop: {{cursor: {{kind: postgres, claim: "DELETE FROM nowhere RETURNING *"}}, iterator: row}}
+    tool: {{kind: noop}}
+"""
+
+
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
         raise ToolError("server_error", "503", retryable=True)
@@ -267,6 +282,24 @@ def children_that_wait() -> Simulation:
     return settled(sim, run)
 
 
+def rows_that_are_claimed() -> Simulation:
+    free = list(range(1, 8))
+    claims: list[Call] = []
+
+    def postgres(call: Call) -> Json:
+        claims.append(call)
+        if "nowhere" in str(call.config["command"]):
+            raise ToolError("sql", "there is no table nowhere")
+        if len(claims) == 2:
+            raise Death
+        taken = free[:2]
+        del free[:2]
+        return {"rows": [{"id": one} for one in taken], "row_count": len(taken), "columns": ["id"]}
+
+    sim = Simulation(ROWS, {"postgres": postgres}, limits=Limits(slice_s=0.0, snapshot_events=20))
+    return settled(sim, sim.start())
+
+
 def _called(sim: Simulation) -> str:
     """The first that an iteration called."""
     return next(
@@ -291,6 +324,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         children_and_checkpoints,
         called_by_an_iteration,
         children_that_wait,
+        rows_that_are_claimed,
     )
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -155,9 +156,9 @@ def test_a_claim_that_returns_nothing_of_what_it_marked_fails_the_step(run: Run,
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_files_are_drained_as_well(run: Run, kind: str, mode: str) -> None:
+def test_files_are_drained_as_well(run: Run, tmp_path: Path, kind: str, mode: str) -> None:
     body = f"""
-    workload: {{db: "{{{{ execution_id }}}}.{kind}"}}
+    workload: {{db: {tmp_path / "jobs"}}}
     workflow:
       - step: start
         tool:

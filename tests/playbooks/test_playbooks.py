@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +49,11 @@ def web() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
-def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None:
+def test_a_playbook_does_what_it_says(
+    case: Case, rt: Runtime, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files that playbooks name by themselves are made here.
+    monkeypatch.chdir(tmp_path)
     head = _head(f"corpus/{next(_numbers)}")
     compiled = compile_playbook(head + case.body, file="test.yaml", kinds=rt.kinds)
     expected = dict(case.expected)
