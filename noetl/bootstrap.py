@@ -19,7 +19,7 @@ from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
-from noetl.store import open_store
+from noetl.store import exists, open_store
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools import opening
@@ -29,7 +29,7 @@ from noetl.tools.secret_keys import Keys
 from noetl.tools.secret_sources import Providers, SourceSettings
 from noetl.tools.secret_tokens import TokenSource
 from noetl.tools.vault import Vault
-from noetl.usecases.ports import Dispatcher, Store
+from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
 
@@ -106,8 +106,8 @@ def vault(settings: Settings) -> Vault:
     return keys(settings).vault()
 
 
-def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
-    """What opens secrets for the tools of this process."""
+def providers(settings: Settings) -> Providers:
+    """Where secrets are kept besides the store."""
     sources = SourceSettings(
         variables=settings.secret_variables(),
         prefix=settings.secrets_env_prefix,
@@ -117,8 +117,28 @@ def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
         vault_token_file=settings.vault_token_file,
         vault_ca=settings.vault_ca,
     )
+    return Providers(sources)
+
+
+def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
+    """What opens secrets for the tools of this process."""
     tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
-    return Safe(store, keys.vault, Sources(Providers(sources), tokens))
+    return Safe(store, keys.vault, Sources(providers(settings), tokens))
+
+
+@contextmanager
+def looking(settings: Settings) -> Iterator[Transaction | None]:
+    """A transaction that reads the settings' database as it is. None: there is none yet, and none is made. Raises
+    what the database raises."""
+    if not exists(settings.database):
+        yield None
+        return
+    store = open_store(settings.database)
+    try:
+        with store.read() as tx:
+            yield tx
+    finally:
+        store.close()
 
 
 def runtime(

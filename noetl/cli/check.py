@@ -10,7 +10,7 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
-from noetl.dsl import compile_playbook, json_schema, load_playbook
+from noetl.dsl import Compiled, compile_playbook, json_schema, load_playbook
 from noetl.dsl.problems import Code, Problem, render
 from noetl.errors import BadRequest
 from noetl.net.diagram import dot, mermaid
@@ -43,16 +43,18 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
 def _problems(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> list[Problem]:
     """Those of one file. That it cannot be read is one, so that the other files are told of, too."""
     try:
-        content = read_bytes(file)
+        return list(compiled(file, kinds, strict=strict).problems)
     except BadRequest as error:
         return [Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip("."))]
+
+
+def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
+    """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be read."""
 
     def beside(name: str) -> str:
         return source_file(name, file.absolute().parent).text
 
-    return list(
-        compile_playbook(content, file=str(file), kinds=kinds, strict=strict, sources=beside).problems
-    )
+    return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
 
 
 def _text(problem: Problem) -> str | None:

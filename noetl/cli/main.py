@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
+    "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),
     "graph": ("noetl.cli.check:graph", "Draw a playbook as Mermaid or DOT."),
     "schema": ("noetl.cli.check:schema", "Print the JSON Schema of playbooks."),

@@ -27,7 +27,7 @@ from noetl.facts.events import (
 from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Lazy, is_reference, loaded
+from noetl.facts.reference import Lazy, Load, is_reference, loaded
 from noetl.net.model import Loop, Transition
 
 
@@ -60,16 +60,16 @@ def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
 
 
 def _collection(loop: Loop, names: Mapping[str, Any], inputs: Inputs, warn: Warn) -> tuple[int, Json]:
-    """What `_items` says of the collection. What a cursor will find is not known yet."""
+    """What `items_of` says of the collection. What a cursor will find is not known yet."""
     if loop.cursor is not None:
         return 0, []
-    return _items(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs)
+    return items_of(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs.load)
 
 
-def _items(value: Json, inputs: Inputs) -> tuple[int, Json]:
+def items_of(value: Json, load: Load | None) -> tuple[int, Json]:
     """How many items the collection has, and the list of them or its reference: null is empty, a scalar or a
     mapping is one element. A list that is kept by reference stays where it is."""
-    whole = value if inputs.load is None else loaded(value, inputs.load)
+    whole = value if load is None else loaded(value, load)
     if whole is None:
         return 0, []
     if isinstance(whole, list | Lazy):

@@ -24,6 +24,12 @@ def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = 
     return _Workload(net, given, state, inputs, warn).all()
 
 
+def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
+    """The same, each value by itself: where one cannot be rendered its error stands in its place. For who looks ahead."""
+    workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
+    return {key: workload.tried(key) for key in workload}
+
+
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:
     """What templates see that are rendered before the first step, besides the workload."""
     return {
@@ -51,6 +57,13 @@ class _Workload(Mapping[str, Any]):
     def all(self) -> JsonMap:
         keys = [*self._templates, *(key for key in self._given if key not in self._templates)]
         return {key: self._value(key) for key in keys}
+
+    def tried(self, key: str) -> Json | TemplateError:
+        """The value of a key, or why there is none."""
+        try:
+            return self._value(key)
+        except TemplateError as error:
+            return error
 
     def _value(self, key: str) -> Json:
         template = self._templates.get(key)

@@ -11,6 +11,7 @@ from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
+from noetl.expressions.pieces import pieces
 from noetl.expressions.scopes import names_used
 from noetl.expressions.selecting import part_of, selected
 from noetl.expressions.shell import ShellText
@@ -25,6 +26,7 @@ __all__ = [
     "part_of",
     "path_of",
     "path_text",
+    "pieces",
     "selected",
     "truth",
     "values_read",

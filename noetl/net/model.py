@@ -313,6 +313,7 @@ class KindInfo:
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
     name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
+    `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
     """
 
     kind: str
@@ -329,3 +330,4 @@ class KindInfo:
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
     by_reference: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ("auth",)

@@ -5,9 +5,11 @@ An adapter of `noetl.usecases.ports.Store`: the only code that writes the `event
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from noetl.usecases.ports import Store
 
-__all__ = ["open_store"]
+__all__ = ["exists", "open_store"]
 
 
 def open_store(url: str, shard: str = "") -> Store:
@@ -23,3 +25,13 @@ def open_store(url: str, shard: str = "") -> Store:
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
 
     return SqlStore(url, shard)
+
+
+def exists(url: str) -> bool:
+    """Whether there may be a store at `url`: not where it is a file that nobody has made. Raises ConfigError."""
+    if url.startswith("memory:"):
+        return False
+    from noetl.store.engine import parse  # as above
+
+    parsed = parse(url)
+    return parsed.get_backend_name() != "sqlite" or Path(str(parsed.database)).exists()

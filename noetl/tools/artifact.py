@@ -17,6 +17,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.artifact_content import JSON, decoded, encoded, guessed, measured, part
 from noetl.tools.base import Tool, ToolConfig
 from noetl.tools.places import Place, artifact_place, key_parts, local_file, place_of
@@ -127,6 +128,14 @@ class Artifact(Tool):
     config_model = ArtifactConfig
     required = (("action",),)
     by_reference = ("data", "ref")
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        action = touching.one_line(config.get("action"))
+        key = touching.first(config, "key", "uri", "ref", "prefix")
+        name = "a result" if isinstance(key, Mapping) else touching.address(key) if key is not None else ""
+        to = [f"writes file {touching.one_line(config['to'])}"] if config.get("to") is not None else []
+        return (f"{action} artifact {name}".rstrip(), *to)
 
     def run(self, call: Call, config: ArtifactConfig) -> Outcome:
         try:

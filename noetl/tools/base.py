@@ -122,6 +122,8 @@ class Tool(ABC):
     suspends: ClassVar[bool] = False
     #: Keys of the configuration (`*`: the args) in which references to results come unopened.
     by_reference: ClassVar[tuple[str, ...]] = ()
+    #: Where its configuration names credentials: dotted, `*` for any key.
+    credentials: ClassVar[tuple[str, ...]] = ("auth",)
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -142,6 +144,15 @@ class Tool(ABC):
         """Gives back what the instance holds. Called once, when no call runs."""
 
     @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:  # noqa: ARG003 - for those that override it
+        """What a call reaches outside of NoETL, in a few words each: an address, a command, a file. For `noetl plan`.
+
+        Nothing is checked yet: in `config` any key may be missing or of another type, and templates are left wherever
+        a value is known only then. Never tells a password, and raises nothing.
+        """
+        return ()
+
+    @classmethod
     def info(cls) -> KindInfo:
         """What the compiler needs to know of this kind."""
         return KindInfo(
@@ -159,4 +170,5 @@ class Tool(ABC):
             defaults=cls.defaults,
             suspends=cls.suspends,
             by_reference=cls.by_reference,
+            credentials=cls.credentials,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,9 +12,10 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension
+from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_config import DuckDbConfig
-from noetl.tools.duckdb_files import Busy, FileLocks, Wait, database_path, held
+from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held
 from noetl.tools.duckdb_open import Database
 from noetl.tools.duckdb_tables import opened_tables
 from noetl.tools.duckdb_work import Order, Work
@@ -75,6 +77,7 @@ class DuckDb(Tool):
     verbatim_with_params = NAMES
     suspends = True
     by_reference = ("rows", "tables")
+    credentials = ("attach.*", "attach.*.auth")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -118,6 +121,19 @@ class DuckDb(Tool):
         warnings = sorted(bounds.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
         return succeeded(result, meta, duckdb={"statements": len(statements)})
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        database = touching.one_line(config.get("database") or MEMORY)
+        place = "DuckDB in memory" if database == MEMORY else touching.file("DuckDB", database, config)
+        files = [f"files below {touching.one_line(name)}" for name in touching.listed(config.get("files"))]
+        attached = config.get("attach")
+        others = (
+            [f"attached database {touching.one_line(name)}" for name in attached]
+            if isinstance(attached, Mapping)
+            else []
+        )
+        return (*touching.sql(config, place), *files, *others)
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

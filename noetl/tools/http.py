@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.http_answer import content, links, refusal
 from noetl.tools.http_auth import Grant, OAuthClient, grant_of
@@ -76,6 +77,7 @@ class Http(Tool):
     """
     config_model: ClassVar[type[ToolConfig]] = HttpConfig
     required = (("url", "endpoint"),)
+    credentials = ("auth", "proxy.auth")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -92,6 +94,11 @@ class Http(Tool):
             # Before secrets are taken out of the headers, and with them what stands around.
             related = {"links": found} if (found := links(answer)) else {}
             return _outcome(config, _hushed(answer), related, lambda: kept(answer, call, self.services))
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        method = touching.one_line(config.get("method") or "GET").upper()
+        return (f"{method} {touching.address(touching.first(config, 'url', 'endpoint'))}",)
 
     def close(self) -> None:
         with self._lock:

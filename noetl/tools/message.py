@@ -13,6 +13,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.addresses import Guard, check_host
 from noetl.tools.base import Services, Tool, ToolConfig
 
@@ -132,6 +133,12 @@ class Message(Tool):
                 "confirmed": _is_amqp(url),
             }
         )
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        way = "queue" if config.get("queue") is not None else "exchange"
+        place = touching.credential(config.get("auth")) or touching.address(config.get("url"))
+        return (f"a message to the {way} {touching.one_line(config.get(way))} on {place}",)
 
     def _publish(
         self, connection: Connection, config: MessageConfig, body: bytes, properties: dict[str, Any]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
 from noetl.facts.children import ChildCall
-from noetl.facts.json import deep_merge
+from noetl.facts.json import Json, deep_merge
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.base import Tool, ToolConfig
 
 
@@ -63,6 +65,10 @@ class CallPlaybook(Tool):
     required = (("path",),)
     suspends = True
     hands_on = True
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        return (touching.one_line(config.get("path")),)
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
         payload = deep_merge(dict(call.args), config.payload)

@@ -13,6 +13,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.large import shelf_of
 from noetl.tools.postgres_errors import Faults
@@ -156,6 +157,15 @@ class Postgres(Tool):
         if failure is not None:
             raise failure
         return _outcome(order, work, result, notices)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        place = touching.credential(config.get("auth"))
+        if place is None:
+            at = touching.first(config, "dsn", "url", "host")
+            database = touching.first(config, "database", "db")
+            place = touching.address("/".join(str(part) for part in (at, database) if part is not None))
+        return touching.sql(config, place or "a PostgreSQL server")
 
     @contextlib.contextmanager
     def lend(

@@ -12,7 +12,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
-from noetl.tools import inline, user_code
+from noetl.tools import inline, touching, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.large import kept_for
 from noetl.tools.python_tables import InputGone, Keeper, inputs
@@ -145,6 +145,13 @@ class Python(Tool):
         except InputGone as gone:
             return failed(described(gone.cause, f"The input '{gone.name}'"))
         return _outcome(reply, source)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        script = config.get("script")
+        if isinstance(script, Mapping):
+            script = touching.first(script, "file", "path", "url", "uri", "ref")
+        return ("code",) if script is None else (f"code of {touching.address(script)}",)
 
     def _source(self, call: Call, config: PythonConfig) -> Source:
         if config.script is None:

@@ -103,6 +103,15 @@ def _info(kind: str) -> KindInfo:
         return KindInfo(kind=kind, queue=kind, description=error.message)
 
 
+def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
+    """What a call with `config` reaches outside of NoETL, as its kind tells it (see `Tool.touches`)."""
+    try:
+        return load(kind).touches(config)
+    # Broad on purpose: this may be foreign code, and a plan is made of all the other tasks as well.
+    except Exception as error:  # noqa: BLE001
+        return (f"something that the {kind} tool cannot tell ({type(error).__name__})",)
+
+
 class Registry:
     """A `ToolPort` over the installed kinds. Tools are made when first called; thread-safe."""
 

@@ -18,12 +18,7 @@ class Environment:
         self._variables = settings.variables
 
     def read(self, name: str, version: str | None) -> Secret:
-        if not self._prefix:
-            raise ToolError(
-                "auth",
-                "The provider env gives nothing: NOETL_SECRETS_ENV_PREFIX is not set on this worker.",
-                type="ProviderOff",
-            )
+        self._check_on()
         if version is not None:
             raise ToolError("client_error", "The provider env keeps no versions; leave `version` out.")
         value = self._variables.get(name.removeprefix(self._prefix))
@@ -36,3 +31,15 @@ class Environment:
                 type="UnknownSecret",
             )
         return Secret(value)
+
+    def has(self, name: str) -> bool:
+        self._check_on()
+        return bool(self._variables.get(name.removeprefix(self._prefix)))
+
+    def _check_on(self) -> None:
+        if not self._prefix:
+            raise ToolError(
+                "auth",
+                "The provider env gives nothing: NOETL_SECRETS_ENV_PREFIX is not set on this worker.",
+                type="ProviderOff",
+            )

@@ -46,8 +46,17 @@ class Files:
         except UnicodeDecodeError:
             raise _unusable(name, "it is no text") from None
 
+    def has(self, name: str) -> bool:
+        return self._inside(name) is not None
+
     def _path(self, name: str) -> Path:
-        """Below the directory, links followed."""
+        path = self._inside(name)
+        if path is None:
+            raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR")
+        return path
+
+    def _inside(self, name: str) -> Path | None:
+        """The file, below the directory, links followed; None where there is none."""
         if self._root is None:
             raise ToolError(
                 "auth",
@@ -59,10 +68,8 @@ class Files:
             path = (root / name).resolve()
             inside = path.is_relative_to(root) and path.is_file()
         except (OSError, ValueError, RuntimeError):
-            inside = False
-        if not inside:
-            raise _unusable(name, "there is no such file below NOETL_SECRETS_DIR")
-        return path
+            return None
+        return path if inside else None
 
 
 def _unusable(name: str, why: str) -> ToolError:

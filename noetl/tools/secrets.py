@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from noetl.errors import ToolError
@@ -9,7 +11,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
-from noetl.tools import opening
+from noetl.tools import opening, touching
 from noetl.tools.base import Tool, ToolConfig
 from noetl.usecases.secrets import STORE
 
@@ -62,6 +64,11 @@ class Secrets(Tool):
     """
     config_model = SecretsConfig
     required = (("path", "name"),)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        name = touching.one_line(touching.first(config, "path", "name"))
+        return (f"secret {name} of {touching.one_line(config.get('provider') or STORE)}",)
 
     def run(self, call: Call, config: SecretsConfig) -> Outcome:
         safe = self.services.safe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -11,7 +12,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools import user_code
+from noetl.tools import touching, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.runner.requests import RunnerReply, ShellRequest
 
@@ -108,6 +109,14 @@ class Shell(Tool):
         if reply.status != "ok":
             return user_code.failure(reply, "shell", "The command")
         return _outcome(reply, several=len(request.commands) > 1)
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        program = touching.first(config, "argv")
+        commands = (
+            touching.listed(touching.first(config, "command", "commands")) if program is None else [program]
+        )
+        return tuple(touching.command(one) for one in commands)
 
     def _directory(self, cwd: str | None) -> str | None:
         base = self.services.base_dir

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
+from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_files import MEMORY, database_path
 from noetl.tools.large import shelf_of
@@ -95,6 +97,12 @@ class Sqlite(Tool):
         warnings = sorted(work.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
         return succeeded(result, meta, sqlite={"statements": len(work.bound)})
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        database = touching.one_line(config.get("database") or MEMORY)
+        place = "SQLite in memory" if database == MEMORY else touching.file("SQLite", database, config)
+        return touching.sql(config, place)
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, assert_never
@@ -15,6 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call, Later, Suspension
+from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb import PATIENCE_S, DuckDb
 from noetl.tools.duckdb_config import DuckDbConfig
@@ -105,6 +106,14 @@ class Transfer(Tool):
     required = (("source",), ("target",))
     suspends = True
     by_reference = ("source",)
+    credentials = ("source.auth", "target.auth")
+
+    @classmethod
+    def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
+        return tuple(
+            f"{word} {touching.store(end)}"
+            for word, end in (("reads", config.get("source")), ("writes", config.get("target")))
+        )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from noetl.errors import ConfigError, ToolError
 from noetl.facts.events import Evaluated
@@ -41,6 +41,14 @@ class Provider(Protocol):
     def read(self, name: str, version: str | None) -> Secret:
         """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or `timeout` where its
         server does not answer. Messages never quote a value."""
+
+
+@runtime_checkable
+class Lookable(Protocol):
+    """A provider that can tell what it has without reading it, and without a network. No provider has to."""
+
+    def has(self, name: str) -> bool:
+        """Raises ToolError where the provider gives nothing at all."""
 
 
 class Vault(Protocol):

@@ -25,11 +25,14 @@ from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, Fact, Paused
 from noetl.facts.outcome import ErrorInfo
+from noetl.forecast.foresee import Given, foresee
+from noetl.forecast.shape import as_json
+from noetl.forecast.tasks import Kinds
 from noetl.projection.tables import TABLES, ColumnType, Table
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.manual import manual_of
-from noetl.tools.registry import kinds, load
+from noetl.tools.registry import kinds, load, touches
 from noetl.usecases.views import envelope
 
 # --- settings --------------------------------------------------------------------------------------
@@ -341,3 +344,56 @@ def test_the_engines_page_lists_the_rules_in_their_order() -> None:
 
     listed = re.findall(r"^\d+\. `(\w+)`", page("noetl/engine/README.md"), re.MULTILINE)
     assert listed == [rule.__name__ for rule in decide._RULES]
+
+
+# --- plans -----------------------------------------------------------------------------------------
+
+PLANNED = """
+keychain: {db: {kind: credential, credential: x}}
+workload: {host: "{{ env.HOST }}"}
+workflow:
+  - {step: start, loop: {in: [1], iterator: i}, tool: {kind: playbook, path: a/b}, next: [end, {step: more}]}
+  - step: more
+    spec: {join: all, policy: {admit: {rules: [{when: "{{ ctx.x }}", then: {allow: true}}]}}}
+    tool: {kind: noop}
+    next: end
+  - {step: end, tool: {kind: noop}}
+"""
+
+
+def planned() -> dict[str, Any]:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: docs/p}\n"
+    net = dsl.load_playbook(head + PLANNED, file="p.yaml", kinds=kinds())
+    return {"ok": True, **as_json(foresee(net, Given(Kinds(kinds(), touches)))), "problems": []}
+
+
+def test_plans_lists_every_key_of_the_json_in_its_order() -> None:
+    found, text = planned(), sections("docs/plan.md")["JSON"]
+    step = found["steps"][0]
+    parts_of = [found, step, found["secrets"][0], found["playbooks"][0]]
+    tables = re.findall(r"^\| key \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text + "\n", re.MULTILINE)
+    listed = [[key for row in rows(table) for key in re.findall(r"`(\w+)`", row[0])] for table in tables]
+    assert listed == [list(part) for part in parts_of]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tasks", lambda found: found["steps"][0]["tasks"][0]),
+        ("next", lambda found: found["steps"][0]["next"][0]),
+        ("loop", lambda found: found["steps"][0]["loop"]),
+        ("join", lambda found: found["steps"][-1]["join"]),
+        ("admit", lambda found: found["steps"][1]["admit"]),
+        ("environment", lambda found: found["environment"][0]),
+    ],
+)
+def test_plans_lists_the_keys_of_the_parts_of_the_json(key: str, value: Any) -> None:
+    row = next(cells for cells in rows(sections("docs/plan.md")["JSON"]) if f"`{key}`" in cells[0])
+    listed = re.search(r"`\{(.*?)\}`", row[2])
+    assert listed is not None
+    assert re.findall(r"(\w+)(?=[,:]|$)", re.sub(r"\[.*?\]", "", listed[1])) == list(value(planned()))
+
+
+def test_plans_lists_every_section_of_the_text() -> None:
+    titles = set(re.findall(r'_section\(\s*"([^"]+)"', (ROOT / "noetl/cli/plan_text.py").read_text()))
+    assert set(keys(sections("docs/plan.md")["How to read it"])) == titles

@@ -19,6 +19,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
 from .corpus import Case, cases, differences
+from .foreseen import contradictions
 from .web import serving
 
 PATIENCE_S = 20.0
@@ -65,26 +66,26 @@ def test_a_playbook_does_what_it_says(
     assert compiled.net is not None, compiled.problems
     for path, body in case.others:
         catalog.register(rt, _head(path) + body, f"{path}.yaml")
-    found = _ran(
-        rt,
-        head + case.body,
-        {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload},
-        case,
-    )
+    payload = {**({"web": web} if "web" in compiled.net.workload else {}), **case.payload}
+    execution_id = _ran(rt, head + case.body, payload, case)
+    events = inspect.events(rt, execution_id)
+    fired = [e.draft.step for e in events if e.fact.type == "step.scheduled"]
+    found = {**inspect.report(rt, execution_id).as_json(), "path": fired}
     assert not list(differences(expected, found)), found["error"]
+    # Nor anything that its plan had ruled out.
+    assert not list(contradictions(compiled.net, payload, case.overrides, events))
 
 
 def _head(path: str) -> str:
     return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
 
 
-def _ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> dict[str, Any]:
-    """The report at the end, and the `path` that the execution took."""
+def _ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> str:
+    """The execution, which has ended."""
     row = catalog.register(rt, text, "test.yaml")
     execution_id = start(rt, StartRequest(row.path, row.version, payload, case.overrides))
     ends = time.monotonic() + PATIENCE_S
     while inspect.execution(rt, execution_id).status not in ENDED:
         assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
         time.sleep(0.002)
-    fired = [e.draft.step for e in inspect.events(rt, execution_id) if e.fact.type == "step.scheduled"]
-    return {**inspect.report(rt, execution_id).as_json(), "path": fired}
+    return execution_id

@@ -1,0 +1,98 @@
+"""`noetl plan`: what would run, and what it would touch, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from noetl import bootstrap
+from noetl.cli.check import compiled
+from noetl.cli.complaints import INVALID, word
+from noetl.cli.inputs import json_out, overrides_of, payload_of, unused
+from noetl.cli.plan_text import told
+from noetl.config import Settings
+from noetl.dsl.problems import Problem, render
+from noetl.errors import NoetlError, PlaybookInvalid
+from noetl.facts.json import JsonMap
+from noetl.forecast.foresee import Given, foresee
+from noetl.forecast.model import Forecast
+from noetl.forecast.shape import as_json as shaped
+from noetl.forecast.tasks import Kinds
+from noetl.net.model import Net
+from noetl.store.library import Files
+from noetl.tools.registry import kinds as installed_kinds
+from noetl.tools.registry import touches
+from noetl.usecases.provisions import Provisions, provided, unseen
+
+
+@click.command(epilog="Example: noetl plan examples/weather.yaml --set page_size=500")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value (typed as YAML)."
+)
+@click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    file: Path,
+    overrides: tuple[str, ...],
+    payload: str | None,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Show what the playbook FILE would do: steps, loops, queues, secrets, calls, and what it touches.
+
+    Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2 where FILE is invalid.
+    """
+    given, over = payload_of(payload), overrides_of(overrides)
+    found = compiled(file, installed_kinds(), strict=strict)
+    if found.net is None:
+        _refuse(found.problems, as_json=as_json)
+        ctx.exit(INVALID)
+    ahead = _looked_up(foresee(found.net, _given(given, over)), file)
+    if as_json:
+        json_out({"ok": True, **shaped(ahead), "problems": [problem.as_json() for problem in found.problems]})
+        return
+    _warn(found.net, over, found.problems)
+    told(ahead)
+
+
+def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
+    if not as_json:
+        raise PlaybookInvalid("The playbook cannot be run.", problems)
+    json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
+
+
+def _warn(net: Net, overrides: JsonMap, problems: tuple[Problem, ...]) -> None:
+    for problem in problems:
+        click.echo(render(problem), err=True)
+    for warning in unused(overrides, net.workload):
+        click.echo(f"{word('warning', 'yellow')}: {warning}", err=True)
+
+
+def _given(payload: JsonMap, overrides: JsonMap) -> Given:
+    settings = Settings.from_env()
+    return Given(
+        Kinds(installed_kinds(), touches),
+        payload,
+        overrides,
+        settings.environment(),
+        settings.loop_max_in_flight,
+    )
+
+
+def _looked_up(ahead: Forecast, file: Path) -> Forecast:
+    """`ahead` with what this home has of what it needs."""
+    if not ahead.secrets and not ahead.playbooks:
+        return ahead
+    settings = Settings.from_env()
+    try:
+        with bootstrap.looking(settings) as tx:
+            library = Files(file.absolute().parent)
+            return provided(ahead, Provisions(tx, bootstrap.providers(settings), library, installed_kinds()))
+    except NoetlError as error:
+        # A plan is worth something without its database as well.
+        return unseen(ahead, f"not looked up: {error.message.rstrip('.')}")

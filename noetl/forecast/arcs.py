@@ -1,0 +1,40 @@
+"""Arcs: which of them are taken for certain, which never, and what the others depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl.forecast.model import ArcAhead
+from noetl.forecast.sight import Sight, rendered_all, verdict
+from noetl.net.model import Arc, Transition
+
+
+def arcs_ahead(step: Transition, sight: Sight) -> tuple[ArcAhead, ...]:
+    """The arcs of `step`, in order. `sight` is what their guards see."""
+    found: list[ArcAhead] = []
+    for arc in step.arcs:
+        one = _arc(arc, sight)
+        found.append(_behind(one, found) if step.router == "exclusive" else one)
+    return tuple(found)
+
+
+def _arc(arc: Arc, sight: Sight) -> ArcAhead:
+    guard = None if arc.when is None else verdict(arc.when, sight)
+    return ArcAhead(
+        step=arc.step,
+        when=arc.when,
+        taken=True if guard is None else bool(guard.value) if guard.known else None,
+        guard=guard,
+        on_failure=arc.boundary,
+        args=rendered_all(arc.args, sight),
+        line=arc.line,
+    )
+
+
+def _behind(arc: ArcAhead, before: list[ArcAhead]) -> ArcAhead:
+    """`arc` behind others of which one alone is taken. After a failure only arcs that mention it are asked."""
+    if any(other.taken for other in before) and not arc.on_failure:
+        return replace(arc, taken=False)
+    if arc.taken and any(other.taken is None for other in before):
+        return replace(arc, taken=None)
+    return arc

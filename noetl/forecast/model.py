@@ -1,0 +1,194 @@
+"""What is foreseen of an execution: frozen data, for the text and the JSON of `noetl plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from noetl.facts.json import Json
+from noetl.net.model import Admission, Join, Template
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A template, as far as it can be rendered before the execution.
+
+    `value` holds what is known and, as it was written, what is not; `needs` are the names that are still missing
+    (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that with which it would be null. Where
+    nothing is missing and nothing fails `worlds` holds its value in each of the worlds that were tried (see
+    `noetl.forecast.worlds`).
+    """
+
+    value: Template
+    needs: tuple[str, ...] = ()
+    error: str = ""
+    warning: str = ""
+    worlds: tuple[Json, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        return bool(self.worlds)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAhead:
+    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
+    its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to."""
+
+    name: str
+    kind: str
+    effects: str
+    touches: tuple[str, ...]
+    config: Mapping[str, Rendered]
+    args: Mapping[str, Rendered]
+    tries: Template = None
+    jumps: tuple[str, ...] = ()
+    line: int = 0
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The names that its values still need, each once."""
+        return needs_of((*self.config.values(), *self.args.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopAhead:
+    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
+    `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
+
+    iterator: str
+    mode: str
+    collection: Rendered
+    width: Rendered
+    count: int | None = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArcAhead:
+    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends."""
+
+    step: str
+    when: Template
+    taken: bool | None
+    guard: Rendered | None
+    on_failure: bool
+    args: Mapping[str, Rendered]
+    line: int = 0
+
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        return (*(() if self.guard is None else (self.guard,)), *self.args.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StepAhead:
+    """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose arcs lead here."""
+
+    name: str
+    description: str
+    queue: str | None
+    sources: tuple[str, ...]
+    join: Join
+    admit: Admission | None
+    loop: LoopAhead | None
+    args: Mapping[str, Rendered]
+    tasks: tuple[TaskAhead, ...]
+    router: str
+    arcs: tuple[ArcAhead, ...]
+    line: int = 0
+
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        """Everything of it that is rendered."""
+        loop = (self.loop.collection, self.loop.width) if self.loop is not None else ()
+        tasks = (value for task in self.tasks for value in (*task.config.values(), *task.args.values()))
+        return (*self.args.values(), *loop, *tasks, *(value for arc in self.arcs for value in arc.values))
+
+    @property
+    def joins(self) -> bool:
+        """Whether branches come together here."""
+        return len(self.sources) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known only then.
+
+    `exists` None: it was not looked for, and `note` says why; else `note` is what to know or to do.
+    """
+
+    name: str
+    kind: str
+    provider: str
+    used_by: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    #: Of an entry of the keychain: what its provider knows it by.
+    source: str = ""
+    exists: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the environment that templates read. `given`: the settings let them, and it is set."""
+
+    name: str
+    used_by: tuple[str, ...]
+    given: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file ...`,
+    `catalog version 3`), empty where there is none; None: it was not looked for."""
+
+    path: str
+    version: Template
+    used_by: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    found: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What would run. `steps` are in the order in which a reader follows them; `unreached` are the others."""
+
+    name: str
+    path: str
+    file: str
+    description: str
+    entry: str
+    final_step: str | None
+    workload: Mapping[str, Rendered]
+    steps: tuple[StepAhead, ...]
+    unreached: tuple[str, ...]
+    cycles: tuple[tuple[str, ...], ...]
+    secrets: tuple[Secret, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    playbooks: tuple[Called, ...] = field(default=())
+
+    @property
+    def queues(self) -> Mapping[str, tuple[str, ...]]:
+        """Each worker queue, with the steps whose pipelines go there."""
+        found: dict[str, list[str]] = {}
+        for step in self.steps:
+            if step.queue is not None:
+                found.setdefault(step.queue, []).append(step.name)
+        return {queue: tuple(steps) for queue, steps in found.items()}
+
+
+def needs_of(values: Iterable[Rendered]) -> tuple[str, ...]:
+    """What any of `values` needs, each name once."""
+    return tuple(dict.fromkeys(name for value in values for name in value.needs))
+
+
+def errors_of(values: Iterable[Rendered]) -> tuple[str, ...]:
+    """With what `values` would fail, each sentence once."""
+    return tuple(dict.fromkeys(value.error for value in values if value.error))
+
+
+def warnings_of(values: Iterable[Rendered]) -> tuple[str, ...]:
+    """Of what `values` would warn, each sentence once."""
+    return tuple(dict.fromkeys(value.warning for value in values if value.warning))

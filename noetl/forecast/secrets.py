@@ -1,0 +1,111 @@
+"""What must be there: credentials, entries of the keychain, variables of the environment. By name; none is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from noetl.engine.plan import Plan
+from noetl.expressions import names_used
+from noetl.facts.json import Json, JsonMap
+from noetl.forecast.model import Secret, StepAhead, TaskAhead, Variable
+from noetl.forecast.tasks import place_of
+from noetl.net.model import KindInfo, Net, Transition
+
+#: Where credentials by name are kept.
+STORE: Final = "store"
+#: Who uses what the workload mentions.
+_WORKLOAD: Final = "workload"
+
+
+def secrets_of(net: Net, steps: tuple[StepAhead, ...], kinds: Mapping[str, KindInfo]) -> tuple[Secret, ...]:
+    """The entries of the keychain, used or not, and then the credentials that tasks name."""
+    named = list(_named(steps, kinds))
+    users = _mentions(net, steps, "keychain")
+    entries = {str(entry["name"]): entry for entry in net.keychain}
+    found: dict[str, Secret] = {}
+    for name, entry in entries.items():
+        used = dict.fromkeys((*users.get(name, ()), *(place for place, value, _ in named if value == name)))
+        found[name] = _entry(name, entry, tuple(used))
+    for place, value, needs in named:
+        if value in entries or value.startswith("<keychain."):
+            continue
+        users_of = (*(found[value].used_by if value in found else ()), place)
+        found[value] = Secret(value, "credential", STORE, tuple(dict.fromkeys(users_of)), needs)
+    return tuple(found.values())
+
+
+def _entry(name: str, entry: JsonMap, used_by: tuple[str, ...]) -> Secret:
+    kind = str(entry.get("kind"))
+    match kind:
+        case "credential":
+            source, provider = str(entry.get("credential")), STORE
+        case "secret":
+            source, provider = str(entry.get("path")), str(entry.get("provider"))
+        case "token":
+            auth = entry.get("auth")
+            source = str(auth.get("credential", "") if isinstance(auth, Mapping) else auth or "")
+            provider = STORE
+        case _:
+            source, provider = "", ""
+    return Secret(name, kind, provider, used_by, source=source)
+
+
+def _named(
+    steps: Iterable[StepAhead], kinds: Mapping[str, KindInfo]
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Every credential that a task names: where, its name, and what is missing of that."""
+    for step in steps:
+        for task in step.tasks:
+            info = kinds.get(task.kind)
+            for path in info.credentials if info is not None else ():
+                for name in _at(task, path):
+                    yield (
+                        place_of(step, task),
+                        name,
+                        task.config[path.partition(".")[0]].needs if "{{" in name else (),
+                    )
+
+
+def _at(task: TaskAhead, path: str) -> Iterator[str]:
+    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a mapping."""
+    head, *rest = path.split(".")
+    values: list[Json] = [task.config[head].value] if head in task.config else []
+    for part in rest:
+        below = [value for value in values if isinstance(value, Mapping)]
+        values = [value[key] for value in below for key in value if part in ("*", key)]
+    for value in values:
+        name = value.get("credential") if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name:
+            yield name
+
+
+def variables_of(net: Net, steps: tuple[StepAhead, ...], env: Mapping[str, str]) -> tuple[Variable, ...]:
+    """The variables of the environment that templates name."""
+    mentions = _mentions(net, steps, "env")
+    return tuple(Variable(name, users, name in env) for name, users in sorted(mentions.items()))
+
+
+def _mentions(net: Net, steps: tuple[StepAhead, ...], head: str) -> dict[str, tuple[str, ...]]:
+    """What is named below `head`, and by which steps."""
+    plan, found = Plan(net), dict[str, dict[str, None]]()
+    places = [(_WORKLOAD, names_used(dict(net.workload)))]
+    places += [(step.name, plan.needs(step.name).chains | _around(net.steps[step.name])) for step in steps]
+    for place, chains in places:
+        for chain in chains:
+            if chain[0] == head and len(chain) > 1:
+                found.setdefault(chain[1], {})[place] = None
+    return {name: tuple(users) for name, users in found.items()}
+
+
+def _around(step: Transition) -> frozenset[tuple[str, ...]]:
+    """The names that a step uses besides those of its tasks."""
+    found = names_used([dict(step.args), *(one.value for one in step.set)])
+    if step.loop is not None:
+        found |= names_used([step.loop.collection, step.loop.max_in_flight])
+    for rule in step.admit.rules if step.admit is not None else ():
+        found |= names_used(rule.when, guard=True)
+    for arc in step.arcs:
+        found |= names_used(arc.when, guard=True)
+        found |= names_used([dict(arc.args), *(one.value for one in arc.set)])
+    return found

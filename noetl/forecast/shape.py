@@ -1,0 +1,157 @@
+"""A forecast as JSON: the object that `noetl plan --json` prints (docs/plan.md lists its keys)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from noetl.facts.json import Json, JsonMap
+from noetl.forecast.model import (
+    ArcAhead,
+    Called,
+    Forecast,
+    LoopAhead,
+    Rendered,
+    Secret,
+    StepAhead,
+    TaskAhead,
+    Variable,
+    errors_of,
+    needs_of,
+    warnings_of,
+)
+from noetl.net.model import Admission
+
+
+def as_json(forecast: Forecast) -> dict[str, Json]:
+    """Every key is always there; what is not known is null."""
+    return {
+        "name": forecast.name,
+        "path": forecast.path,
+        "file": forecast.file,
+        "description": forecast.description,
+        "entry": forecast.entry,
+        "final_step": forecast.final_step,
+        "workload": _values(forecast.workload),
+        "steps": [_step(step) for step in forecast.steps],
+        "unreached": list(forecast.unreached),
+        "cycles": [list(cycle) for cycle in forecast.cycles],
+        "queues": {queue: list(steps) for queue, steps in forecast.queues.items()},
+        "secrets": [_secret(secret) for secret in forecast.secrets],
+        "environment": [_variable(variable) for variable in forecast.variables],
+        "playbooks": [_called(called) for called in forecast.playbooks],
+        "errors": _sentences(forecast, errors_of),
+        "warnings": _sentences(forecast, warnings_of),
+    }
+
+
+def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
+    """`{step, message}` of every step; the step is null for the workload."""
+    found: list[Json] = [{"step": None, "message": message} for message in of(forecast.workload.values())]
+    for step in forecast.steps:
+        found += [{"step": step.name, "message": message} for message in of(step.values)]
+    return found
+
+
+def _step(step: StepAhead) -> JsonMap:
+    return {
+        "step": step.name,
+        "description": step.description,
+        "line": step.line or None,
+        "queue": step.queue,
+        "from": list(step.sources),
+        "join": {
+            "mode": step.join.mode,
+            "count": step.join.count or None,
+            "cancel_rest": step.join.cancel_rest,
+        }
+        if step.joins
+        else None,
+        "admit": _admission(step.admit),
+        "loop": _loop(step.loop),
+        "input": _values(step.args),
+        "tasks": [_task(task) for task in step.tasks],
+        "router": step.router,
+        "next": [_arc(arc) for arc in step.arcs],
+    }
+
+
+def _admission(admit: Admission | None) -> Json:
+    if admit is None:
+        return None
+    return {
+        "rules": [{"when": rule.when, "allow": rule.allow} for rule in admit.rules],
+        "on_deny": admit.on_deny,
+    }
+
+
+def _loop(loop: LoopAhead | None) -> Json:
+    if loop is None:
+        return None
+    return {
+        "in": loop.collection.value,
+        "cursor": loop.cursor,
+        "iterator": loop.iterator,
+        "mode": loop.mode,
+        "width": loop.width.value,
+        "count": loop.count,
+        "needs": list(needs_of((loop.collection, loop.width))),
+    }
+
+
+def _task(task: TaskAhead) -> JsonMap:
+    return {
+        "task": task.name,
+        "kind": task.kind,
+        "line": task.line or None,
+        "effects": task.effects,
+        "touches": list(task.touches),
+        "config": _values(task.config),
+        "input": _values(task.args),
+        "needs": list(task.needs),
+        "tries": task.tries,
+        "jumps": list(task.jumps),
+    }
+
+
+def _arc(arc: ArcAhead) -> JsonMap:
+    return {
+        "step": arc.step,
+        "when": arc.when,
+        "line": arc.line or None,
+        "taken": arc.taken,
+        "needs": list(arc.guard.needs if arc.guard is not None else ()),
+        "on_failure": arc.on_failure,
+        "input": _values(arc.args),
+    }
+
+
+def _secret(secret: Secret) -> JsonMap:
+    return {
+        "name": secret.name,
+        "kind": secret.kind,
+        "provider": secret.provider,
+        "source": secret.source or None,
+        "used_by": list(secret.used_by),
+        "needs": list(secret.needs),
+        "exists": secret.exists,
+        "note": secret.note,
+    }
+
+
+def _variable(variable: Variable) -> JsonMap:
+    return {"name": variable.name, "used_by": list(variable.used_by), "given": variable.given}
+
+
+def _called(called: Called) -> JsonMap:
+    return {
+        "path": called.path,
+        "version": called.version,
+        "used_by": list(called.used_by),
+        "needs": list(called.needs),
+        "found": called.found,
+        "note": called.note,
+    }
+
+
+def _values(values: Mapping[str, Rendered]) -> dict[str, Json]:
+    return {name: value.value for name, value in values.items()}

@@ -1,0 +1,79 @@
+"""Tasks: their templates as far as they are known, what they touch, and the playbooks that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from noetl.facts.json import Json
+from noetl.forecast.model import Called, Rendered, StepAhead, TaskAhead
+from noetl.forecast.sight import Sight, rendered_all
+from noetl.forecast.worlds import WORLDS
+from noetl.net.model import KindInfo, Task, Template
+from noetl.pipeline.calls import prepared
+
+#: What a kind says that a call with this configuration touches; templates may be left in it.
+Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
+
+#: The kind whose tasks call playbooks.
+_CALL: Final = "playbook"
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The installed kinds, and what each says of a configuration."""
+
+    infos: Mapping[str, KindInfo]
+    touches: Touches
+
+
+def task_ahead(task: Task, sight: Callable[[Mapping[str, Rendered]], Sight], kinds: Kinds) -> TaskAhead:
+    """`sight` is what the task sees with such inputs beside those of its step."""
+    ready = prepared(task)
+    inputs = {**as_written(task.args), **rendered_all(ready.args, sight({}))}
+    values = {**as_written(task.config), **rendered_all(ready.config, sight(inputs))}
+    info = kinds.infos.get(task.kind)
+    return TaskAhead(
+        name=task.name,
+        kind=task.kind,
+        effects=info.effects if info is not None else "external",
+        touches=kinds.touches(task.kind, {key: value.value for key, value in values.items()}),
+        config=values,
+        args=inputs,
+        tries=_tries(task),
+        jumps=tuple(dict.fromkeys(rule.then.to for rule in task.rules or () if rule.then.to is not None)),
+        line=task.line,
+    )
+
+
+def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:
+    """`values` that hold no template."""
+    return {key: Rendered(value, worlds=(value,) * len(WORLDS)) for key, value in values.items()}
+
+
+def _tries(task: Task) -> Template:
+    """The most attempts that a rule allows: a number, or the template of the first that is one."""
+    asked = [rule.then.attempts for rule in task.rules or () if rule.then.do == "retry"]
+    numbers = [attempts for attempts in asked if isinstance(attempts, int)]
+    templates = [attempts for attempts in asked if not isinstance(attempts, int)]
+    return templates[0] if templates else max(numbers, default=None)
+
+
+def place_of(step: StepAhead, task: TaskAhead) -> str:
+    """How a task is called: by its step, where that has no other."""
+    return step.name if len(step.tasks) == 1 else f"{step.name}.{task.name}"
+
+
+def calls_of(steps: Iterable[StepAhead]) -> tuple[Called, ...]:
+    """The playbooks that tasks call, each version once."""
+    found: dict[tuple[str, str], Called] = {}
+    for step in steps:
+        for task in step.tasks:
+            if task.kind != _CALL or (path := task.config.get("path")) is None:
+                continue
+            version = task.config["version"].value if "version" in task.config else None
+            key = str(path.value), str(version)
+            users = (*(found[key].used_by if key in found else ()), place_of(step, task))
+            found[key] = Called(str(path.value), version, users, path.needs)
+    return tuple(found.values())
