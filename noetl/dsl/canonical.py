@@ -17,7 +17,7 @@ from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.requirements import check_requirements
 from noetl.dsl.routes import has_targets, routes
-from noetl.dsl.specs import check_timeout, queue_of
+from noetl.dsl.specs import check_spec, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
 from noetl.dsl.validation import warn_unknown
 from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
@@ -44,8 +44,10 @@ def compile_document(context: Context) -> Net | None:
     failure = failure_of(context, spec, _EXECUTOR_SPEC) or Failure()
     transitions = tuple(_transition(context, name, step, path, failure) for name, step, path in steps)
     workload = document.workload or {}
-    for key, value in workload.items():
-        context.use(("workload", key), value, None)
+    ctx = document.ctx or {}
+    for root, values in (("workload", workload), ("ctx", ctx)):
+        for key, value in values.items():
+            context.use((root, key), value, None)
     if not transitions:
         return None
     entry = _special_step(context, spec.entry_step, "entry_step")
@@ -64,6 +66,7 @@ def compile_document(context: Context) -> Net | None:
         no_next_is_error=bool(spec.no_next_is_error),
         description=_text(metadata.description),
         file=context.report.source.file,
+        ctx=ctx,
     )
 
 
@@ -123,7 +126,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     _check_step(context, name, step, path)
     site = _site(name, step, path)
     for spec_path in site.specs:
-        check_timeout(context, spec_path)
+        check_spec(context, spec_path)
     spec = step.spec or StepSpec()
     own_failure = failure_of(context, spec, (*path, "spec"))
     made_loop = None

@@ -18,7 +18,7 @@ _STEP = {
     "rules": ("rules", "write next: {arcs: [{step, when}]}"),
     "cases": ("rules", "write next: {arcs: [{step, when}]}"),
     "run": ("rules", "write tool: for actions and next: for steps"),
-    "pass": ("rules", "write spec.policy.admit with on_deny: skip"),
+    "pass": ("rules", "write spec.policy.admit with on_deny: pass"),
     "end_loop": ("rules", "write loop: {in, iterator} on the step that repeats"),
     "parallel": ("rules", "write loop.spec.mode: parallel, or an inclusive router"),
 }
@@ -30,7 +30,7 @@ _ARC = {
 _ROOT = {
     "tasks": ("rules", "write workbook: {<name>: {kind, ...}}"),
     "environment": ("rules", "write workload: {<name>: ...}"),
-    "variables": ("rules", "write workload: {<name>: ...}, or set: {ctx.<name>: ...} in the first step"),
+    "variables": ("rules", "write ctx: {<name>: ...}"),
 }
 _FOREIGN: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Document": _ROOT,

@@ -216,7 +216,8 @@ class _Pages:
             rules.insert(
                 0, Rule(first, Directive("retry", attempts=2, backoff="fixed", delay=self._form.delay))
             )
-        return Task(f"{self._task.name}.more", "noop", rules=tuple(rules), line=self._task.line)
+        task = self._task
+        return Task(f"{task.name}.more", "noop", rules=tuple(rules), line=task.line, after=task.after)
 
     def _whole(self) -> Task:
         store = self._store
@@ -232,7 +233,13 @@ class _Pages:
         task = self._task
         sets = (forget, *task.set)
         return Task(
-            task.name, "noop", config={"result": result}, set=sets, line=task.line, result=task.result
+            task.name,
+            "noop",
+            config={"result": result},
+            set=sets,
+            line=task.line,
+            result=task.result,
+            after=task.after,
         )
 
     @property

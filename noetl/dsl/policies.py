@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from noetl.dsl.after import Siblings
 from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import Admit, AdmitRule, Allow, Part, PolicyRule, Then
@@ -48,7 +49,7 @@ def _otherwise(context: Context, part: Part, at: Path) -> Iterator[tuple[Templat
 
 
 def policy(
-    context: Context, rules: Sequence[PolicyRule], path: Path, task: str, tasks: Sequence[str], site: Site
+    context: Context, rules: Sequence[PolicyRule], path: Path, task: str, tasks: Siblings, site: Site
 ) -> tuple[Rule, ...]:
     """The rules of `task`, which is one of the pipeline's `tasks`."""
     made = []
@@ -82,9 +83,7 @@ def admission(context: Context, admit: Admit, path: Path, step: str) -> Admissio
     return Admission(tuple(made), admit.on_deny or "pending")
 
 
-def _directive(
-    context: Context, then: Then, at: Path, task: str, tasks: Sequence[str], site: Site
-) -> Directive:
+def _directive(context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: Site) -> Directive:
     warn_unknown(then, at, context.report)
     default = Directive()
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
@@ -106,33 +105,39 @@ def _directive(
     return made
 
 
-def _target(context: Context, then: Then, at: Path, task: str, tasks: Sequence[str]) -> str | None:
+def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) -> str | None:
     if then.do != "jump":
         return None
+    near = tasks.around(task)
+    listed = ", ".join(near)
     if then.to is None:
-        context.report.missing(
-            at, "to", "the jump does not say where to", f"add to: with one of {', '.join(tasks)}"
-        )
+        context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
         return None
-    if then.to in tasks:
+    if then.to in near:
         return then.to
+    if then.to in tasks.names:
+        message = f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks with spec.after run"
+        context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")
+        return None
     if then.to == "previous":
         return _previous(context, at, task, tasks)
-    hint = context.report.suggest(then.to, [*tasks, "previous"], f"tasks here: {', '.join(tasks)}")
+    hint = context.report.suggest(then.to, [*near, "previous"], f"tasks here: {listed}")
     context.report.add(
         Code.UNKNOWN_TASK, (*at, "to"), f"there is no task {shown(then.to)} in this step", hint
     )
     return None
 
 
-def _previous(context: Context, at: Path, task: str, tasks: Sequence[str]) -> str | None:
-    index = tasks.index(task)
+def _previous(context: Context, at: Path, task: str, tasks: Siblings) -> str | None:
+    near = tasks.around(task)
+    index = near.index(task)
     if index:
-        return tasks[index - 1]
+        return near[index - 1]
+    place = "behind the end of its pipeline" if task in tasks.after else "of its step"
     context.report.add(
         Code.NO_PREVIOUS,
         (*at, "to"),
-        f"task {shown(task)} is the first of its step: there is no previous one",
+        f"task {shown(task)} is the first {place}: there is no previous one",
         "name a task, or use do: retry",
     )
     return None

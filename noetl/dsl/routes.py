@@ -25,7 +25,7 @@ class Routes:
     """The arcs of a step and how its router chooses among them."""
 
     arcs: tuple[NetArc, ...] = ()
-    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    mode: Literal["exclusive", "inclusive", "first"] = "exclusive"
     no_next_is_error: bool | None = None
 
 
@@ -70,21 +70,39 @@ def _arcs(
     count: Counter[str] = Counter()
     for index, form in enumerate(forms):
         at = path if single else (*path, index)
-        named, target_path = (Arc(step=form), at) if isinstance(form, str) else (form, (*at, "step"))
-        refuse_foreign(named, at, context.report)
-        warn_unknown(named, at, context.report)
-        target = _target(context, named.step, at, target_path)
-        if target is None:
-            context.graph_broken = True
-            continue
-        count[target] += 1
-        suffix = f"#{count[target]}" if count[target] > 1 else ""
-        yield _arc(context, named, at, f"{source}->{target}{suffix}", source)
+        also = False
+        for named, arc_path, target_path in _choice(context, form, at):
+            target = _target(context, named, arc_path, target_path)
+            if target is None:
+                context.graph_broken = True
+                continue
+            count[target] += 1
+            suffix = f"#{count[target]}" if count[target] > 1 else ""
+            yield _arc(context, named, arc_path, f"{source}->{target}{suffix}", source, also=also)
+            also = True
 
 
-def _target(context: Context, step: str | None, at: Path, target_path: Path) -> str | None:
+def _choice(context: Context, form: Any, at: Path) -> Iterator[tuple[Arc, Path, Path]]:
+    """The arcs of one choice, each with where it stands and where its target does."""
+    forms = (
+        [(one, (*at, index)) for index, one in enumerate(form)] if isinstance(form, list) else [(form, at)]
+    )
+    for arc, path in forms:
+        named, target_path = (Arc(step=arc), path) if isinstance(arc, str) else (arc, (*path, "step"))
+        refuse_foreign(named, path, context.report)
+        warn_unknown(named, path, context.report)
+        yield named, path, target_path
+
+
+def _target(context: Context, arc: Arc, at: Path, target_path: Path) -> str | None:
+    """The step that the arc leads to; empty where it only assigns."""
+    step = arc.step
     if step is None:
-        context.report.missing(at, "step", "the arc does not say which step it leads to", "add step:")
+        if _only_assigns(arc) and not any(map(context.report.is_faulty, (at, target_path))):
+            return ""
+        context.report.missing(
+            at, "step", "the arc does not say which step it leads to", "add step:, or set: alone to assign"
+        )
         return None
     if step in context.step_names:
         return step
@@ -93,7 +111,11 @@ def _target(context: Context, step: str | None, at: Path, target_path: Path) -> 
     return None
 
 
-def _arc(context: Context, arc: Arc, at: Path, name: str, source: str) -> NetArc:
+def _only_assigns(arc: Arc) -> bool:
+    return bool(arc.set) and not (arc.args or arc.input)
+
+
+def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
     context.use((*at, "when"), arc.when, source, guard=True)
     args: dict[str, Template] = {}
     for key, given in (("args", arc.args), ("input", arc.input)):
@@ -109,4 +131,5 @@ def _arc(context: Context, arc: Arc, at: Path, name: str, source: str) -> NetArc
         args=args,
         set=assignments(context, arc, at, step_level(Site(source))),
         line=context.report.source.mark(at).line,
+        also=also,
     )

@@ -26,11 +26,12 @@ _STRUCTURE = frozenset(
         "commit",
         "frame",
         "result",
+        "after",
     }
 )
 _POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
 #: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
-_OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result"})
+_OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result", "after"})
 
 
 def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence[Path]) -> JsonMap:
@@ -105,6 +106,15 @@ def _without_structure(merged: Json) -> JsonMap:
         if rest:
             spec["policy"] = rest
     return spec
+
+
+def check_spec(context: Context, path: Path) -> None:
+    """Checks the spec at `path`, which is one around tasks."""
+    check_timeout(context, path)
+    if "after" in context.raw(path):
+        message = "`after` means nothing here: it is said of a task"
+        hint = "put it under the spec: of each task that runs once the pipeline has ended"
+        context.report.add(Code.MISPLACED, (*path, "after"), message, hint, at_key=True)
 
 
 def check_timeout(context: Context, path: Path) -> None:

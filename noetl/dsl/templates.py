@@ -125,7 +125,7 @@ def _is_expected_to_miss(text: str, name: str) -> bool:
 
 def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
     """Step → every name that its templates may use; None → those of workload values."""
-    shared = BUILTINS | net.workload.keys() | net.steps.keys()
+    shared = BUILTINS | net.workload.keys() | net.ctx.keys() | net.steps.keys()
     for transition in net.transitions:
         shared |= _shared_by(transition)
     early = FOR_WORKLOAD | net.workload.keys()

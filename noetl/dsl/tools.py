@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.code import check_code, names_context, names_read
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
@@ -27,8 +28,8 @@ _LATER = frozenset({"wait"})
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
     entries = list(entries_of(context, form, path))
-    names = [entry.name for entry in entries]
-    tasks = [(entry, _task(context, entry, names, site)) for entry in entries]
+    check_order(context, entries)
+    tasks = [(entry, _task(context, entry, siblings(entries), site)) for entry in entries]
     return paged(context, [(entry, task) for entry, task in tasks if task is not None], site)
 
 
@@ -37,13 +38,14 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
     made = {}
     for name in context.workbook:
         entry = workbook_entry(context, name)
-        task = _task(context, entry, [name], Site(WORKBOOK, (("executor", "spec"),))) if entry else None
+        site = Site(WORKBOOK, (("executor", "spec"),))
+        task = _task(context, entry, siblings([entry]), site) if entry else None
         if task is not None:
             made[name] = task
     return made
 
 
-def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task | None:
+def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task | None:
     for tool, path in entry.parts:
         refuse_foreign(tool, path, context.report)
         _refuse_misplaced(context, tool, path)
@@ -70,7 +72,7 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         kind=kind.kind,
         config=config,
         args=args,
-        rules=_rules(context, kind, entry, names, site),
+        rules=_rules(context, kind, entry, around, site),
         set=_set(context, entry, site),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
@@ -84,6 +86,7 @@ def _task(context: Context, entry: Entry, names: list[str], site: Site) -> Task 
         expects=demands.expects,
         returns=demands.returns,
         stages=stages,
+        after=after(context, entry, site.step),
     )
 
 
@@ -224,7 +227,7 @@ def _set(context: Context, entry: Entry, site: Site) -> tuple[Assignment, ...]:
 
 
 def _rules(
-    context: Context, kind: KindInfo, entry: Entry, names: list[str], site: Site
+    context: Context, kind: KindInfo, entry: Entry, around: Siblings, site: Site
 ) -> tuple[Rule, ...] | None:
     own: list[tuple[list[PolicyRule], Path]] = []
     for tool, path in entry.parts:
@@ -236,7 +239,7 @@ def _rules(
     if not found:
         return None
     rules, path = found[-1]
-    return policy(context, rules, path, entry.name, names, site)
+    return policy(context, rules, path, entry.name, around, site)
 
 
 def _rules_of_kind(kind: KindInfo, path: Path) -> list[tuple[list[PolicyRule], Path]]:

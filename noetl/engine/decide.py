@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.children import end_overdue, next_due, only_waits, request_children
 from noetl.engine.evolve import evolve
@@ -21,7 +21,7 @@ from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
 from noetl.engine.routing import route, scheduled, stops
 from noetl.engine.state import Run, State
-from noetl.engine.workload import render_workload
+from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import Warn, evaluate, truth, values_read
 from noetl.facts import events as e
@@ -32,6 +32,8 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.net.model import ENTRY, Admission, Transition
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
+
+_DENIED: Final = "admission was denied"
 
 
 def decide(plan: Plan, state: State, inputs: Inputs) -> tuple[list[Draft], State]:
@@ -96,17 +98,21 @@ def _begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _evaluated(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
+    warnings: list[str] = []
     try:
-        warnings: list[str] = []
         workload = render_workload(plan.net, state, inputs, warnings.append)
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    try:
+        ctx = render_ctx(plan.net, workload, state, inputs, warnings.append)
+    except TemplateError as error:
+        return e.Evaluated(False, error=ErrorInfo("template", f"ctx: {error.message}"))
     try:
         keychain = render_keychain(plan.net, state, inputs, workload, warnings.append)
     except (TemplateError, BadRequest) as error:
         kind = "template" if isinstance(error, TemplateError) else "client_error"
         return e.Evaluated(False, error=ErrorInfo(kind, error.message))
-    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain)
+    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain, ctx=ctx)
 
 
 def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> list[Draft]:
@@ -280,14 +286,35 @@ def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]
     draft, fact = verdict
     if fact.allow:
         return [draft, *_admitted_run(plan, evolve(state, draft), inputs, step, one)]
-    if fact.on_deny == "pending":
-        return [draft]
-    if fact.on_deny == "skip":
-        return [draft, Draft(e.StepSkipped(one.ids, "admission was denied"), step=step.name)]
-    denied = ErrorInfo(
-        "client_error", f"Admission to step {step.name!r} was denied by its policy.", step=step.name
-    )
-    return [draft, *_refused_run(evolve(state, draft), inputs, step, one, denied)]
+    return [draft, *_denied(plan, evolve(state, draft), inputs, step, one, fact.on_deny)]
+
+
+def _denied(
+    plan: Plan,
+    state: State,
+    inputs: Inputs,
+    step: Transition,
+    one: Enabled,
+    on_deny: Literal["pending", "skip", "pass", "fail"],
+) -> Iterable[Draft]:
+    match on_deny:
+        case "pending":
+            return
+        case "skip":
+            yield Draft(e.StepSkipped(one.ids, _DENIED), step=step.name)
+        case "pass":
+            if step.join.cancel_rest:
+                yield from _withdraw_rest(plan, state, step, one)
+            begin = _scheduled(state, step, one.ids, one.args(inputs), round=one.round)
+            yield begin
+            skipped = e.StepSkipped(one.ids, _DENIED)
+            yield Draft(skipped, step=step.name, run_id=begin.run_id, dedup_key=f"end:{begin.run_id}")
+        case "fail":
+            message = f"Admission to step {step.name!r} was denied by its policy."
+            denied = ErrorInfo("client_error", message, step=step.name)
+            yield from _refused_run(state, inputs, step, one, denied)
+        case _:
+            assert_never(on_deny)
 
 
 def _refused_run(

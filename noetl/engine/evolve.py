@@ -14,7 +14,7 @@ from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, w
 from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
-from noetl.facts.json import Json, JsonMap, set_path
+from noetl.facts.json import Json, JsonMap, deep_merge, set_path
 from noetl.facts.outcome import ErrorInfo
 
 
@@ -105,7 +105,9 @@ def _life(
                 parent=fact.parent,
             )
         case e.Evaluated():
-            return replace(state, accepted=fact.accepted, workload=fact.workload, error=fact.error)
+            # What somebody has patched meanwhile is newer than what ctx begins with.
+            ctx = deep_merge(fact.ctx, state.ctx) if fact.ctx else state.ctx
+            return replace(state, accepted=fact.accepted, workload=fact.workload, error=fact.error, ctx=ctx)
         case e.WorkflowStarted():
             return replace(_put_tokens(state, fact.tokens), started=True, phase="running", status="running")
         case e.WorkflowFinished():
@@ -229,6 +231,8 @@ def _scheduled(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
 
 
 def _skipped(state: State, fact: e.StepSkipped, draft: e.Draft) -> State:
+    if (run := state.runs.get(draft.run_id or "")) is not None:
+        return state if run.ended else _end(state, replace(run, status="skipped"))
     state = _drop_tokens(state, fact.tokens, ())
     return _remember(state, draft.step or "", "skipped")
 
@@ -381,14 +385,15 @@ def _task_ended(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed
     fatal = isinstance(fact, e.TaskFailed) and fact.fatal
     last = LastTask(fatal, fact.meta, fact.extras)
     if iteration is None:
-        return replace(run, results={**run.results, fact.task: result}, last_task=last)
+        run = replace(run, results={**run.results, fact.task: result})
+        return run if fact.after else replace(run, last_task=last)
     loop = run.loop
     if loop is None or loop.ended >> iteration & 1:
         return run
     tasks = {**loop.partial.get(iteration, {}), fact.task: result}
     run = replace(run, loop=replace(loop, partial={**loop.partial, iteration: tasks}))
     # A loop fails with the error of the iteration that failed first.
-    return replace(run, last_task=last) if fatal and not loop.errors else run
+    return replace(run, last_task=last) if fatal and not fact.after and not loop.errors else run
 
 
 # --- loops ---------------------------------------------------------------------------------------

@@ -9,35 +9,10 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import Run, State, StepRecord
 from noetl.expressions.results import of_step, of_task
 from noetl.expressions.scope import layered
+from noetl.facts.boundaries import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
-
-#: The names under which guards know the end of a run, most specific first.
-DONE = ("step.done", "call.done", "step.exit")
-LOOP_DONE = ("loop.done", "loop.finished", *DONE)
-FAILED = ("step.failed", "call.error", "step.exit")
-
-
-class BoundaryName(str):
-    """The name of a boundary that equals each of its other names: `event.name == 'call.done'`."""
-
-    __slots__ = ("_names",)
-
-    _names: frozenset[str]
-
-    def __new__(cls, names: tuple[str, ...]) -> BoundaryName:
-        self = super().__new__(cls, names[0])
-        self._names = frozenset(names)
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return other in self._names
-
-    def __ne__(self, other: object) -> bool:
-        return other not in self._names
-
-    def __hash__(self) -> int:
-        return str.__hash__(self)
+from noetl.net.model import Transition
 
 
 class StepNames(Mapping[str, Any]):
@@ -83,11 +58,11 @@ def step_names(
     return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
-def boundary(run: Run) -> BoundaryName:
-    """The event whose guards are asked when `run` ended."""
+def boundary(run: Run, step: Transition) -> BoundaryName:
+    """The event whose guards are asked when `run` of `step` ended."""
     if run.status == "failed":
         return BoundaryName(FAILED)
-    return BoundaryName(LOOP_DONE if run.loop is not None else DONE)
+    return BoundaryName(LOOP_DONE if step.loop is not None else DONE)
 
 
 def outcome_of(run: Run) -> Outcome:
@@ -101,8 +76,8 @@ def outcome_of(run: Run) -> Outcome:
     return succeeded(run.result, last.meta, **last.extras)
 
 
-def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:
-    """Names at the boundary of `run`: those of the step, its outcome, and the event."""
+def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> Mapping[str, Any]:
+    """Names at the boundary of `run`: those of its `step`, its outcome, and the event."""
     outcome = outcome_of(run)
     envelope = outcome.as_json()
     if outcome.ok:
@@ -111,7 +86,7 @@ def boundary_names(state: State, inputs: Inputs, run: Run) -> Mapping[str, Any]:
         "outcome": envelope,
         "output": envelope,
         "step": run.variables,
-        "event": {"name": boundary(run), "step": run.step},
+        "event": {"name": boundary(run, step), "step": run.step},
     }
     if outcome.ok:
         extra["result"] = extra["response"] = of_step(run.result, run.results)

@@ -80,7 +80,7 @@ class Plan:
 
     @cached_property
     def _successors(self) -> Mapping[str, set[str]]:
-        return {step.name: {arc.step for arc in step.arcs} for step in self.net.transitions}
+        return {step.name: {arc.step for arc in step.ways} for step in self.net.transitions}
 
     @cached_property
     def _predecessors(self) -> Mapping[str, set[str]]:
@@ -108,6 +108,7 @@ def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
     for template in (rendered, task.args, task.spec.get("timeout")):
         yield from names_used(template)
+    yield from _guard(task.after)
     yield from _assigned(task.set)
     for rule in task.rules or ():
         yield from _guard(rule.when)

@@ -54,7 +54,7 @@ class _Boundary:
             self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
         state = replace(self.state, ctx=patched(self.names["ctx"], patch))
         run = replace(self.run, variables=patched(self.names["step"], own))
-        self.names = boundary_names(state, self.inputs, run)
+        self.names = boundary_names(state, self.inputs, run, self.step)
 
     def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
         """Assignments to ctx; what they change a part of may be stored by reference."""
@@ -69,7 +69,7 @@ class _Boundary:
 
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and `next.evaluated`."""
-    here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run))
+    here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     try:
         if run.status == "done":
             here.assign(here.step.set, "step")
@@ -83,7 +83,7 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
 
 def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
     fact = NextEvaluated(
-        boundary=str(boundary(here.run)),
+        boundary=str(boundary(here.run, here.step)),
         arcs=tuple(here.decisions),
         tokens=tuple(here.tokens),
         failure=failure,
@@ -100,31 +100,50 @@ def stops(step: Transition) -> bool:
 
 
 def _follow(here: _Boundary) -> None:
+    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router asks no further
+    choice, and one of mode `first` only what the others assign."""
     if here.run.final:
         return
-    for number, arc in enumerate(here.step.arcs):
-        if here.run.status == "failed" and not arc.boundary:
-            continue
-        chosen = _asked(here, arc)
-        if not chosen:
-            continue
-        here.assign(arc.set, "arc")
-        args = {key: here.inputs.hold(here.evaluate(value)) for key, value in arc.args.items()}
-        token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
-        here.tokens.append(place_token(here.plan, here.state, token))
-        if here.step.router == "exclusive":
+    for choice in choices(here.step):
+        routes = here.step.router == "inclusive" or not here.tokens
+        if not routes and here.step.router == "exclusive":
             return
+        for number, arc in choice:
+            if here.run.status != "failed" or arc.boundary:
+                _take(here, number, arc, routes=routes or not arc.step)
 
 
-def _asked(here: _Boundary, arc: Arc) -> bool:
+def choices(step: Transition) -> list[list[tuple[int, Arc]]]:
+    """The arcs of a step with their numbers, those of one choice together."""
+    made: list[list[tuple[int, Arc]]] = []
+    for number, arc in enumerate(step.arcs):
+        if arc.also and made:
+            made[-1].append((number, arc))
+        else:
+            made.append([(number, arc)])
+    return made
+
+
+def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
+    """Where its guard holds the arc assigns, and puts its token down if it `routes`."""
+    if not _holds(here, arc, routes=routes):
+        return
+    here.assign(arc.set, "arc")
+    if not (routes and arc.step):
+        return
+    args = {key: here.inputs.hold(here.evaluate(value)) for key, value in arc.args.items()}
+    token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
+    here.tokens.append(place_token(here.plan, here.state, token))
+
+
+def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
     if arc.when is None:
-        here.decisions.append(ArcDecision(arc.id, arc.step, None, {}, True, True))
+        here.decisions.append(ArcDecision(arc.id, arc.step, None, {}, True, routes))
         return True
-    load = here.inputs.load
-    chosen = truth(arc.when, here.names, load=load)
+    held = truth(arc.when, here.names, load=here.inputs.load)
     read = values_read(arc.when, here.names, guard=True) if isinstance(arc.when, str) else {}
-    here.decisions.append(ArcDecision(arc.id, arc.step, str(arc.when), read, chosen, chosen))
-    return chosen
+    here.decisions.append(ArcDecision(arc.id, arc.step, str(arc.when), read, held, held and routes))
+    return held
 
 
 def _unhandled(here: _Boundary) -> ErrorInfo | None:
@@ -134,7 +153,7 @@ def _unhandled(here: _Boundary) -> ErrorInfo | None:
         return here.run.error
     step = here.step
     strict = here.plan.net.no_next_is_error if step.no_next_is_error is None else step.no_next_is_error
-    if step.arcs and strict and not here.run.final:
+    if step.ways and strict and not here.run.final:
         message = f"No arc of step {step.name!r} took its outcome; add an arc without `when`."
         return ErrorInfo("router", message, step=step.name, line=step.line or None)
     return None

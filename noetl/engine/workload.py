@@ -1,4 +1,5 @@
-"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once."""
+"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once; and what ctx begins
+with."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
 from noetl.expressions import Warn, evaluate
+from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, loaded
 from noetl.net.model import Net, Template
@@ -28,6 +30,21 @@ def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | Te
     """The same, each value by itself: where one cannot be rendered its error stands in its place. For who looks ahead."""
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
     return {key: workload.tried(key) for key in workload}
+
+
+def render_ctx(
+    net: Net, workload: JsonMap, state: State, inputs: Inputs, warn: Warn | None = None
+) -> JsonMap:
+    """What variables of the execution begin with: `ctx` templates see what those of the workload see, and the rendered
+    `workload` itself. Raises TemplateError where a template fails."""
+    if not net.ctx:
+        return {}
+    own = {"workload": workload, "keychain": inputs.keychain}
+    names = layered(own, request_names(state, inputs), workload)
+    return {
+        name: inputs.hold(evaluate(value, names, load=inputs.load, warn=warn))
+        for name, value in net.ctx.items()
+    }
 
 
 def request_names(state: State, inputs: Inputs) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ArcDecision:
-    """What became of one arc at a boundary: its guard, the values it read, and the verdict."""
+    """What became of one arc at a boundary: its guard, the values it read, and the verdict. `chosen`: it routed, or
+    assigned where it leads to no `step`."""
 
     arc: str
     step: str
@@ -82,6 +83,8 @@ class Evaluated:
     error: ErrorInfo | None = None
     warnings: tuple[str, ...] = ()
     keychain: JsonMap = field(default_factory=dict)
+    #: What variables of the execution begin with.
+    ctx: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class AdmitEvaluated:
     type: ClassVar[str] = "policy.admit.evaluated"
     token: str
     allow: bool
-    on_deny: Literal["pending", "skip", "fail"]
+    on_deny: Literal["pending", "skip", "pass", "fail"]
     when: str | None
     names: JsonMap
     ctx_version: int
@@ -249,7 +252,8 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class StepSkipped:
-    """The tokens were dropped and the step did not run. Its arcs are not followed."""
+    """The step did not run. The tokens were dropped and its arcs are not followed; with a run (which `step.scheduled`
+    began with the tokens) they are, as after a success without a result."""
 
     type: ClassVar[str] = "step.skipped"
     tokens: tuple[str, ...]
@@ -280,6 +284,8 @@ class TaskDone:
     result: Json = None
     meta: JsonMap = field(default_factory=dict)
     extras: JsonMap = field(default_factory=dict)
+    #: It ran behind the end of the pipeline proper, whose outcome it does not change.
+    after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +297,10 @@ class TaskFailed:
     error: ErrorInfo
     meta: JsonMap = field(default_factory=dict)
     extras: JsonMap = field(default_factory=dict)
-    #: No policy let the pipeline go on: it fails with this error.
+    #: No policy let the pipeline go on: it fails with this error, or (`after`) with an earlier one.
     fatal: bool = False
+    #: As in `task.done`.
+    after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,15 +329,16 @@ class TaskCheckpointed:
 class PolicyEvaluated:
     """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay` seconds.
 
-    Written after the end of the task that it judges, and for a retry after success in its place.
+    Written after the end of the task that it judges, and for a retry after success in its place. Without a number
+    it was the guard of a task behind the end of its pipeline, which is to `enter` or to `skip`.
     """
 
     type: ClassVar[str] = "policy.task.evaluated"
     task: str
-    rule: int
+    rule: int | None
     when: str | None
     names: JsonMap
-    do: Literal["continue", "retry", "jump", "break", "fail"]
+    do: Literal["continue", "retry", "jump", "break", "fail", "enter", "skip"]
     to: str | None = None
     delay: float = 0.0
 

@@ -12,9 +12,14 @@ from noetl.net.model import Arc, Transition
 def arcs_ahead(step: Transition, sight: Sight) -> tuple[ArcAhead, ...]:
     """The arcs of `step`, in order. `sight` is what their guards see."""
     found: list[ArcAhead] = []
+    earlier: list[ArcAhead] = []
     for arc in step.arcs:
+        if not arc.also:
+            # What stands behind it may be taken with it, and not in its place.
+            earlier = [one for one in found if one.step]
         one = _arc(arc, sight)
-        found.append(_behind(one, found) if step.router == "exclusive" else one)
+        chosen = step.router == "exclusive" or (step.router == "first" and arc.step)
+        found.append(_behind(one, earlier) if chosen else one)
     return tuple(found)
 
 

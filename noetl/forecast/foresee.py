@@ -100,6 +100,8 @@ class _Ahead:
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
         own = DURING | frozenset(_own(step))
+        if any(task.after is not None for task in step.tasks):
+            own |= AT_THE_END
 
         def of_task(values: Mapping[str, Rendered]) -> Sight:
             return self._sight({**inputs, **values}, own)
@@ -187,7 +189,8 @@ def _names(
 
 
 def _assigned(net: Net) -> Iterator[str]:
-    """The names of ctx that anything assigns."""
+    """The names of ctx that anything assigns, and those that it begins with."""
+    yield from net.ctx
     for step in net.transitions:
         for assignment in (*step.set, *(one for arc in step.arcs for one in arc.set), *_of_tasks(step.tasks)):
             if assignment.scope == "ctx":

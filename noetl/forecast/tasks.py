@@ -31,7 +31,9 @@ class Kinds:
 def task_ahead(task: Task, sight: Callable[[Mapping[str, Rendered]], Sight], kinds: Kinds) -> TaskAhead:
     """`sight` is what the task sees with such inputs beside those of its step."""
     ready = prepared(task)
-    inputs = {**as_written(task.args), **rendered_all(ready.args, sight({}))}
+    inputs: dict[str, Rendered] = {}
+    for stage in ready.stages:
+        inputs |= {**as_written(stage.args), **rendered_all(stage.templates, sight(inputs))}
     values = {**as_written(task.config), **rendered_all(ready.config, sight(inputs))}
     info = kinds.infos.get(task.kind)
     return TaskAhead(

@@ -11,7 +11,7 @@ _Graph = Mapping[str, Collection[str]]
 
 def reachable(net: Net) -> frozenset[str]:
     """The steps that a path leads to from the entry; the final step counts as one."""
-    targets = {transition.name: [arc.step for arc in transition.arcs] for transition in net.transitions}
+    targets = {transition.name: [arc.step for arc in transition.ways] for transition in net.transitions}
     waiting = [net.entry] + ([net.final_step] if net.final_step else [])
     seen = set(waiting)
     while waiting:
@@ -24,7 +24,7 @@ def reachable(net: Net) -> frozenset[str]:
 
 def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
     """Sets of steps that lead to each other (a step that leads to itself is one), in document order."""
-    graph = {transition.name: tuple({arc.step for arc in transition.arcs}) for transition in net.transitions}
+    graph = {transition.name: tuple({arc.step for arc in transition.ways}) for transition in net.transitions}
     position = {name: index for index, name in enumerate(graph)}
     found = [
         tuple(sorted(component, key=position.__getitem__))
@@ -36,7 +36,7 @@ def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
 
 def endless_cycles(net: Net) -> tuple[tuple[str, ...], ...]:
     """Cycles that a token never leaves: no arc leads out, and every step has an arc without a guard."""
-    return tuple(cycle for cycle in cycles(net) if all(_holds(net.steps[step].arcs, cycle) for step in cycle))
+    return tuple(cycle for cycle in cycles(net) if all(_holds(net.steps[step].ways, cycle) for step in cycle))
 
 
 def _holds(arcs: tuple[Arc, ...], cycle: tuple[str, ...]) -> bool:

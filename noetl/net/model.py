@@ -114,7 +114,8 @@ class Task:
     (`input`, `args`, `with`), to be overlaid on the step's. `rules` None means no policy was given:
     ok continues and an error fails. `spec` is the effective spec (kind defaults → executor → step →
     loop → task). `line` is where the task begins in its file; `lines` where the keys of `config` do
-    (for `code: |` the first line of the code itself).
+    (for `code: |` the first line of the code itself). `after` (`True`, or a guard) puts the task behind the
+    end of the pipeline proper: such tasks stand last in their step.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Task:
     #: Names of `args` by who says them: the call, then the workbook task that it calls, and so on. Each group is
     #: rendered after the one before it, and sees it. Empty: all at once.
     stages: tuple[tuple[str, ...], ...] = ()
+    after: Template = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +188,10 @@ class AdmitRule:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """First match wins; no match admits."""
+    """First match wins; no match admits. Denied with `pass`, a token goes on behind the step, which is skipped."""
 
     rules: tuple[AdmitRule, ...]
-    on_deny: Literal["pending", "skip", "fail"] = "pending"
+    on_deny: Literal["pending", "skip", "pass", "fail"] = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,7 @@ class Arc:
 
     `when` None is an unguarded arc: for success only. `boundary` says that the guard mentions the
     boundary (`event`, `outcome`, `output`, `error`), so that it is asked after failures too.
+    `also`: it belongs to the choice of the arc before it. Without a `step` an arc only assigns: it has no place.
     """
 
     id: str
@@ -217,6 +220,7 @@ class Arc:
     args: Mapping[str, Template] = field(default_factory=dict)
     set: tuple[Assignment, ...] = ()
     line: int = 0
+    also: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +233,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A step. No tasks: it only routes. `result` of such a step is its args."""
+    """A step. No tasks: it only routes. `result` of such a step is its args.
+
+    `router`: the first choice that fires routes and no further arc is asked (`exclusive`), every arc that holds
+    routes (`inclusive`), or every arc that holds assigns and the first choice that fires routes (`first`).
+    """
 
     name: str
     tasks: tuple[Task, ...] = ()
     arcs: tuple[Arc, ...] = ()
-    router: Literal["exclusive", "inclusive"] = "exclusive"
+    router: Literal["exclusive", "inclusive", "first"] = "exclusive"
     #: A router whose arcs all miss fails its branch. None: as the net says.
     no_next_is_error: bool | None = None
     loop: Loop | None = None
@@ -249,6 +257,11 @@ class Transition:
     line: int = 0
 
     @property
+    def ways(self) -> tuple[Arc, ...]:
+        """The arcs that lead to a step."""
+        return tuple(arc for arc in self.arcs if arc.step)
+
+    @property
     def calls(self) -> tuple[Task, ...]:
         """All that its workers call: its tasks, behind the cursor that its loop may have."""
         cursor = self.loop.cursor if self.loop else None
@@ -259,7 +272,8 @@ class Transition:
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
 
-    `workload` values are templates over each other, the payload, `execution_id` and `env`.
+    `workload` values are templates over each other, the payload, `execution_id` and `env`; `ctx` holds those that
+    variables of the execution begin with, which see the workload besides.
     `file` is how the source is named in problems and errors.
     """
 
@@ -275,6 +289,7 @@ class Net:
     no_next_is_error: bool = False
     description: str = ""
     file: str = ""
+    ctx: Mapping[str, Template] = field(default_factory=dict)
 
     @cached_property
     def steps(self) -> Mapping[str, Transition]:
@@ -283,8 +298,8 @@ class Net:
 
     @cached_property
     def arcs(self) -> Mapping[str, Arc]:
-        """All arcs by id, in document order."""
-        return {arc.id: arc for transition in self.transitions for arc in transition.arcs}
+        """All arcs that lead to a step by id, in document order."""
+        return {arc.id: arc for transition in self.transitions for arc in transition.ways}
 
     @cached_property
     def incoming(self) -> Mapping[str, tuple[str, ...]]:

@@ -29,7 +29,12 @@ from noetl.pipeline.patches import extend
 
 def initial(program: Program) -> Progress:
     """Before the first event. A pipeline without tasks has already ended well."""
-    return Progress() if program.tasks else Progress(ending=Completed(None))
+    return Progress() if program.length else _over(program, Progress(), Completed(None))
+
+
+def begun(program: Program, progress: Progress) -> Progress:
+    """`progress`; the initial one where nothing has happened yet."""
+    return initial(program) if progress == Progress() else progress
 
 
 def replay(program: Program, drafts: Iterable[Draft]) -> Progress:
@@ -42,11 +47,10 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
     match draft.fact:
         case TaskDone() as fact:
             outcome = Outcome("ok", fact.result, meta=fact.meta, extras=fact.extras)
-            return _ended(program, progress, fact.task, outcome)
+            return _ended(program, progress, fact, outcome)
         case TaskFailed() as fact:
             outcome = Outcome("error", error=fact.error, meta=fact.meta, extras=fact.extras)
-            ended = _ended(program, progress, fact.task, outcome)
-            return replace(ended, ending=Failed(fact.error)) if fact.fatal else ended
+            return _ended(program, progress, fact, outcome)
         case AttemptFailed() as fact:
             return replace(
                 progress,
@@ -72,12 +76,42 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             return progress
 
 
-def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) -> Progress:
+def _ended(program: Program, progress: Progress, fact: TaskDone | TaskFailed, outcome: Outcome) -> Progress:
     """A task ended: the next one is due, unless a policy says otherwise or there is none."""
-    pc = progress.pc + 1
+    error = fact.error if isinstance(fact, TaskFailed) and fact.fatal else None
+    ended = _left(progress, fact.task, outcome)
+    if fact.after:
+        return _on(program, ended) if error is None else replace(ended, ending=_first(ended, error))
+    ended = replace(ended, last=outcome)
+    if error is not None:
+        return _over(program, ended, Failed(error))
+    return ended if ended.pc < program.length else _over(program, ended, _well(fact.task, outcome))
+
+
+def _over(program: Program, progress: Progress, ending: Ending) -> Progress:
+    """The pipeline proper has come to `ending`: what is left stands behind it."""
+    if program.length == len(program.tasks):
+        return replace(progress, ending=ending)
+    return replace(progress, pc=program.length, proper=ending)
+
+
+def _on(program: Program, progress: Progress) -> Progress:
+    """`progress`, with the ending that it has behind the last task."""
+    if progress.pc < len(program.tasks):
+        return progress
+    return replace(progress, ending=progress.proper)
+
+
+def _first(progress: Progress, error: ErrorInfo) -> Ending:
+    """A task behind the end of the pipeline proper fails it with `error`, unless it had failed by then."""
+    return progress.proper if isinstance(progress.proper, Failed) else Failed(error)
+
+
+def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:
+    """`progress` at the next task, with what `task` has left."""
     return replace(
         progress,
-        pc=pc,
+        pc=progress.pc + 1,
         attempt=1,
         repeats=0,
         wait_s=0.0,
@@ -86,11 +120,14 @@ def _ended(program: Program, progress: Progress, task: str, outcome: Outcome) ->
         since=None,
         answer=None,
         secrets={},
-        visits={**progress.visits, task: progress.visits.get(task, 0) + 1},
+        visits=_visited(progress, task),
         results={**progress.results, task: outcome.result},
-        last=outcome,
-        ending=_well(task, outcome) if pc >= len(program.tasks) else None,
+        entered=False,
     )
+
+
+def _visited(progress: Progress, task: str) -> dict[str, int]:
+    return {**progress.visits, task: progress.visits.get(task, 0) + 1}
 
 
 def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
@@ -108,13 +145,26 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
             )
         case "jump":
             target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
-            return replace(progress, pc=target, ending=None)
+            proper = None if program.tasks[target].after is None else progress.proper
+            return replace(progress, pc=target, proper=proper, ending=None)
         case "break":
-            last = progress.last
-            return replace(progress, ending=_well(fact.task, last) if last else Completed(None))
+            return _broken_off(program, progress, fact.task)
         case "continue" | "fail":
             # The event of the task's end has said it already.
             return progress
+        case "enter":
+            return replace(progress, entered=True)
+        case "skip":
+            passed = replace(progress, pc=progress.pc + 1, visits=_visited(progress, fact.task))
+            return _on(program, passed)
+
+
+def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
+    """The pipeline proper ends behind `task`; where it has ended already, what stands behind it does."""
+    if any(one.name == task and one.after is not None for one in program.tasks):
+        return _on(program, replace(progress, pc=len(program.tasks)))
+    last = progress.last
+    return _over(program, progress, _well(task, last) if last else Completed(None))
 
 
 def _assigned(progress: Progress, fact: VariablesSet) -> Progress:

@@ -27,9 +27,8 @@ from noetl.net.model import Task
 from noetl.pipeline.assignments import Changes, apply
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import described, placed
-from noetl.pipeline.fold import evolve
+from noetl.pipeline.fold import begun, evolve
 from noetl.pipeline.model import (
-    Completed,
     Finished,
     Hands,
     Later,
@@ -42,7 +41,7 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
-from noetl.pipeline.policy import Case, Verdict, judge, rule_of
+from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
@@ -57,18 +56,21 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
     (with the progress folded from the log) when a wait is over, so a `progress` that still owes one
     (`wait_s`) is not waited for again. Raises nothing for what playbooks, templates or tools did.
     """
-    if progress.ending is None and not program.tasks:
-        progress = replace(progress, ending=Completed(None))
+    progress = begun(program, progress)
     machine = _Machine(program, Caller(program, surroundings(program, names), hands), hands)
     drafts: tuple[Draft, ...] = ()
     while progress.ending is None:
+        asked, progress = machine.entered(progress)
+        if progress.ending is not None:
+            drafts = asked
+            break
         task = program.tasks[progress.pc].name
         attempt = machine.caller.attempt(progress)
         reason: Literal["retry", "later"] = "retry"
         match attempt.suspension:
             case ChildCall() as child:
                 wait = None if child.detached else attempt.deadline_s
-                yield Suspend((), progress, task, "child", wait, child)
+                yield Suspend(asked, progress, task, "child", wait, child)
                 return
             case Later() as later:
                 reason, drafts = "later", machine.checkpoint(later, attempt.since, progress)
@@ -76,7 +78,7 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
                 drafts = machine.boundary(attempt, progress)
             case _:
                 assert_never(attempt.suspension)
-        progress = machine.folded(progress, drafts)
+        progress, drafts = machine.folded(progress, drafts), (*asked, *drafts)
         if progress.ending is not None:
             break
         wait = attempt.suspension.seconds if attempt.suspension else progress.wait_s
@@ -106,6 +108,27 @@ class _Machine:
         task = self.program.tasks[progress.pc]
         fact = TaskCheckpointed(task.name, later.checkpoint, since)
         return self._drafts([fact], task, None, progress, f"/{progress.checkpoints}")
+
+    def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
+        """`progress` at the next task that is to run, and what the guards on the way there said. What they said is
+        recorded with what comes of that task: it is asked again where it got lost, and says the same."""
+        asked: tuple[Draft, ...] = ()
+        while progress.ending is None and not progress.entered:
+            task = self.program.tasks[progress.pc]
+            if not isinstance(task.after, str):
+                break
+            drafts = self._drafts([self._guarded(task, progress)], task, None, progress, "/after")
+            progress, asked = self.folded(progress, drafts), (*asked, *drafts)
+        return asked, progress
+
+    def _guarded(self, task: Task, progress: Progress) -> PolicyEvaluated | TaskFailed:
+        around = self.caller.around
+        try:
+            return guarded(task, before(around, progress, task, around.names.args), self.hands.load)
+        except NoetlError as broken:
+            error = described(broken, f"The `after` of task '{task.name}'")
+            error = placed(error, self.program.where, task, progress.attempt)
+            return TaskFailed(task.name, error, fatal=True, after=True)
 
     def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:
         task = self.program.tasks[progress.pc]
@@ -205,18 +228,18 @@ class _Machine:
 
 def _end(task: Task, outcome: Outcome, verdict: Verdict) -> TaskDone | TaskFailed | AttemptFailed | None:
     """How the attempt is recorded. One that went well and is repeated leaves only its policy's event."""
-    meta, extras = outcome.meta, outcome.extras
+    meta, extras, after = outcome.meta, outcome.extras, task.after is not None
     match verdict.do:
         case "fail":
             error = verdict.error or outcome.error
             assert error is not None, "a verdict that fails carries its error"
-            return TaskFailed(task.name, error, meta, extras, fatal=True)
+            return TaskFailed(task.name, error, meta, extras, fatal=True, after=after)
         case "retry":
             return AttemptFailed(task.name, outcome.error, meta, extras) if outcome.error else None
         case "continue" | "jump" | "break":
             if outcome.error is not None:
-                return TaskFailed(task.name, outcome.error, meta, extras)
-            return TaskDone(task.name, outcome.result, meta, extras)
+                return TaskFailed(task.name, outcome.error, meta, extras, after=after)
+            return TaskDone(task.name, outcome.result, meta, extras, after)
         case _:
             assert_never(verdict.do)
 

@@ -115,13 +115,18 @@ class Program:
     parallel_loop: bool = False
     reducers: frozenset[str] = frozenset()
 
+    @property
+    def length(self) -> int:
+        """How many tasks the pipeline proper has; behind them stand those that run `after` it."""
+        return sum(1 for task in self.tasks if task.after is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
     `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how often it
-    was asked again after a success, `visits` how often each task was entered and left. `last` is the
+    was asked again after a success, `visits` how often each task was entered and left, or passed over. `last` is the
     outcome of the task that ended last; attempts that are followed by another do not count.
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
@@ -130,6 +135,8 @@ class Progress:
     before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
     has a timeout; `answer` how the playbook that it called has ended.
+    Where tasks stand behind the end of the pipeline proper, `proper` is what that has come to, and `entered` says
+    that the guard of the task that is due has held.
     """
 
     pc: int = 0
@@ -149,6 +156,8 @@ class Progress:
     since: str | None = None
     answer: Outcome | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
+    proper: Ending | None = None
+    entered: bool = False
     ending: Ending | None = None
 
 

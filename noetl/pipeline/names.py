@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from noetl.expressions.results import TaskResults, of_task
+from noetl.expressions.results import TaskResults, of_step, of_task
 from noetl.expressions.scope import layered, without
+from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import JsonMap
-from noetl.facts.outcome import Outcome
+from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.net.model import Task
-from noetl.pipeline.model import Names, Program, Progress
+from noetl.pipeline.model import Completed, Ending, Failed, Names, Program, Progress
 from noetl.pipeline.patches import applied
 
 #: What templates look names up in.
@@ -30,10 +31,12 @@ _AFTER_FAILURE: Final = frozenset({"result", "response"})
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The names of the owner, and the part of the built-ins that no task changes."""
+    """The names of the owner, the part of the built-ins that no task changes, and the step that all stands in."""
 
     names: Names
     builtins: JsonMap
+    step: str
+    iterating: bool
 
 
 def surroundings(program: Program, names: Names) -> Surroundings:
@@ -41,7 +44,8 @@ def surroundings(program: Program, names: Names) -> Surroundings:
     execution = program.where.execution_id
     job = {"uuid": execution, "execution_id": execution}
     fixed = {"execution_id": execution, "job": job, "workload": names.workload}
-    return Surroundings(names, {**fixed, **names.builtins})
+    where = program.where
+    return Surroundings(names, {**fixed, **names.builtins}, where.step, where.iteration is not None)
 
 
 def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) -> Sight:
@@ -62,7 +66,7 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
     }
     if iteration or names.iter is not None:
         own["iter"] = iteration
-    return layered(
+    sight = layered(
         own,
         around.builtins,
         _bare(names.iter, iteration),
@@ -73,6 +77,26 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
         ctx,
         names.workload,
     )
+    return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
+
+
+def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Ending) -> Sight:
+    """What tasks behind the end of the pipeline proper see besides: what the `set` of the step would see there."""
+    meta, extras = (progress.last.meta, progress.last.extras) if progress.last is not None else ({}, {})
+    own: dict[str, Any] = {}
+    match proper:
+        case Completed(task=task):
+            result = None if task is None else progress.results[task]
+            outcome = succeeded(result, meta, **extras)
+            own["result"] = own["response"] = of_step(result, progress.results)
+            event = ITERATION_DONE if around.iterating else DONE
+        case Failed(error=error):
+            outcome = failed(error, meta, **extras)
+            event = ITERATION_FAILED if around.iterating else FAILED
+        case _:
+            assert_never(proper)
+    own["event"] = {"name": BoundaryName(event), "step": around.step}
+    return layered(own, in_policy(sight, outcome))
 
 
 def in_policy(sight: Sight, outcome: Outcome) -> Sight:

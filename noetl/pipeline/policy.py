@@ -13,6 +13,7 @@ from typing import Final, Literal
 from noetl.errors import BadRequest, NoetlError
 from noetl.expressions import evaluate, truth, values_read
 from noetl.facts.durations import seconds
+from noetl.facts.events import PolicyEvaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
@@ -74,7 +75,7 @@ def judge(case: Case) -> Verdict:
         verdict = Verdict(rule.then.do, number, _text(rule.when))
         try:
             if _matches(rule.when, case):
-                verdict = replace(verdict, names=_read(rule.when, case), set=rule.then.set)
+                verdict = replace(verdict, names=_read(rule.when, case.sight, case.load), set=rule.then.set)
                 return _directed(verdict, rule.then, case)
         except NoetlError as broken:
             return verdict.failing(described(broken, rule_of(case.task, number)))
@@ -84,6 +85,13 @@ def judge(case: Case) -> Verdict:
 def rule_of(task: Task, number: int) -> str:
     """How messages name a rule; they count from 1."""
     return f"Rule {number + 1} of the policy of task '{task.name}'"
+
+
+def guarded(task: Task, sight: Sight, load: Load) -> PolicyEvaluated:
+    """Whether a task with a guard of its own is to run. Raises TemplateError."""
+    held = truth(task.after, sight, load=load)
+    read = _read(task.after, sight, load)
+    return PolicyEvaluated(task.name, None, _text(task.after), read, "enter" if held else "skip")
 
 
 def backoff(directive: Directive, delay: float, attempt: int) -> float:
@@ -122,11 +130,11 @@ def _text(when: Template) -> str | None:
     return str(when).lower() if isinstance(when, bool) else str(when)
 
 
-def _read(when: Template, case: Case) -> JsonMap:
+def _read(when: Template, sight: Sight, load: Load) -> JsonMap:
     """What the guard read, for the log; what the keychain holds stays out of it."""
     if not isinstance(when, str):
         return {}
-    read = values_read(when, case.sight, guard=True, load=case.load)
+    read = values_read(when, sight, guard=True, load=load)
     return {name: value for name, value in read.items() if name.partition(".")[0] != "keychain"}
 
 

@@ -17,6 +17,7 @@ from noetl.facts.events import (
     StepFailed,
     StepResumed,
     StepScheduled,
+    StepSkipped,
     StepStarted,
     StepSuspended,
 )
@@ -117,6 +118,8 @@ def _ended(event: Event, values: dict[str, Any], state: State) -> dict[str, Json
             return {"status": "failed", **error_columns(error), **_counted(error.stats)}
         case StepCancelled():
             return {"status": "cancelled"}
+        case StepSkipped():
+            return {"status": "skipped"}
         case _:
             return {}
 

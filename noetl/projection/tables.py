@@ -184,7 +184,7 @@ STEP_RUN: Final = Table(
         _EXECUTION,
         _RUN,
         _STEP,
-        _must("status", "text", "`running`, `waiting`, `done`, `failed` or `cancelled`"),
+        _must("status", "text", "`running`, `waiting`, `done`, `failed`, `skipped` or `cancelled`"),
         _must("final", "boolean", "whether it is the run of `final_step`"),
         _must("args", "json", "what it was fired with"),
         Column("worker", "text", "who began it; null without tasks, and for loops"),

@@ -244,7 +244,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),
-    "Task": (parts.Tool, parts.TaskSpec),
+    "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
     "Pagination": (parts.Pagination,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),

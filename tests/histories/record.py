@@ -156,6 +156,40 @@ workflow:
 """
 
 
+BEHIND = f"""{HEAD}
+workload: {{cities: [oslo, rome, lima]}}
+ctx: {{left: "{{{{ cities | length }}}}", deep: {{er: "{{{{ workload.cities[0] }}}}"}}}}
+workflow:
+  - step: start
+    tool:
+      - fetch: {{kind: http, url: http://x, input: {{city: rome}}, spec: {RETRY}}}
+      - never: {{kind: noop, spec: {{after: "event.name == 'call.error'"}}}}
+      - call: {{kind: playbook, path: tests/kid, input: {{n: 1}}, spec: {{after: "{{{{ outcome.status == 'ok' }}}}"}}}}
+      - keep: {{kind: noop, input: {{n: "{{{{ result.status_code }}}}", kid: "{{{{ call }}}}"}}, set: {{ctx.kept: "{{{{ result.n }}}}"}}, spec: {{after: true}}}}
+    next:
+      spec: {{mode: first}}
+      arcs:
+        - {{when: "{{{{ ctx.left == 3 }}}}", set: {{ctx.seen: [start]}}}}
+        - [{{step: gate, when: "{{{{ ctx.seen }}}}"}}, {{step: each}}]
+        - {{step: end, set: {{ctx.asked: true}}}}
+  - step: gate
+    spec: {{policy: {{admit: {{rules: [{{when: "{{{{ ctx.closed }}}}", then: {{allow: true}}}}, {{else: {{then: {{allow: false}}}}}}], on_deny: pass}}}}}}
+    tool: {{kind: noop}}
+    next: end
+  - step: each
+    loop: {{in: "{{{{ cities }}}}", iterator: city, spec: {{mode: parallel, max_in_flight: 2, reduce: {{ctx.notes: append}}, policy: {{failure: {{mode: best_effort}}}}}}}}
+    tool:
+      - check: {{kind: python, code: "assert city != 'rome'", input: {{city: "{{{{ city }}}}"}}}}
+      - note: {{kind: http, url: http://notes, input: {{city: "{{{{ city }}}}"}}, spec: {{after: "{{{{ event.name == 'call.done' or error.type == 'AssertionError' }}}}", policy: {{rules: [{{when: "{{{{ outcome.status == 'error' }}}}", then: {{do: retry, attempts: 4, delay: 5}}}}, {{else: {{then: {{do: continue, set: {{ctx.notes: "{{{{ city }}}}"}}}}}}}}]}}}}}}
+    next: end
+  - step: end
+    tool:
+      - work: {{kind: python, code: "raise KeyError('work')"}}
+      - tidy: {{kind: noop, input: {{why: "{{{{ error.type }}}}"}}, spec: {{after: true}}}}
+      - fails: {{kind: python, code: "raise ValueError('too late')", spec: {{after: true}}}}
+"""
+
+
 ROWS = f"""{HEAD}
 workflow:
   - step: start
@@ -282,6 +316,12 @@ def children_that_wait() -> Simulation:
     return settled(sim, run)
 
 
+def behind_the_end_of_pipelines() -> Simulation:
+    sim = Simulation(BEHIND, {"http": flaky})
+    catalog.register(sim.rt, KID)
+    return settled(sim, sim.start())
+
+
 def rows_that_are_claimed() -> Simulation:
     free = list(range(1, 8))
     claims: list[Call] = []
@@ -324,6 +364,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         children_and_checkpoints,
         called_by_an_iteration,
         children_that_wait,
+        behind_the_end_of_pipelines,
         rows_that_are_claimed,
     )
 }

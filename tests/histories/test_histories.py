@@ -22,7 +22,7 @@ from noetl.usecases import snapshots
 
 FILES = history.files()
 #: Facts of features that these histories do not use.
-UNUSED = {"step.skipped", "task.started", "join.unsatisfied"}
+UNUSED = {"task.started", "join.unsatisfied"}
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.stem)

@@ -192,7 +192,20 @@ class Builder:
         more = (
             self.task(f"t{n}", previous=f"{{{{ t{n - 1} }}}}", **inputs) for n in range(1, 1 + self.pick(3))
         )
-        return [*tasks, *more]
+        return [*tasks, *more, *self.behind()]
+
+    def behind(self) -> list[dict[str, Json]]:
+        """Tasks that run once the pipeline has ended: of two with opposite guards one, and then another one."""
+        if self.calls or self.pick(3) != 0:
+            return []
+        guards: list[Json] = ["{{ outcome.status == 'ok' }}", "event.name == 'call.error'", True]
+        tasks = [
+            self.task(f"after{number}", was="{{ [outcome.status, result, error.message, _prev] }}")
+            for number in range(3)
+        ]
+        for task, guard in zip(tasks, guards, strict=True):
+            task["spec"] = {**task["spec"], "after": guard}
+        return tasks
 
     def plain(self, before: str | None, _depth: int) -> tuple[str, str]:
         name = self.book.new("plain")

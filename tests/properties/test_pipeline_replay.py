@@ -68,10 +68,10 @@ ASSIGNMENTS = st.lists(
 
 
 @st.composite
-def directives(draw: st.DrawFn, position: int) -> Directive:
+def directives(draw: st.DrawFn, position: int, end: int) -> Directive:
     do = draw(st.sampled_from(["continue", "continue", "retry", "retry", "retry", "jump", "break", "fail"]))
     # Forward only: a jump back without an end takes 10,000 tasks, which is another test's story.
-    ahead = NAMES[position + 1 :]
+    ahead = NAMES[position + 1 : end]
     if do == "jump" and not ahead:
         do = "continue"
     return Directive(
@@ -85,23 +85,43 @@ def directives(draw: st.DrawFn, position: int) -> Directive:
     )
 
 
-#: Jumps back once: from the first visit of the last task that it is given to.
-BACK = Rule(
-    "{{ ctx.turned is not defined }}", Directive("jump", to="t0", set=(Assignment("ctx", "turned", 1),))
+def back(to: str) -> Rule:
+    """Jumps back once: from the first visit of the first task that comes to it."""
+    turned = Assignment("ctx", f"turned_{to}", 1)
+    return Rule(f"{{{{ ctx.turned_{to} is not defined }}}}", Directive("jump", to=to, set=(turned,)))
+
+
+#: Of tasks behind the end of the pipeline proper.
+AFTER = st.sampled_from(
+    [
+        True,
+        True,
+        "outcome.status == 'ok'",
+        "event.name == 'call.error'",
+        "{{ result.n is defined and result.n < 8 }}",
+        "ctx.a == 1",
+        "{{ v is defined }}",
+        "{{ 1 / 0 }}",
+    ]
 )
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     tasks = []
+    proper = draw(st.sampled_from([4, 4, 4, 3, 2, 2, 1, 0]))
     for position, name in enumerate(NAMES):
+        # No jump crosses the end of the pipeline proper.
+        end, first = (proper, 0) if position < proper else (len(NAMES), proper)
         rules = draw(
             st.none()
-            | st.just((BACK,))
-            | st.lists(st.builds(Rule, GUARDS, directives(position)), min_size=1, max_size=4).map(tuple)
+            | st.just((back(NAMES[first]),))
+            | st.lists(st.builds(Rule, GUARDS, directives(position, end)), min_size=1, max_size=4).map(tuple)
         )
         args = {"in": draw(VALUES)} if draw(st.booleans()) else {}
-        tasks.append(Task(name, "noop", args=args, rules=rules, set=draw(ASSIGNMENTS), line=position + 1))
+        after = draw(AFTER) if position >= proper else None
+        sets = draw(ASSIGNMENTS)
+        tasks.append(Task(name, "noop", args=args, rules=rules, set=sets, line=position + 1, after=after))
     parallel = draw(st.integers(0, 5)) == 0
     return Program(
         tuple(tasks),

@@ -21,6 +21,7 @@ from noetl.dsl.document.policies import (
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
 from noetl.dsl.document.specs import (
+    CallSpec,
     ClaimSpec,
     ExecutorSpec,
     FrameSpec,
@@ -41,6 +42,7 @@ __all__ = [
     "Allow",
     "Arc",
     "Assert",
+    "CallSpec",
     "ClaimSpec",
     "Cursor",
     "Document",

@@ -98,7 +98,7 @@ class Admit(Part):
     """Whether a token may enter the step; the first rule that matches decides."""
 
     rules: list[AdmitRule] | None = None
-    on_deny: Literal["pending", "skip", "fail"] | None = None
+    on_deny: Literal["pending", "skip", "pass", "fail"] | None = None
 
 
 class Tolerate(Part):

@@ -91,5 +91,7 @@ class Document(Part):
     keychain: Keychain | None = None
     executor: Executor | None = None
     workload: dict[str, Template] | None = None
+    ctx: dict[str, Template] | None = None
+    """What variables of the execution begin with."""
     workbook: Workbook | None = None
     workflow: list[Step] | None = None

@@ -65,6 +65,13 @@ class TaskSpec(Part):
     result: ResultSpec | None = None
 
 
+class CallSpec(TaskSpec):
+    """How one task runs, and when."""
+
+    after: bool | str | None = None
+    """`true`, or a guard: the task runs once the pipeline has ended, however it has."""
+
+
 class JoinSpec(Part):
     """How many tokens enable a step that several arcs lead to."""
 
@@ -121,6 +128,6 @@ class ExecutorSpec(TaskSpec):
 class NextSpec(Part):
     """How a router chooses among its arcs."""
 
-    mode: Literal["exclusive", "inclusive"] | None = None
+    mode: Literal["exclusive", "inclusive", "first"] | None = None
     no_next_is_error: bool | None = None
     on_no_match: Literal["quiet", "error"] | None = None

@@ -13,7 +13,7 @@ from noetl.dsl.document.tools import ToolForm
 
 
 class Arc(Part):
-    """One way onwards."""
+    """One way onwards; without a step it only assigns."""
 
     step: str | None = None
     when: bool | str | None = None
@@ -30,11 +30,19 @@ ArcForm = Annotated[
 ]
 
 
+ChoiceForm = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[ArcForm], Tag("<list>")]
+    | Annotated[Arc, Tag("<mapping>")],
+    expect("the name of a step, a mapping with step or a list of them"),
+]
+
+
 class Router(Part):
-    """`next: {spec: {mode}, arcs: [...]}`."""
+    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one choice."""
 
     spec: NextSpec | None = None
-    arcs: list[ArcForm] | None = None
+    arcs: list[ChoiceForm] | None = None
 
 
 def _next(value: object) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
-from noetl.dsl.document.specs import OutputForm, SelectForm, TaskSpec
+from noetl.dsl.document.specs import CallSpec, OutputForm, SelectForm
 from noetl.net.model import ValueType
 
 
@@ -61,7 +61,7 @@ class Tool(Part):
     name: str | None = None
     label: str | None = None
     desc: Any = None
-    spec: TaskSpec | None = None
+    spec: CallSpec | None = None
     input: Names | None = None
     args: Names | None = None
     with_: Names | None = older("with")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from noetl.dsl import Code, Compiled
 from noetl.net.model import Assignment, Failure, Join, Net
 from noetl.net.same import same_net
 
@@ -281,6 +282,47 @@ def test_admission_takes_the_forms_of_rules(net_of: NetOf) -> None:
     assert admit is not None
     assert admit.on_deny == "skip"
     assert [(rule.when, rule.allow) for rule in admit.rules] == [("{{ ctx.x }}", True), (None, False)]
+
+
+def test_a_list_among_the_arcs_is_one_choice_and_an_arc_without_a_step_only_assigns(net_of: NetOf) -> None:
+    net = net_of(
+        "workflow:\n- step: a\n  next:\n    spec: {mode: first}\n    arcs:\n    - b\n    - [{set: {x: 1}}, b, {step: c, when: true}]\n"
+        "    - {set: {x: 2}}\n- {step: b, tool: {kind: noop}}\n- {step: c, tool: {kind: noop}}\n"
+    )
+    made = net.steps["a"]
+    assert made.router == "first"
+    assert [(arc.id, arc.step, arc.also) for arc in made.arcs] == [
+        ("a->b", "b", False),
+        ("a->", "", False),
+        ("a->b#2", "b", True),
+        ("a->c", "c", True),
+        ("a->#2", "", False),
+    ]
+    assert [arc.id for arc in net.arcs.values()] == ["a->b", "a->b#2", "a->c"]
+
+
+def test_ctx_is_part_of_the_net_and_its_names_are_known_to_steps(body: Callable[[str], Compiled]) -> None:
+    found = body(
+        "ctx: {n: 1, m: '{{ nowhere }}'}\nworkflow:\n- {step: a, tool: {kind: noop, input: {x: '{{ n + m }}'}}}\n"
+    )
+    assert [(problem.code, problem.path) for problem in found.problems] == [(Code.UNDEFINED, "ctx.m")]
+    assert found.net is not None
+    assert found.net.ctx == {"n": 1, "m": "{{ nowhere }}"}
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [("true", True), ("false", None), ("'{{ x }}'", "{{ x }}"), ("x > 1", "x > 1")]
+)
+def test_after_is_said_of_a_task_and_is_none_of_its_tool_s_keys(
+    net_of: NetOf, after: str, expected: object
+) -> None:
+    net = net_of(
+        "workload: {x: 1}\nworkflow:\n- step: a\n  tool:\n  - {name: t, kind: noop}\n"
+        f"  - {{name: z, kind: noop, spec: {{after: {after}, timeout: 5}}}}\n"
+    )
+    first, last = net.steps["a"].tasks
+    assert (first.after, last.after) == (None, expected)
+    assert last.spec == {"timeout": 5}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from noetl.engine.state import State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo
-from noetl.net.model import Admission, AdmitRule, Assignment, Failure, Join, Loop
+from noetl.net.model import Admission, AdmitRule, Arc, Assignment, Failure, Join, Loop, Task, Transition
 from noetl.testing import START, Given, When, given
 
 ERROR = ErrorInfo("python", "it broke", type="ValueError")
@@ -100,6 +100,28 @@ def test_steps_without_tools_run_in_the_turn_that_reaches_them() -> None:
 def test_the_same_decision_is_not_made_twice() -> None:
     play = Play(plan(step("start", "end"), step("end")))
     assert play.happens() == []
+
+
+def test_ctx_begins_with_what_the_net_says_rendered_with_the_workload() -> None:
+    play = Play(
+        plan(step("start"), workload={"n": 2}, ctx={"a": "{{ n + 1 }}", "b": {"c": "{{ workload.n }}"}})
+    )
+    assert play.state.ctx == {"a": 3, "b": {"c": 2}}
+    assert next(play.facts(e.Evaluated)).ctx == play.state.ctx
+
+
+def test_a_patch_from_outside_that_was_there_first_wins_over_what_ctx_begins_with() -> None:
+    on = plan(step("start"), ctx={"a": 1, "b": {"c": 1, "d": 1}})
+    requested = e.Requested("tests/test", 1, "digest")
+    when = given(on, requested, e.CtxPatched({"b.c": 2}, "client"), inputs=Inputs(now=START)).when()
+    assert when.state.ctx == {"a": 1, "b": {"c": 2, "d": 1}}
+
+
+def test_a_template_of_ctx_that_fails_ends_the_execution_with_its_reason() -> None:
+    play = Play(plan(step("start"), ctx={"n": "{{ 1 / 0 }}"}))
+    assert play.status == "failed"
+    assert play.state.error is not None
+    assert play.state.error.message.startswith("ctx:")
 
 
 def test_a_workload_template_that_fails_ends_the_execution_with_its_reason() -> None:
@@ -209,6 +231,82 @@ def test_decisions_carry_the_expression_and_the_values_it_read() -> None:
     assert (decision.when, decision.names, decision.chosen) == ("{{ result > 3 }}", {"result": 5}, True)
 
 
+def assigns(name: str, when: Any = None, also: bool = False, **values: Any) -> Arc:
+    """An arc that leads nowhere."""
+    return Arc(f"start->{name}", "start", "", when, set=sets(**values), also=also)
+
+
+def sets(**values: Any) -> tuple[Assignment, ...]:
+    return tuple(Assignment("ctx", name, value) for name, value in values.items())
+
+
+def routed(*arcs: Arc, router: Any = "exclusive", fails: bool = False, **more: Any) -> Play:
+    """An execution whose first step has ended; its arcs may lead to a, b and c."""
+    start = replace(step("start", *arcs, **more), router=router)
+    play = Play(plan(start, step("a"), step("b"), step("c")))
+    if fails:
+        play.fails("start")
+    else:
+        play.done("start", 5)
+    return play
+
+
+def chosen(play: Play) -> list[tuple[str, bool, bool]]:
+    evaluated = next(play.facts(e.NextEvaluated))
+    return [(one.step, one.value, one.chosen) for one in evaluated.arcs]
+
+
+def test_every_arc_of_the_first_choice_that_fires_routes_and_no_other_is_asked() -> None:
+    play = routed(
+        arc("start", "a", "{{ false }}"),
+        Arc("start->b", "start", "b", "{{ result == 5 }}"),
+        Arc("start->c", "start", "c", "{{ false }}", also=True),
+        Arc("start->a#2", "start", "a", also=True),
+        Arc("start->c#2", "start", "c"),
+    )
+    assert play.running == ["a", "b"]
+    assert chosen(play) == [("a", False, False), ("b", True, True), ("c", False, False), ("a", True, True)]
+
+
+def test_an_arc_without_a_step_assigns_for_those_behind_it_and_is_no_choice() -> None:
+    play = routed(
+        assigns("1", "{{ result == 5 }}", n="{{ result + 1 }}"),
+        assigns("2", "{{ false }}", n=0),
+        Arc("start->a", "start", "a", "{{ ctx.n == 6 }}"),
+        assigns("3", n=7),
+    )
+    assert (play.running, play.state.ctx) == (["a"], {"n": 6})
+    assert chosen(play) == [("", True, True), ("", False, False), ("a", True, True)]
+
+
+def test_arcs_that_only_assign_are_no_router_that_misses_and_take_no_failure() -> None:
+    assert routed(assigns("1", n=1), no_next_is_error=True).status == "completed"
+    seen = Arc("start->1", "start", "", "{{ error }}", boundary=True, set=sets(why="{{ error.message }}"))
+    failed = routed(seen, assigns("2", never=1), fails=True)
+    assert (failed.status, failed.state.ctx) == ("failed", {"why": "it broke"})
+
+
+def test_a_router_of_mode_first_lets_all_assign_and_follows_the_first_choice() -> None:
+    play = routed(
+        assigns("1", n=1),
+        Arc("start->a", "start", "a", "{{ ctx.n == 2 }}"),
+        Arc("start->b", "start", "b", "{{ ctx.n == 1 }}", set=sets(n=2)),
+        Arc("start->a#2", "start", "a", "{{ ctx.n == 2 }}", set=sets(n=3)),
+        assigns("2", "{{ ctx.n == 3 }}", m=4),
+        router="first",
+    )
+    assert (play.running, play.state.ctx) == (["b"], {"n": 3, "m": 4})
+    assert chosen(play) == [
+        ("", True, True), ("a", False, False), ("b", True, True), ("a", True, False), ("", True, True),
+    ]  # fmt: skip
+
+
+def test_a_join_behind_arcs_that_only_assign_counts_those_that_lead_to_it() -> None:
+    play = Play(plan(step("start", "j", assigns("1", n=1)), step("j", join=Join("all"))))
+    play.done("start")
+    assert play.running == ["j"]
+
+
 def test_a_cycle_runs_round_after_round() -> None:
     back = arc("b", "a", "{{ ctx.n < 3 }}")
     count = (Assignment("ctx", "n", "{{ ctx.n | default(0) + 1 }}"),)
@@ -219,6 +317,54 @@ def test_a_cycle_runs_round_after_round() -> None:
         play.done("b")
     assert play.status == "completed"
     assert play.state.steps["a"].runs == 3
+
+
+# --- tasks behind the end of a pipeline ---------------------------------------------------------------------
+
+
+def ended(*facts: e.Fact, iteration: int | None = None) -> list[Draft]:
+    return [Draft(fact, step="start", run_id="start#1", iteration=iteration) for fact in facts]
+
+
+def guarded(when: str) -> Play:
+    return Play(plan(step("start", arc("start", "a", when, boundary=True), inclusive=False), step("a")))
+
+
+def test_the_outcome_of_a_step_is_that_of_its_pipeline_and_not_of_what_ran_behind_it() -> None:
+    play = guarded("{{ outcome.http.status == 201 and result == 1 and start.results.z == 2 }}")
+    play.happens(
+        *ended(
+            e.TaskDone("a", 1, extras={"http": {"status": 201}}),
+            e.TaskDone("z", 2, extras={"http": {"status": 500}}, after=True),
+            e.StepDone("a"),
+        )
+    )
+    assert play.running == ["a"]
+
+
+def test_a_failure_behind_the_end_of_a_pipeline_brings_nothing_of_its_last_task() -> None:
+    play = guarded("{{ outcome.status == 'error' and outcome.http is not defined }}")
+    done = e.TaskDone("a", 1, extras={"http": {"status": 201}})
+    play.happens(*ended(done, e.TaskFailed("z", ERROR, fatal=True, after=True), e.StepFailed(ERROR)))
+    assert play.running == ["a"]
+
+
+def test_a_loop_keeps_what_the_task_said_that_failed_it_first() -> None:
+    on = step(
+        "start", arc("start", "a", "{{ outcome.http.status == 503 }}", boundary=True), loop=Loop([1], "i")
+    )
+    play = Play(plan(on, step("a")))
+    failed = e.TaskFailed("t", ERROR, extras={"http": {"status": 503}}, fatal=True)
+    behind = e.TaskFailed("z", ERROR, extras={"http": {"status": 200}}, fatal=True, after=True)
+    play.inputs = replace(play.inputs, commands={})
+    play.happens(*ended(failed, behind, e.IterationFailed(ERROR), iteration=0))
+    assert play.running == ["a"]
+
+
+def test_guards_of_such_tasks_are_among_the_names_that_a_command_carries() -> None:
+    tidy = Task("z", "noop", after="{{ other.n > workload.limit }}")
+    one = replace(step("start"), tasks=(Task("a", "noop"), tidy))
+    assert {("other", "n"), ("workload", "limit")} <= plan(one, step("other")).needs("start").chains
 
 
 # --- joins ------------------------------------------------------------------------------------------------
@@ -471,6 +617,41 @@ def test_a_denied_token_is_dropped_or_fails_when_told() -> None:
     assert gate("skip").status == "completed"
     failed = gate("fail")
     assert failed.status == "failed"
+
+
+def passed_over(*more: Transition, **of_step: Any) -> Play:
+    admit = Admission((AdmitRule(None, allow=False),), "pass")
+    return Play(plan(step("start", "end", admit=admit, set=sets(never=1), **of_step), step("end"), *more))
+
+
+def test_a_denied_token_goes_on_behind_its_step_when_told() -> None:
+    play = passed_over()
+    types = [draft.fact.type for draft in play.drafts]
+    assert types[2:6] == ["policy.admit.evaluated", "step.scheduled", "step.skipped", "next.evaluated"]
+    assert (play.running, play.state.ctx) == (["end"], {})
+    assert play.state.steps["start"].counts == {"skipped": 1}
+    assert play.done("end", 1)[-1] == "playbook.processed"
+    assert play.status == "completed"
+
+
+def test_a_step_that_was_passed_over_keeps_the_result_that_it_had() -> None:
+    once = Admission((AdmitRule("{{ ctx.n is not defined }}", True), AdmitRule(None, False)), "pass")
+    back = arc("start", "start", "{{ ctx.n == 1 }}", set=sets(n=2))
+    play = Play(
+        plan(
+            step("start", back, arc("start", "end"), admit=once, set=sets(n=1), inclusive=False), step("end")
+        )
+    )
+    play.done("start", 7)
+    assert play.running == ["end"]
+    record = play.state.steps["start"]
+    assert (record.status, record.result, record.runs) == ("skipped", 7, 2)
+
+
+def test_a_loop_that_is_passed_over_is_done_to_its_guards() -> None:
+    loop = Loop([1], "item")
+    play = passed_over(loop=loop)
+    assert next(play.facts(e.NextEvaluated)).boundary == "loop.done"
 
 
 # --- loops --------------------------------------------------------------------------------------------------

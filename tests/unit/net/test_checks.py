@@ -43,6 +43,22 @@ def test_cycles_and_those_that_nothing_leaves(
     assert list(endless_cycles(_net(arcs))) == endless
 
 
+def test_arcs_that_only_assign_lead_nowhere_and_have_no_place() -> None:
+    assigns = Arc("a->", "a", "")
+    net = Net(
+        "n",
+        "n",
+        "a",
+        (
+            Transition("a", arcs=(assigns, Arc("a->b", "a", "b"))),
+            Transition("b", arcs=(Arc("b->", "b", ""),)),
+        ),
+    )
+    assert reachable(net) == {"a", "b"}
+    assert cycles(net) == ()
+    assert set(net.places) == {"entry", "a->b"}
+
+
 def test_a_long_chain_needs_no_recursion() -> None:
     net = _net(" ".join(f"s{i}>s{i + 1}" for i in range(5_000)) + " s5000>s0")
     assert len(cycles(net)[0]) == 5_001

@@ -42,6 +42,7 @@ _TASK = Task(
     verbatim=("url",),
     quoted=("params",),
     wants_context=True,
+    after="{{ outcome.status == 'ok' }}",
 )
 NET = Net(
     name="n",
@@ -53,7 +54,8 @@ NET = Net(
             tasks=(_TASK,),
             arcs=(
                 Arc("a->b", "a", "b", when=True, args={"k": "v"}, set=(Assignment("ctx", "m", 1),), line=9),
-                Arc("a->b#2", "a", "b"),
+                Arc("a->b#2", "a", "b", also=True),
+                Arc("a->", "a", "", set=(Assignment("ctx", "m", 2),)),
             ),
             router="inclusive",
             loop=Loop(
@@ -69,6 +71,7 @@ NET = Net(
     keychain=({"name": "k", "kind": "token"},),
     final_step="b",
     file="f.yaml",
+    ctx={"z": 1, "a": "{{ b }}"},
 )
 
 
@@ -79,6 +82,23 @@ def test_a_net_survives_json_exactly() -> None:
     assert isinstance(again.steps["a"].tasks[0].set, tuple)
     assert isinstance(again.workload["a"]["c"], float)
     assert digest(again) == digest(NET)
+
+
+def test_a_body_that_was_stored_before_there_was_more_to_say_is_the_net_that_it_was() -> None:
+    plain = replace(
+        NET,
+        ctx={},
+        workbook={},
+        transitions=(Transition("a", (Task("t", "noop"),), (Arc("x", "a", "b"),)), Transition("b")),
+    )
+    body = json.loads(json.dumps(to_json(plain)))
+    del body["ctx"]
+    for step in body["transitions"]:
+        for part, key in [(task, "after") for task in step["tasks"]] + [
+            (arc, "also") for arc in step["arcs"]
+        ]:
+            del part[key]
+    assert from_json(body) == plain
 
 
 def test_the_digest_covers_everything_but_the_order_of_keys() -> None:

@@ -79,6 +79,15 @@ workflow:
     tool: {kind: noop}
 """
 
+PASSED = """
+workflow:
+  - step: gate
+    spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}], on_deny: pass}}}
+    tool: {kind: noop}
+    next: end
+  - step: end
+"""
+
 
 def exported(simulation: Simulation, known: Known | None = None) -> dict[str, list[dict[str, Any]]]:
     """Rows by table."""
@@ -117,7 +126,7 @@ def test_an_execution_is_what_its_report_says(body: str) -> None:
     assert row["ended_at"] == (report.row.ended_at and report.row.ended_at.isoformat())
 
 
-@pytest.mark.parametrize("body", [SQUARES, JUMPS, WRONG], ids=["loop", "jumps", "failure"])
+@pytest.mark.parametrize("body", [SQUARES, JUMPS, WRONG, PASSED], ids=["loop", "jumps", "failure", "passed"])
 def test_step_runs_are_those_of_the_report(body: str) -> None:
     simulation, report = simulated(body)
     runs = exported(simulation)["step_run"]
