@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.code import check_code
+from noetl.dsl.code import check_code, warn_unknown_config
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.specs import effective_spec
-from noetl.dsl.tools import warn_unknown_config
 from noetl.dsl.validation import warn_unknown
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
 

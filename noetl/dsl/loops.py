@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.cursors import cursor
-from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskSpec, Tolerate
+from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.validation import warn_unknown
@@ -20,7 +20,7 @@ def loop(
 ) -> NetLoop | None:
     """The loop at `path`; None where it cannot be one."""
     warn_unknown(part, path, context.report)
-    iterator = _iterator(context, part, path)
+    iterator = iterator_of(context, part, path)
     spec = part.spec or LoopSpec()
     at = (*path, "spec")
     claim = None
@@ -117,7 +117,8 @@ def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
     return Failure(mode, tolerate.count, percent)
 
 
-def _iterator(context: Context, part: Loop, path: Path) -> str | None:
+def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | None:
+    """What the items are called; None where they cannot be called so."""
     if part.iterator is None:
         context.report.missing(path, "iterator", "the loop has no iterator", "add iterator: item")
         return None

@@ -27,7 +27,7 @@ from noetl.facts.events import (
 from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Lazy, Load, is_reference, loaded
+from noetl.facts.reference import as_items, is_reference
 from noetl.net.model import Loop, Transition
 
 
@@ -60,21 +60,10 @@ def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
 
 
 def _collection(loop: Loop, names: Mapping[str, Any], inputs: Inputs, warn: Warn) -> tuple[int, Json]:
-    """What `items_of` says of the collection. What a cursor will find is not known yet."""
+    """What `as_items` says of the collection. What a cursor will find is not known yet."""
     if loop.cursor is not None:
         return 0, []
-    return items_of(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs.load)
-
-
-def items_of(value: Json, load: Load | None) -> tuple[int, Json]:
-    """How many items the collection has, and the list of them or its reference: null is empty, a scalar or a
-    mapping is one element. A list that is kept by reference stays where it is."""
-    whole = value if load is None else loaded(value, load)
-    if whole is None:
-        return 0, []
-    if isinstance(whole, list | Lazy):
-        return len(whole), value
-    return 1, [value]
+    return as_items(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs.load)
 
 
 def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
@@ -153,16 +142,8 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
         return loop.cursor.error
     if not loop.errors or step.loop is None:
         return None
-    policy = step.loop.failure
-    if policy.mode == "best_effort":
-        bounds = (policy.tolerate_count, policy.tolerate_percent)
-        if bounds == (None, None):
-            return None
-        if policy.tolerate_count is not None and loop.failed_count <= policy.tolerate_count:
-            return None
-        share = 100 * loop.failed_count / loop.count
-        if policy.tolerate_percent is not None and share <= policy.tolerate_percent:
-            return None
+    if step.loop.failure.tolerates(loop.failed_count, loop.count):
+        return None
     return next(iter(loop.errors.values()))
 
 

@@ -24,6 +24,9 @@ from noetl.facts.loops import IterationSuspended as IterationSuspended
 from noetl.facts.loops import LoopClaimed as LoopClaimed
 from noetl.facts.loops import LoopDone as LoopDone
 from noetl.facts.loops import LoopStarted as LoopStarted
+from noetl.facts.loops import TaskItemDone as TaskItemDone
+from noetl.facts.loops import TaskItemFailed as TaskItemFailed
+from noetl.facts.loops import TaskLoopStarted as TaskLoopStarted
 from noetl.facts.outcome import ErrorInfo
 
 Source = Literal["server", "worker", "client"]
@@ -431,6 +434,9 @@ Fact: TypeAlias = (
     | TaskCheckpointed
     | PolicyEvaluated
     | VariablesSet
+    | TaskLoopStarted
+    | TaskItemDone
+    | TaskItemFailed
     | LoopStarted
     | LoopClaimed
     | LoopDone

@@ -34,7 +34,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Cursor, Loop, Router, Step
-from noetl.dsl.document.tools import Assert, Pagination, Tool
+from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Admit",
@@ -44,6 +44,7 @@ __all__ = [
     "Assert",
     "CallSpec",
     "ClaimSpec",
+    "Collect",
     "Cursor",
     "Document",
     "ElseAllow",
@@ -58,17 +59,20 @@ __all__ = [
     "Metadata",
     "NamedTask",
     "Names",
+    "NextCall",
     "NextSpec",
     "Pagination",
     "Part",
     "Policy",
     "PolicyRule",
+    "Repeat",
     "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",
     "Step",
     "StepSpec",
+    "TaskLoop",
     "TaskSpec",
     "Template",
     "Then",
