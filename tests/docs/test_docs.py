@@ -259,6 +259,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Admission": (parts.Admit, parts.Allow),
     "Failure": (parts.FailurePolicy, parts.Tolerate),
     "Loop": (parts.Loop, parts.LoopSpec),
+    "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Join": (parts.JoinSpec,),
 }
