@@ -41,14 +41,15 @@ def assignments(
     made = []
     for name, value in (part.set or {}).items():
         at = (*path, "set", name)
-        assignment = _assignment(context, at, name, value, level)
-        if assignment is not None:
+        one = assignment(context, at, name, value, level)
+        if one is not None:
             context.use(at, value, level.site.step)
-            made.append(assignment)
+            made.append(one)
     return tuple(made)
 
 
-def _assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
+def assignment(context: Context, at: Path, target: str, value: Template, level: Level) -> Assignment | None:
+    """The assignment of `value` to `target`, which stands at `at`; None where it cannot be assigned."""
     head, dot, rest = target.partition(".")
     scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (level.bare, target)
     fault = _fault(target, head if dot else "", scope, name, level)

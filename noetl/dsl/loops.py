@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.dsl.context import Context, is_template
-from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskSpec, Tolerate
+from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.validation import warn_unknown
@@ -26,7 +26,7 @@ def loop(context: Context, part: Loop, path: Path, step: str, step_failure: Fail
             at_key=True,
         )
         return None
-    iterator = _iterator(context, part, path)
+    iterator = iterator_of(context, part, path)
     if "in_" not in part.model_fields_set:
         context.report.missing(
             path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
@@ -106,7 +106,8 @@ def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
     return Failure(mode, tolerate.count, percent)
 
 
-def _iterator(context: Context, part: Loop, path: Path) -> str | None:
+def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | None:
+    """What the items are called; None where they cannot be called so."""
     if part.iterator is None:
         context.report.missing(path, "iterator", "the loop has no iterator", "add iterator: item")
         return None

@@ -1,18 +1,8 @@
-"""`pagination` of an http task, in the words of tasks and policies.
-
-    fetch.page    the request of one page; its `set` keeps the page's items and finds the mark of the next one
-    fetch.more    asks whether there is another page: jumps back, after a delay, or goes on
-    fetch         yields {data, pages, truncated}, and forgets
-
-What is known between pages stands in one variable of the pipeline. Every page ends a task, so it is in the log before the
-next one is asked for, and a pipeline that lost its worker goes on with the page that is due. Policies of the task are
-those of its pages: a retry repeats one page.
-"""
+"""`pagination` of an http task: which request follows which page, and what is kept of each."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,11 +11,21 @@ from noetl.dsl.document import Pagination
 from noetl.dsl.entries import Entry
 from noetl.dsl.policies import seconds_at
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.repetition import (
+    MOST_CALLS,
+    Repetition,
+    again,
+    expression,
+    in_braces,
+    is_cut,
+    number,
+    sets,
+    subscripts,
+)
 from noetl.dsl.validation import warn_unknown
 from noetl.facts.json import Json
-from noetl.net.model import Assignment, Directive, Rule, Task, Template
+from noetl.net.model import Assignment, Task, Template
 
-MAX_PAGES: Final = 100
 #: A pipeline ends at most 10,000 tasks, two for each page.
 _MOST_PAGES: Final = 4_000
 #: What each type knows besides `type, items, stop_when, max_pages, collect, delay`.
@@ -39,38 +39,16 @@ _OF_ALL: Final = frozenset({"type", "items", "stop_when", "max_pages", "collect"
 _NEEDED: Final[Mapping[str, str]] = {"offset": "limit", "cursor": "path"}
 
 
-def paged(context: Context, tasks: Sequence[tuple[Entry, Task]], site: Site) -> tuple[Task, ...]:
-    """The pipeline, with the tasks that `pagination` stands for. Jumps to such a task lead to its first page."""
-    made: list[Task] = []
-    moved: dict[str, str] = {}
-    for entry, task in tasks:
-        given = _given(entry)
-        if given is None:
-            made.append(task)
-            continue
-        form = _checked(context, task, *given, site)
-        if form is not None:
-            made += _Pages(task, form, f"_pages_{len(made)}").tasks()
-            moved[task.name] = f"{task.name}.page"
-    return tuple(_redirected(task, moved) for task in made)
-
-
-def _given(entry: Entry) -> tuple[Pagination, Path] | None:
-    """The innermost one: a call of the workbook may replace that of the task."""
-    found = [
+def paged(context: Context, entry: Entry, task: Task, site: Site, store: str) -> Repetition | None:
+    """What the task's pagination stands for; None where it has none that can be used."""
+    given = [
         (tool.pagination, (*path, "pagination")) for tool, path in entry.parts if tool.pagination is not None
     ]
-    return found[-1] if found else None
-
-
-def _redirected(task: Task, moved: Mapping[str, str]) -> Task:
-    if not moved or task.rules is None:
-        return task
-    rules = tuple(
-        replace(rule, then=replace(rule.then, to=moved.get(rule.then.to or "", rule.then.to)))
-        for rule in task.rules
-    )
-    return replace(task, rules=rules)
+    if not given:
+        return None
+    # The innermost one: a call of the workbook may replace that of the task.
+    form = _checked(context, task, *given[-1], site)
+    return None if form is None else _Pages(task, form, store).repetition()
 
 
 # --- checks -----------------------------------------------------------------------------------------
@@ -122,7 +100,7 @@ def _checked(context: Context, task: Task, given: Pagination, at: Path, site: Si
         context.use((*at, key), getattr(given, key), site.step)
     context.use((*at, "stop_when"), given.stop_when, site.step, guard=True)
     delay = 0.0 if given.delay is None else seconds_at(context, given.delay, (*at, "delay"))
-    return _Form(given, given.type, MAX_PAGES if given.max_pages is None else given.max_pages, delay)
+    return _Form(given, given.type, MOST_CALLS if given.max_pages is None else given.max_pages, delay)
 
 
 def _fits(context: Context, task: Task, given: Pagination, at: Path) -> bool:
@@ -143,7 +121,7 @@ def _fits(context: Context, task: Task, given: Pagination, at: Path) -> bool:
 
 
 def _is_number(context: Context, value: Json, at: Path, low: int, high: int | None) -> bool:
-    if value is None or _expression(value) is not None:
+    if value is None or expression(value) is not None:
         return True
     if (
         isinstance(value, int)
@@ -177,14 +155,14 @@ def _can_be_dropped(context: Context, params: Json, at: Path) -> bool:
 def _is_simple(value: Template) -> bool:
     if isinstance(value, list | dict):
         return False
-    return not is_template(value) or _expression(value) is not None
+    return not is_template(value) or expression(value) is not None
 
 
 # --- tasks ------------------------------------------------------------------------------------------
 
 
 class _Pages:
-    """The tasks of one paged task. `store` is the variable in which it keeps what it knows between pages."""
+    """The calls of one paged task. `store` is the variable in which it keeps what it knows between pages."""
 
     def __init__(self, task: Task, form: _Form, store: str) -> None:
         self._task = task
@@ -192,112 +170,78 @@ class _Pages:
         self._given = form.given
         self._store = store
 
-    def tasks(self) -> list[Task]:
-        return [self._page(), self._more(), self._whole()]
-
-    def _page(self) -> Task:
-        task = self._task
-        return replace(
-            task,
-            name=f"{task.name}.page",
-            config={**task.config, **self._asked()},
-            set=tuple(self._kept()),
-            # What `spec.result` selects is of the whole.
-            result=replace(task.result, select=()),
-        )
-
-    def _more(self) -> Task:
-        again = self._in_braces(self._wanted)
-        rules = [
-            Rule(again, Directive("jump", to=f"{self._task.name}.page", set=(self._sets("asked", True),)))
-        ]
-        if self._form.delay:
-            first = self._in_braces(f"{self._wanted} and _attempt == 1")
-            rules.insert(
-                0, Rule(first, Directive("retry", attempts=2, backoff="fixed", delay=self._form.delay))
-            )
-        task = self._task
-        return Task(f"{task.name}.more", "noop", rules=tuple(rules), line=task.line, after=task.after)
-
-    def _whole(self) -> Task:
+    def repetition(self) -> Repetition:
         store = self._store
+        first, later = self._requests()
         result = {
-            "data": self._in_braces(f"({store}.parts | default({{}})).values() | flatten"),
-            "pages": self._in_braces(f"{store}.count | default(0)"),
-            # A page that failed, where a policy went on after it, is missing as well.
-            "truncated": self._in_braces(
-                f"({store}.asked | default(true)) or ({store}.more and not {store}.stop)"
-            ),
+            "data": in_braces(f"({store}.parts | default({{}})).values() | flatten"),
+            "pages": in_braces(f"{store}.count | default(0)"),
+            "truncated": in_braces(is_cut(store)),
         }
-        forget = Assignment("local", store, None)
-        task = self._task
-        sets = (forget, *task.set)
-        return Task(
-            task.name,
-            "noop",
-            config={"result": result},
-            set=sets,
-            line=task.line,
-            result=task.result,
-            after=task.after,
+        return Repetition(
+            task=replace(self._task, config={**self._task.config, **first}),
+            store=store,
+            call="page",
+            most=self._form.max_pages,
+            delay=self._form.delay,
+            backoff="fixed",
+            kept=tuple(self._kept()),
+            then=(again(store, in_braces(f"{store}.more and not {store}.stop"), later),),
+            result=result,
         )
-
-    @property
-    def _wanted(self) -> str:
-        store, most = self._store, self._number(self._form.max_pages)
-        return f"not ({store}.asked | default(true)) and {store}.more and not {store}.stop and {store}.count < {most}"
 
     # --- the request ---
 
-    def _asked(self) -> dict[str, Template]:
-        """What differs from page to page."""
+    def _requests(self) -> tuple[dict[str, Template], dict[str, Template]]:
+        """What the pagination adds to the first request, and what differs in a later one."""
         given, config = self._given, self._task.config
-        params = dict(config.get("params") or {})
+        params = config.get("params") or {}
+        following = in_braces(f"{self._store}.next")
         match self._form.type:
             case "page":
-                params[given.param or "page"] = self._in_braces(self._position(1))
+                name, first = given.param or "page", self._start(1)
             case "offset":
-                params[given.param or "offset"] = self._in_braces(self._position(0))
-                params["limit"] = given.limit
+                name, first = given.param or "offset", self._start(0)
+                params = {**params, "limit": given.limit}
             case "cursor":
-                first = _expression(given.start) or json.dumps(given.start)
-                params[given.param or "cursor"] = self._in_braces(f"{self._store}.next | default({first})")
+                name, first = given.param or "cursor", given.start
             case _:
-                return self._linked(params)
-        return {"params": params}
+                key = "url" if "url" in config else "endpoint"
+                # Nulls are left out: the link brings its own parameters.
+                return {}, {key: following, "params": dict.fromkeys(params)}
+        return {"params": {**params, name: first}}, {"params": {name: following}}
 
-    def _linked(self, params: Mapping[str, Template]) -> dict[str, Template]:
-        key = "url" if "url" in self._task.config else "endpoint"
-        first, later = self._task.config[key], f"{self._store}.next"
-        url = f"{{% if {later} %}}{{{{ {later} }}}}{{% else %}}{first}{{% endif %}}"
-        dropped = {
-            name: self._in_braces(f"none if {later} else ({_expression(value) or json.dumps(value)})")
-            for name, value in params.items()
-        }
-        return {key: url} | ({"params": dropped} if dropped else {})
+    def _start(self, default: int) -> Template:
+        first = default if self._given.start is None else self._given.start
+        return in_braces(number(first))
 
     def _position(self, start: int) -> str:
         first = start if self._given.start is None else self._given.start
-        return f"{self._store}.next | default({self._number(first)})"
+        return f"{self._store}.next | default({number(first)})"
 
     # --- what a page leaves ---
 
     def _kept(self) -> list[Assignment]:
         """The values see `output`, the answer, and the store as it was before this page."""
         store, replaces = self._store, self._given.collect == "replace"
-        items = self._in_braces(f"[] + {self._items}")
+        items = in_braces(f"[] + {self._items}")
         return [
             Assignment("local", f"{store}.parts{'.1' if replaces else ''}", items, append=not replaces),
-            self._sets("count", f"{{{{ ({store}.count | default(0)) + 1 }}}}"),
-            self._sets("next", self._in_braces(self._next)),
-            self._sets("more", self._in_braces(self._is_more)),
-            self._sets("stop", False if self._given.stop_when is None else self._given.stop_when),
-            self._sets("asked", False),
+            sets(store, "next", in_braces(self._next)),
+            sets(store, "more", in_braces(self._is_more)),
+            sets(store, "stop", self._stop),
         ]
 
     @property
+    def _stop(self) -> Template:
+        stop = self._given.stop_when
+        if isinstance(stop, str) and not is_template(stop):
+            return in_braces(stop)
+        return bool(stop) if stop is None else stop
+
+    @property
     def _items(self) -> str:
-        return f"output.data{_subscripts(self._given.items)}"
+        return f"output.data{subscripts(self._given.items)}"
 
     @property
     def _next(self) -> str:
@@ -305,9 +249,9 @@ class _Pages:
             case "page":
                 return f"({self._position(1)}) + 1"
             case "offset":
-                return f"({self._position(0)}) + {self._number(self._given.limit)}"
+                return f"({self._position(0)}) + {number(self._given.limit)}"
             case "cursor":
-                return f"output.data{_subscripts(self._given.path)} | default(none)"
+                return f"output.data{subscripts(self._given.path)} | default(none)"
             case _:
                 return "output.links.next | default(none)"
 
@@ -316,32 +260,6 @@ class _Pages:
         full = self._given.size if self._form.type == "page" else self._given.limit
         match self._form.type:
             case "page" | "offset":
-                return f"({self._items} | length) >= {1 if full is None else self._number(full)}"
+                return f"({self._items} | length) >= {1 if full is None else number(full)}"
             case _:
                 return f"true if ({self._next}) else false"
-
-    # --- small things ---
-
-    def _sets(self, name: str, value: Template) -> Assignment:
-        return Assignment("local", f"{self._store}.{name}", value)
-
-    def _in_braces(self, expression: str) -> str:
-        return f"{{{{ {expression} }}}}"
-
-    def _number(self, value: Template) -> str:
-        """A number, or what a template yields, in an expression."""
-        return f"(({_expression(value)}) | int)" if isinstance(value, str) else str(value)
-
-
-def _subscripts(path: str | None) -> str:
-    """`meta.next` as `["meta"]["next"]`: keys of any spelling; digits are indices."""
-    parts = path.split(".") if path else []
-    return "".join(f"[{part if part.isdecimal() else json.dumps(part)}]" for part in parts)
-
-
-def _expression(value: Template) -> str | None:
-    """What stands inside of the braces of a template that is one expression; None for anything else."""
-    text = value.strip() if isinstance(value, str) else ""
-    if not (text.startswith("{{") and text.endswith("}}")) or text.count("{{") != 1 or "{%" in text:
-        return None
-    return text[2:-2].strip("-").strip()

@@ -11,7 +11,13 @@ from noetl.facts.json import Json, JsonMap
 from noetl.net.model import KindInfo
 
 #: What editors should demand, though the reader only reports it.
-_REQUIRED: Final = {"Document": ["apiVersion", "kind", "workflow"], "Step": ["step"], "Loop": ["iterator"]}
+_REQUIRED: Final = {
+    "Document": ["apiVersion", "kind", "workflow"],
+    "Step": ["step"],
+    "Loop": ["iterator"],
+    "TaskLoop": ["in", "iterator"],
+    "Repeat": ["next"],
+}
 #: What pydantic says of its own models, and no author of a playbook needs.
 _NOISE: Final = frozenset({"title", "additionalProperties"})
 

@@ -149,7 +149,9 @@ def _shared_by(transition: Transition) -> set[str]:
 def _own(transition: Transition) -> set[str]:
     names = {task.name for task in transition.tasks} | set(transition.args)
     for task in transition.tasks:
-        names |= task.args.keys()
+        names |= task.args.keys() | task.given.keys()
+        if task.loop is not None:
+            names.add(task.loop.iterator)
     names |= _heads(_all_sets(transition), "local")
     if transition.loop is not None:
         names.add(transition.loop.iterator)
@@ -160,7 +162,7 @@ def _all_sets(transition: Transition) -> list[Assignment]:
     return [
         one
         for task in transition.tasks
-        for group in (task.set, *(rule.then.set for rule in task.rules or ()))
+        for group in (task.set, *(rule.then.set for rule in (*(task.rules or ()), *task.then)))
         for one in group
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.after import Siblings, after, check_order, siblings
@@ -13,10 +14,11 @@ from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.keeping import keeping, warn_of_output
-from noetl.dsl.pagination import paged
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.repeat import repeated
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
+from noetl.dsl.task_loops import task_loop
 from noetl.facts.json import JsonMap
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
 
@@ -26,10 +28,15 @@ _LATER = frozenset({"wait"})
 
 def pipeline(context: Context, form: Any, path: Path, site: Site) -> tuple[Task, ...]:
     """The tasks of a step's `tool`, which stands at `path`."""
+    return repeated(context, _compiled(context, form, path, site), site, _compiled)
+
+
+def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple[Entry, Task]]:
+    """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
     tasks = [(entry, _task(context, entry, siblings(entries), site)) for entry in entries]
-    return paged(context, [(entry, task) for entry, task in tasks if task is not None], site)
+    return [(entry, task) for entry, task in tasks if task is not None]
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:
@@ -65,12 +72,15 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     if site.step and demands.expects:
         context.expecting.append(expecting(entry, demands.expects, site.step))
     lines = {f"input.{key}": path for key, path in args_paths.items()} | paths
+    loop = task_loop(context, entry, site)
+    # Each item has a scope of its own, which rules may write to.
+    inside = site if loop is None else replace(site, iterating=True)
     return Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
         args=args,
-        rules=_rules(context, kind, entry, around, site),
+        rules=_rules(context, kind, entry, around, inside),
         set=_set(context, entry, site),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
@@ -81,6 +91,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=keeping(context, site, tools),
+        loop=loop,
         expects=demands.expects,
         returns=demands.returns,
         stages=stages,
@@ -90,14 +101,6 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
 
 def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:
     extra = tool.model_extra or {}
-    if "loop" in extra:
-        context.report.add(
-            Code.UNSUPPORTED,
-            (*path, "loop"),
-            "a loop inside of a pipeline is not supported yet",
-            "put the loop on a step of its own",
-            at_key=True,
-        )
     if isinstance(extra.get("policy"), dict):
         context.report.add(
             Code.IGNORED,
@@ -153,7 +156,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
 
 
 def _is_config(tool: Tool, key: str) -> bool:
-    return key != "loop" and (key != "task" or tool.kind != "workbook")
+    return key != "task" or tool.kind != "workbook"
 
 
 def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:

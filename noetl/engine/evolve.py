@@ -67,6 +67,9 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.TaskCheckpointed()
             | e.PolicyEvaluated()
             | e.VariablesSet()
+            | e.TaskLoopStarted()
+            | e.TaskItemDone()
+            | e.TaskItemFailed()
         ):
             return _task(state, draft.fact, draft)
         case (
@@ -350,7 +353,10 @@ def _task(
     | e.AttemptFailed
     | e.TaskCheckpointed
     | e.PolicyEvaluated
-    | e.VariablesSet,
+    | e.VariablesSet
+    | e.TaskLoopStarted
+    | e.TaskItemDone
+    | e.TaskItemFailed,
     draft: e.Draft,
 ) -> State:
     run = state.runs.get(draft.run_id or "")
@@ -365,7 +371,15 @@ def _task(
             if not fact.step:
                 return state
             return _with_run(state, replace(run, variables=patched(run.variables, fact.step)))
-        case e.TaskStarted() | e.AttemptFailed() | e.TaskCheckpointed() | e.PolicyEvaluated():
+        case (
+            e.TaskStarted()
+            | e.AttemptFailed()
+            | e.TaskCheckpointed()
+            | e.PolicyEvaluated()
+            | e.TaskLoopStarted()
+            | e.TaskItemDone()
+            | e.TaskItemFailed()
+        ):
             return state
         case _:
             assert_never(fact)

@@ -24,9 +24,9 @@ from noetl.facts.events import (
     StepFailed,
 )
 from noetl.facts.ids import command_id
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import Lazy, Load, is_reference, loaded
+from noetl.facts.reference import as_items, is_reference
 from noetl.net.model import Loop, Transition
 
 
@@ -40,7 +40,7 @@ def start_loop(
     warnings: list[str] = []
     try:
         collection = evaluate(loop.collection, names, load=inputs.load, warn=warnings.append)
-        count, items = items_of(collection, inputs.load)
+        count, items = as_items(collection, inputs.load)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
@@ -50,17 +50,6 @@ def start_loop(
     started = LoopStarted(count, inputs.hold(items), loop.mode, width, tuple(warnings))
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
     return drafts + _lanes(state, step, run, min(width, count), generation=1)
-
-
-def items_of(value: Json, load: Load | None) -> tuple[int, Json]:
-    """How many items the collection has, and the list of them or its reference: null is empty, a scalar or a
-    mapping is one element. A list that is kept by reference stays where it is."""
-    whole = value if load is None else loaded(value, load)
-    if whole is None:
-        return 0, []
-    if isinstance(whole, list | Lazy):
-        return len(whole), value
-    return 1, [value]
 
 
 def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
@@ -120,16 +109,8 @@ def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
     """The error that fails the loop: the first failure that its policy does not tolerate."""
     if not loop.errors or step.loop is None:
         return None
-    policy = step.loop.failure
-    if policy.mode == "best_effort":
-        bounds = (policy.tolerate_count, policy.tolerate_percent)
-        if bounds == (None, None):
-            return None
-        if policy.tolerate_count is not None and loop.failed_count <= policy.tolerate_count:
-            return None
-        share = 100 * loop.failed_count / loop.count
-        if policy.tolerate_percent is not None and share <= policy.tolerate_percent:
-            return None
+    if step.loop.failure.tolerates(loop.failed_count, loop.count):
+        return None
     return next(iter(loop.errors.values()))
 
 

@@ -106,11 +106,12 @@ def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> 
 
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     rendered = {key: value for key, value in task.config.items() if key not in task.verbatim}
-    for template in (rendered, task.args, task.spec.get("timeout")):
+    collection = task.loop.collection if task.loop else None
+    for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over, task.given):
         yield from names_used(template)
     yield from _guard(task.after)
     yield from _assigned(task.set)
-    for rule in task.rules or ():
+    for rule in (*(task.rules or ()), *task.then):
         yield from _guard(rule.when)
         then = rule.then
         for template in (then.attempts, then.delay, then.jitter):

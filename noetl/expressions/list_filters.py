@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from jinja2 import filters as jinja
@@ -157,6 +157,31 @@ def _flatten(run: Run, value: Any) -> list[Any]:
         run.items(len(inner))
         found.extend(inner)
     return found
+
+
+def _merge(run: Run, value: Any) -> Any:
+    """The elements as one: mappings merged deeply, lists one behind the other, of anything else the last; null adds
+    nothing."""
+    return _merged(run, [run.resolve(element) for element in run.elements(value)])
+
+
+def _merged(run: Run, values: list[Any]) -> Any:
+    kept = [value for value in values if value is not None and not isinstance(value, Undefined)]
+    if not kept:
+        return None
+    kind = next((kind for kind in (Mapping, list | Lazy) if isinstance(kept[-1], kind)), None)
+    if kind is None:
+        return kept[-1]
+    # What is of another kind is replaced, with all that stands before it.
+    alike = list(takewhile(lambda value: isinstance(value, kind), reversed(kept)))[::-1]
+    run.items(sum(len(value) for value in alike))
+    if kind is not Mapping:
+        return [element for value in alike for element in value]
+    inner: dict[str, list[Any]] = {}
+    for value in alike:
+        for key, item in value.items():
+            inner.setdefault(key, []).append(item)
+    return {key: _merged(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
 
 
 def _filter(run: Run, name: Any) -> Verb:
@@ -326,6 +351,7 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "list": _list,
     "map": _map,
     "max": _extreme(max),
+    "merge": _merge,
     "min": _extreme(min),
     "reject": _choosing(by_attribute=False, wanted=False),
     "rejectattr": _choosing(by_attribute=True, wanted=False),

@@ -29,6 +29,8 @@ from noetl.facts.events import (
     StepStarted,
     StepSuspended,
     TaskFailed,
+    TaskItemFailed,
+    TaskLoopStarted,
     TaskStarted,
     WorkflowStarted,
 )
@@ -55,6 +57,8 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
     TaskFailed: "failed",
     AttemptFailed: "failed",
     LoopStarted: "started",
+    TaskLoopStarted: "started",
+    TaskItemFailed: "failed",
     IterationStarted: "started",
     IterationSuspended: "started",
     IterationResumed: "started",

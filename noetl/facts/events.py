@@ -23,6 +23,9 @@ from noetl.facts.loops import IterationStarted as IterationStarted
 from noetl.facts.loops import IterationSuspended as IterationSuspended
 from noetl.facts.loops import LoopDone as LoopDone
 from noetl.facts.loops import LoopStarted as LoopStarted
+from noetl.facts.loops import TaskItemDone as TaskItemDone
+from noetl.facts.loops import TaskItemFailed as TaskItemFailed
+from noetl.facts.loops import TaskLoopStarted as TaskLoopStarted
 from noetl.facts.outcome import ErrorInfo
 
 Source = Literal["server", "worker", "client"]
@@ -430,6 +433,9 @@ Fact: TypeAlias = (
     | TaskCheckpointed
     | PolicyEvaluated
     | VariablesSet
+    | TaskLoopStarted
+    | TaskItemDone
+    | TaskItemFailed
     | LoopStarted
     | LoopDone
     | IterationStarted

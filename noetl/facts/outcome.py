@@ -40,6 +40,8 @@ class ErrorInfo:
     task: str | None = None
     iteration: int | None = None
     attempt: int | None = None
+    #: Which item of the task's own loop it was, from 0.
+    item: int | None = None
     line: int | None = None
     traceback: str | None = None
     #: Numbers that belong to the error: a failed loop keeps its `{total, completed, failed}` here.

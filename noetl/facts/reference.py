@@ -104,6 +104,17 @@ def loaded(value: Json, load: Load) -> Json:
     return value
 
 
+def as_items(value: Json, load: Load | None) -> tuple[int, Json]:
+    """How many items a collection has, and the list of them or its reference: null is empty, a scalar or a
+    mapping is one element. A list that is kept by reference stays where it is. Raises what `load` raises."""
+    whole = value if load is None else loaded(value, load)
+    if whole is None:
+        return 0, []
+    if isinstance(whole, list | Lazy):
+        return len(whole), value
+    return 1, [value]
+
+
 def opened(value: Json, load: Load) -> Json:
     """`value` with every reference in it, at any depth, replaced by what it stands for.
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl.engine.loops import items_of
 from noetl.errors import TemplateError
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import as_items
 from noetl.forecast.arcs import arcs_ahead
 from noetl.forecast.model import ArcAhead, Forecast, LoopAhead, Rendered, StepAhead
 from noetl.forecast.order import followed
@@ -156,7 +156,7 @@ class _Ahead:
             mode=loop.mode,
             collection=collection,
             width=rendered(self._given.max_in_flight if width is None else width, sight),
-            count=items_of(collection.worlds[0], None)[0] if collection.known else None,
+            count=as_items(collection.worlds[0], None)[0] if collection.known else None,
         )
 
 

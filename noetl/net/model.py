@@ -42,6 +42,8 @@ class Assignment:
     name: str
     value: Template
     append: bool = False
+    #: The value, a mapping, is merged deeply over what the name holds.
+    merge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,14 @@ class Task:
     #: The inputs that the task's code can read; None: all of them. Others are not fetched.
     reads: tuple[str, ...] | None = None
     result: Keeping = Keeping()
+    #: The task runs once for each item, one after another, and yields `{results, stats[, errors]}`.
+    loop: Loop | None = None
+    #: Inputs over those of the step, which the task's own ones see.
+    given: Mapping[str, Template] = field(default_factory=dict)
+    #: Yields `{<key of config>: value, ..., args: {...}}`, which stand over the task's own at each attempt.
+    over: Template = None
+    #: Asked in the names of rules, behind the task's `set`, where it ended well: the first that holds assigns its `set`.
+    then: tuple[Rule, ...] = ()
     #: Inputs without which it is not called, and what its result has to have.
     expects: tuple[Demand, ...] = ()
     returns: tuple[Demand, ...] = ()
@@ -157,6 +167,19 @@ class Failure:
     mode: FailureMode = "fail_fast"
     tolerate_count: int | None = None
     tolerate_percent: float | None = None
+
+    def tolerates(self, failed: int, total: int) -> bool:
+        """Whether a loop over `total` items goes on after `failed` of them failed."""
+        if not failed:
+            return True
+        if self.mode == "fail_fast":
+            return False
+        count, percent = self.tolerate_count, self.tolerate_percent
+        if count is None and percent is None:
+            return True
+        return (count is not None and failed <= count) or (
+            percent is not None and 100 * failed / total <= percent
+        )
 
 
 @dataclass(frozen=True, slots=True)

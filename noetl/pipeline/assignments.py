@@ -14,8 +14,8 @@ from noetl.errors import BadRequest
 from noetl.expressions import evaluate
 from noetl.expressions.scope import layered
 from noetl.facts.events import CtxPatched, VariablesSet
-from noetl.facts.json import Json
-from noetl.facts.reference import assigned_below
+from noetl.facts.json import Json, deep_merge
+from noetl.facts.reference import assigned_below, opened
 from noetl.net.model import Assignment
 from noetl.pipeline.model import Hands, Program
 from noetl.pipeline.names import Sight
@@ -73,19 +73,27 @@ def apply(
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
         value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
+        if assignment.merge:
+            value = deep_merge(opened(_held(assignment, sight), hands.load), value)
         placed = _numbered(assignment, sight) if assignment.append else assignment
         changes.assign(program, *_whole(changes, placed, value, sight, hands))
 
 
 def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
     """The assignment of the next entry of the mapping that it names; of the first one where there is none yet."""
+    held = _held(assignment, sight)
+    number = len(held) + 1 if isinstance(held, Mapping) else 1
+    return replace(assignment, name=f"{assignment.name}.{number}", append=False)
+
+
+def _held(assignment: Assignment, sight: Sight) -> Json:
+    """What the name holds before the assignment; null where it holds nothing."""
     where = assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
     root, *parts = where.split(".")
     held: Json = sight.get(root)
     for part in parts:
         held = held.get(part) if isinstance(held, Mapping) else None
-    number = len(held) + 1 if isinstance(held, Mapping) else 1
-    return replace(assignment, name=f"{assignment.name}.{number}", append=False)
+    return held
 
 
 def _whole(

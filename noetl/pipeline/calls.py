@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -13,15 +13,15 @@ from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
-from noetl.facts.reference import Load, holds_reference, opened
+from noetl.facts.reference import Load, holds_reference, loaded, opened
 from noetl.net.model import Task, Template
 from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.demands import kept_promise, missing_input
 from noetl.pipeline.failures import described, line_in_file, placed
 from noetl.pipeline.model import Call, Hands, Later, Program, Progress, Suspension
-from noetl.pipeline.names import Sight, Surroundings, before
+from noetl.pipeline.names import Sight, Surroundings, before, scope_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,8 @@ class Caller:
     _prepared: dict[int, Prepared] = field(default_factory=dict)
     #: The step's inputs without references, by name: opened once for the whole pipeline.
     _inputs: dict[str, Json] = field(default_factory=dict)
+    #: The collection of a task's own loop as it is recorded, and as it was loaded.
+    _items: tuple[Json, Sequence[Json]] = (None, ())
 
     def attempt(self, progress: Progress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
@@ -86,16 +88,25 @@ class Caller:
         outcome = self.hands.kept(outcome, prepared.task)
         return replace(tried, outcome=self._stamped(outcome, prepared.task, progress, warnings))
 
+    def sight(self, progress: Progress, task: Task, args: JsonMap) -> Sight:
+        """The names at an attempt of `task`. Raises what `load` raises for the items of its loop."""
+        return before(self.around, progress, task, args, self.item(progress, task))
+
+    def item(self, progress: Progress, task: Task) -> JsonMap | None:
+        """The scope of the item that the task's own loop has come to. Raises what `load` raises."""
+        items, loop = progress.items, task.loop
+        if items is None or loop is None or items.index >= items.count:
+            return None
+        if self._items[0] is not items.items:
+            self._items = items.items, loaded(items.items, self.hands.load)
+        return scope_of(self.around, progress, loop, self._items[1][items.index])
+
     def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
-        task, args = prepared.task, self.around.names.args
-        sight = before(self.around, progress, task, args)
-        for stage in prepared.stages:
-            own = self._rendered(task, stage.templates, (), sight, warnings, "input.")
-            if isinstance(own, ErrorInfo):
-                # What a called playbook has come to is a fact, whatever its input is made of by now.
-                return Attempt(progress.answer or failed(own), sight, args)
-            args = {**args, **stage.args, **own}
-            sight = before(self.around, progress, task, args)
+        task = prepared.task
+        sight, args, broken = self._entered(prepared, progress, warnings)
+        if broken is not None:
+            # What a called playbook has come to is a fact, whatever its input is made of by now.
+            return Attempt(progress.answer or failed(broken), sight, args)
         if progress.answer is not None:
             return Attempt(progress.answer, sight, args)
         if (fault := missing_input(task, self.program.where.step, args, self.hands.load)) is not None:
@@ -113,6 +124,39 @@ class Caller:
         if isinstance(came, Outcome):
             return Attempt(came, sight, args)
         return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
+
+    def _entered(
+        self, prepared: Prepared, progress: Progress, warnings: list[str]
+    ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
+        """What the task sees, its inputs with it, and over them those that a repetition has come to; or why not."""
+        task, args = prepared.task, self.around.names.args
+        try:
+            sight = self.sight(progress, task, args)
+        except NoetlError as error:
+            info = described(error, f"The items of task '{task.name}'", task.line or None)
+            return before(self.around, progress, task, args), args, info
+        for stage in prepared.stages:
+            own = self._rendered(task, stage.templates, (), sight, warnings, "input.")
+            if isinstance(own, ErrorInfo):
+                return sight, args, own
+            args = {**args, **stage.args, **own}
+            sight = self.sight(progress, task, args)
+        over = self._over(task, sight)
+        if isinstance(over, ErrorInfo):
+            return sight, args, over
+        if over.get("args"):
+            args = deep_merge(args, over["args"])
+            sight = self.sight(progress, task, args)
+        return sight, args, None
+
+    def _over(self, task: Task, sight: Sight) -> JsonMap | ErrorInfo:
+        if task.over is None:
+            return {}
+        try:
+            over = opened(evaluate(task.over, sight, load=self.hands.load), self.hands.load)
+        except NoetlError as error:
+            return described(error, f"The request of task '{task.name}'", task.line or None)
+        return over if isinstance(over, Mapping) else {}
 
     def _task(self, pc: int) -> Prepared:
         if pc not in self._prepared:
@@ -190,6 +234,10 @@ class Caller:
         config = self._rendered(task, prepared.config, prepared.whole, sight, warnings)
         if isinstance(config, ErrorInfo):
             return config
+        over = self._over(task, sight)
+        if isinstance(over, ErrorInfo):
+            return over
+        over = {key: value for key, value in over.items() if key != "args"}
         inputs = self._inputs_of(task, args)
         if isinstance(inputs, ErrorInfo):
             return inputs
@@ -199,7 +247,7 @@ class Caller:
             return described(error, f"The checkpoint of task '{task.name}'")
         return Call(
             kind=task.kind,
-            config={**task.config, **config},
+            config=deep_merge({**task.config, **config}, over),
             args=inputs,
             spec=task.spec,
             where=where,
@@ -268,6 +316,9 @@ def with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
 
 def prepared(task: Task) -> Prepared:
     """`task` with its templates told apart from what is handed over as written."""
+    if task.loop is not None:
+        # What `spec.result` selects is of the whole, not of each item.
+        task = replace(task, result=replace(task.result, select=()))
     return Prepared(
         task,
         {
@@ -282,7 +333,8 @@ def prepared(task: Task) -> Prepared:
 
 def _stages(task: Task) -> tuple[Stage, ...]:
     groups = task.stages or ((tuple(task.args),) if task.args else ())
-    said = [{name: task.args[name] for name in names} for names in groups]
+    said = [dict(task.given)] if task.given else []
+    said += [{name: task.args[name] for name in names} for names in groups]
     return tuple(Stage(args, {k: v for k, v in args.items() if has_template(v)}) for args in said)
 
 
@@ -306,6 +358,8 @@ def occasion(task: str, progress: Progress) -> str:
     """Names the call whose effect is to happen once: retries after errors share it, while a task that
     a jump returned to, or that is asked again after a success, is meant to act again."""
     visit = progress.visits.get(task, 0)
+    if progress.items is not None:
+        task = f"{task}[{progress.items.index}]"
     return f"{task}#{visit}.{progress.repeats}" if visit or progress.repeats else task
 
 

@@ -20,10 +20,13 @@ from noetl.facts.events import (
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
+    TaskItemDone,
+    TaskItemFailed,
+    TaskLoopStarted,
     VariablesSet,
 )
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.pipeline.model import Completed, Ending, Failed, Program, Progress
+from noetl.pipeline.model import Completed, Ending, Failed, Items, Program, Progress
 from noetl.pipeline.patches import extend
 
 
@@ -70,6 +73,8 @@ def evolve(program: Program, progress: Progress, draft: Draft) -> Progress:
             return replace(progress, checkpoint=fact.checkpoint, checkpoints=number, since=since)
         case ChildRequested(detached=True) | ChildEnded() as fact:
             return replace(progress, answer=answer(fact))
+        case TaskLoopStarted() | TaskItemDone() | TaskItemFailed() as fact:
+            return _looped(progress, fact)
         case CtxPatched(cause="task") as fact:
             return replace(progress, ctx=extend(progress.ctx, fact.patch))
         case _:
@@ -110,16 +115,9 @@ def _first(progress: Progress, error: ErrorInfo) -> Ending:
 def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:
     """`progress` at the next task, with what `task` has left."""
     return replace(
-        progress,
+        _settled(progress),
         pc=progress.pc + 1,
-        attempt=1,
-        repeats=0,
-        wait_s=0.0,
-        checkpoint=None,
-        checkpoints=0,
-        since=None,
-        answer=None,
-        secrets={},
+        items=None,
         visits=_visited(progress, task),
         results={**progress.results, task: outcome.result},
         entered=False,
@@ -128,6 +126,36 @@ def _left(progress: Progress, task: str, outcome: Outcome) -> Progress:
 
 def _visited(progress: Progress, task: str) -> dict[str, int]:
     return {**progress.visits, task: progress.visits.get(task, 0) + 1}
+
+
+def _settled(progress: Progress) -> Progress:
+    """No attempt is under way: the next one is the first."""
+    return replace(
+        progress,
+        attempt=1,
+        repeats=0,
+        wait_s=0.0,
+        checkpoint=None,
+        checkpoints=0,
+        since=None,
+        answer=None,
+        secrets={},
+    )
+
+
+def _looped(progress: Progress, fact: TaskLoopStarted | TaskItemDone | TaskItemFailed) -> Progress:
+    """The loop of the task that is due has begun, or one of its items has ended and the next one is due."""
+    if isinstance(fact, TaskLoopStarted):
+        return replace(progress, items=Items(fact.count, fact.items))
+    items = progress.items
+    assert items is not None, "a loop begins before its items end"
+    result, errors = None, items.errors
+    if isinstance(fact, TaskItemDone):
+        result = fact.result
+    elif not fact.handled:
+        errors = {**errors, fact.item: fact.error}
+    items = replace(items, results=(*items.results, result), errors=errors, iter={})
+    return replace(_settled(progress), items=items)
 
 
 def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt: int | None) -> Progress:
@@ -147,10 +175,10 @@ def _judged(program: Program, progress: Progress, fact: PolicyEvaluated, attempt
             target = next(i for i, task in enumerate(program.tasks) if task.name == fact.to)
             proper = None if program.tasks[target].after is None else progress.proper
             return replace(progress, pc=target, proper=proper, ending=None)
-        case "break":
+        case "break" if progress.items is None:
             return _broken_off(program, progress, fact.task)
-        case "continue" | "fail":
-            # The event of the task's end has said it already.
+        case "break" | "continue" | "fail":
+            # The event of the end of the task, or of its item, has said it already.
             return progress
         case "enter":
             return replace(progress, entered=True)
@@ -168,10 +196,15 @@ def _broken_off(program: Program, progress: Progress, task: str) -> Progress:
 
 
 def _assigned(progress: Progress, fact: VariablesSet) -> Progress:
+    items = progress.items
+    if items is not None:
+        # An item has a scope of its own.
+        items = replace(items, iter=extend(items.iter, fact.iter))
     return replace(
         progress,
         local=extend(progress.local, fact.local),
-        iter=extend(progress.iter, fact.iter),
+        iter=extend(progress.iter, fact.iter) if items is None else progress.iter,
+        items=items,
         step=extend(progress.step, fact.step),
         writes=(*progress.writes, *fact.writes),
     )

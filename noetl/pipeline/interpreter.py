@@ -21,14 +21,16 @@ from noetl.facts.events import (
     TaskDone,
     TaskFailed,
 )
-from noetl.facts.outcome import ErrorInfo, Outcome
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import opened
-from noetl.net.model import Task
+from noetl.net.model import Loop, Task
+from noetl.pipeline import items
 from noetl.pipeline.assignments import Changes, apply
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
 from noetl.pipeline.failures import described, placed
 from noetl.pipeline.fold import begun, evolve
 from noetl.pipeline.model import (
+    Failed,
     Finished,
     Hands,
     Later,
@@ -41,7 +43,7 @@ from noetl.pipeline.model import (
     Suspend,
 )
 from noetl.pipeline.names import Sight, before, in_policy, in_set, surroundings
-from noetl.pipeline.policy import Case, Verdict, guarded, judge, rule_of
+from noetl.pipeline.policy import Case, Verdict, first, guarded, judge, rule_of
 
 #: Waits up to this many seconds are slept through in the worker; longer ones leave it.
 LONGEST_SLEEP_S: Final = 1.0
@@ -70,7 +72,7 @@ def run(program: Program, names: Names, progress: Progress, hands: Hands) -> Ite
         match attempt.suspension:
             case ChildCall() as child:
                 wait = None if child.detached else attempt.deadline_s
-                yield Suspend(asked, progress, task, "child", wait, child)
+                yield Suspend(asked, progress, task, "child", wait, machine.called(child, progress))
                 return
             case Later() as later:
                 reason, drafts = "later", machine.checkpoint(later, attempt.since, progress)
@@ -100,6 +102,36 @@ class _Machine:
     caller: Caller
     hands: Hands
 
+    def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
+        """`progress` at the next call, and what was said on the way there: by guards, and by loops that begin. It is
+        recorded with what comes of that call: it is asked again where it got lost, and says the same."""
+        asked: tuple[Draft, ...] = ()
+        while progress.ending is None and (drafts := self._entering(progress)):
+            progress, asked = self.folded(progress, drafts), (*asked, *drafts)
+        return asked, progress
+
+    def _entering(self, progress: Progress) -> tuple[Draft, ...]:
+        task = self.program.tasks[progress.pc]
+        if isinstance(task.after, str) and not progress.entered:
+            return self._drafts([self._guarded(task, progress)], task, None, progress, "/after")
+        if task.loop is not None and progress.items is None:
+            return self._opening(task, task.loop, progress)
+        return ()
+
+    def _opening(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
+        """The beginning of a task with a loop; its end as well, where there is nothing to loop over."""
+        around = self.caller.around
+        fact = items.begun(task, loop, before(around, progress, task, around.names.args), self.hands.load)
+        if isinstance(fact, ErrorInfo):
+            return self._closing(task, failed(fact), progress)
+        drafts = self._drafts([fact], task, None, progress)
+        seen = self.folded(progress, drafts)
+        return drafts if fact.count else (*drafts, *self._all(task, loop, seen))
+
+    def called(self, child: ChildCall, progress: Progress) -> ChildCall:
+        """The call, with the scope of the item that makes it."""
+        return replace(child, iter=self.caller.item(progress, self.program.tasks[progress.pc]))
+
     def checkpoint(self, later: Later, since: str | None, progress: Progress) -> tuple[Draft, ...]:
         """Nothing where the tool only wants to be asked again, and the log knows `since` when it was asked."""
         since = None if progress.since else since
@@ -108,18 +140,6 @@ class _Machine:
         task = self.program.tasks[progress.pc]
         fact = TaskCheckpointed(task.name, later.checkpoint, since)
         return self._drafts([fact], task, None, progress, f"/{progress.checkpoints}")
-
-    def entered(self, progress: Progress) -> tuple[tuple[Draft, ...], Progress]:
-        """`progress` at the next task that is to run, and what the guards on the way there said. What they said is
-        recorded with what comes of that task: it is asked again where it got lost, and says the same."""
-        asked: tuple[Draft, ...] = ()
-        while progress.ending is None and not progress.entered:
-            task = self.program.tasks[progress.pc]
-            if not isinstance(task.after, str):
-                break
-            drafts = self._drafts([self._guarded(task, progress)], task, None, progress, "/after")
-            progress, asked = self.folded(progress, drafts), (*asked, *drafts)
-        return asked, progress
 
     def _guarded(self, task: Task, progress: Progress) -> PolicyEvaluated | TaskFailed:
         around = self.caller.around
@@ -138,13 +158,65 @@ class _Machine:
             error = placed(verdict.error, self.program.where, task, progress.attempt)
             verdict = replace(verdict, error=error)
         outcome = with_warnings(attempt.outcome, changes.warnings)
+        if task.loop is not None:
+            return self._item(task, task.loop, outcome, verdict, changes, progress)
+        return self._drafts(self._facts(task, outcome, verdict, changes), task, outcome, progress)
+
+    def _facts(self, task: Task, outcome: Outcome, verdict: Verdict, changes: Changes) -> list[Fact]:
         facts: list[Fact] = []
         if (end := _end(task, outcome, verdict)) is not None:
             facts.append(end)
         if (decision := _decision(task, verdict)) is not None:
             facts.append(decision)
         facts.extend(changes.facts(task.name))
-        return self._drafts(facts, task, outcome, progress)
+        return facts
+
+    def _item(
+        self,
+        task: Task,
+        loop: Loop,
+        outcome: Outcome,
+        verdict: Verdict,
+        changes: Changes,
+        progress: Progress,
+    ) -> tuple[Draft, ...]:
+        """What an attempt of an item leaves, and the end of its task behind the last one. What it assigned comes first:
+        with its end the scope of the next item begins. A jump comes last: it leaves the loop."""
+        assert progress.items is not None, "the loop has begun"
+        if verdict.do == "retry":
+            return self._drafts(self._facts(task, outcome, verdict, changes), task, outcome, progress)
+        decision = [fact] if (fact := _decision(task, verdict)) is not None else []
+        end = items.item_end(task, progress.items.index, outcome, verdict)
+        said = [end, *(() if verdict.do == "jump" else decision)]
+        drafts = self._drafts(changes.facts(task.name), task, None, progress)
+        drafts += self._drafts(said, task, outcome, progress)
+        seen = self.folded(progress, drafts)
+        if seen.items is None or not items.is_over(loop, seen.items, verdict):
+            return drafts
+        drafts = (*drafts, *self._all(task, loop, seen))
+        if verdict.do != "jump" or isinstance(self.folded(progress, drafts).ending, Failed):
+            return drafts
+        return (*drafts, *self._drafts(decision, task, None, progress))
+
+    def _all(self, task: Task, loop: Loop, progress: Progress) -> tuple[Draft, ...]:
+        """The end of a task whose items have ended."""
+        assert progress.items is not None, "the loop has begun"
+        return self._closing(task, items.whole(loop, progress.items), progress)
+
+    def _closing(self, task: Task, outcome: Outcome, progress: Progress) -> tuple[Draft, ...]:
+        """The end of a task with a loop, and what its `set` assigns."""
+        progress = replace(progress, items=None)
+        outcome = self.hands.kept(outcome, task)
+        args = self.caller.around.names.args
+        attempt = Attempt(outcome, before(self.caller.around, progress, task, args), args)
+        verdict = Verdict("continue") if outcome.ok else Verdict("fail", error=outcome.error)
+        verdict, changes = self._assigned(task, attempt, verdict, progress)
+        if verdict.error is not None and verdict.error.task is None:
+            verdict = replace(
+                verdict, error=placed(verdict.error, self.program.where, task, progress.attempt)
+            )
+        outcome = with_warnings(outcome, changes.warnings)
+        return self._drafts(self._facts(task, outcome, verdict, changes), task, None, progress)
 
     def folded(self, progress: Progress, drafts: tuple[Draft, ...]) -> Progress:
         return reduce(lambda seen, draft: evolve(self.program, seen, draft), drafts, progress)
@@ -186,14 +258,23 @@ class _Machine:
             if verdict.set:
                 sight = in_policy(attempt.sight, attempt.outcome)
                 apply(changes, self.program, verdict.set, sight, self.hands)
-            if task.set and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
+            # That of a task with a loop is about the whole.
+            if progress.items is None and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
                 place = f"The `set` of task '{task.name}'"
-                sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
-                apply(changes, self.program, task.set, sight, self.hands)
+                self._assign_own(task, attempt, progress, changes)
         except NoetlError as error:
             # What failed first is what people need to know.
             return verdict.failing(verdict.error or described(error, place)), Changes()
         return verdict, changes
+
+    def _assign_own(self, task: Task, attempt: Attempt, progress: Progress, changes: Changes) -> None:
+        if task.set:
+            sight = in_set(self._seeing(changes, task, attempt, progress), attempt.outcome)
+            apply(changes, self.program, task.set, sight, self.hands)
+        if task.then:
+            sight = in_policy(self._seeing(changes, task, attempt, progress), attempt.outcome)
+            chosen = first(task.then, sight, self.hands.load)
+            apply(changes, self.program, chosen.then.set if chosen else (), sight, self.hands)
 
     def _seeing(self, changes: Changes, task: Task, attempt: Attempt, progress: Progress) -> Sight:
         """What the attempt saw, and what its rule has assigned since."""
@@ -201,7 +282,7 @@ class _Machine:
         if not facts:
             return attempt.sight
         seen = self.folded(progress, tuple(Draft(fact) for fact in facts))
-        return before(self.caller.around, seen, task, attempt.args)
+        return self.caller.sight(seen, task, attempt.args)
 
     def _drafts(
         self, facts: Sequence[Fact], task: Task, outcome: Outcome | None, progress: Progress, part: str = ""
@@ -209,7 +290,8 @@ class _Machine:
         where = self.program.where
         iteration = "-" if where.iteration is None else where.iteration
         visit = progress.visits.get(task.name, 0) + 1
-        place = f"{where.run_id}/{iteration}/{task.name}/{visit}/{progress.attempt}/"
+        item = "" if progress.items is None else f".{progress.items.index}"
+        place = f"{where.run_id}/{iteration}/{task.name}/{visit}{item}/{progress.attempt}/"
         took = outcome.meta.get("duration_ms") if outcome else None
         return tuple(
             Draft(

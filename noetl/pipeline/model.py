@@ -120,6 +120,29 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Items:
+    """How far the loop of the task that is due has come. `items` is the list of its `count` items, or the reference that
+    stands for it; `results` are those of the items that have ended, null for one that failed, and `errors` what went
+    wrong, by index. `iter` is what `set` assigned to the scope of the item that is due."""
+
+    count: int
+    items: Json
+    results: tuple[Json, ...] = ()
+    errors: Mapping[int, ErrorInfo] = field(default_factory=dict)
+    iter: JsonMap = field(default_factory=dict)
+
+    @property
+    def index(self) -> int:
+        """The item that is due, from 0."""
+        return len(self.results)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        failed = len(self.errors)
+        return {"total": self.count, "completed": self.index - failed, "failed": failed}
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
@@ -129,6 +152,7 @@ class Progress:
     `results` holds the last result of each task (None after an error that continued). `local`, `iter`,
     `step` are what `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the
     beginning of another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers.
+    `items` is how far the task that is due has come with its own loop, once that has begun.
     `secrets` are the versions of secrets that attempts of the task that is due have used. `wait_s` is owed
     before the next attempt. `checkpoint` is the newest of the task that is due, and
     `checkpoints` their number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and
@@ -156,6 +180,7 @@ class Progress:
     secrets: Mapping[str, str] = field(default_factory=dict)
     proper: Ending | None = None
     entered: bool = False
+    items: Items | None = None
     ending: Ending | None = None
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final, assert_never
 from noetl.expressions.results import TaskResults, of_step, of_task
 from noetl.expressions.scope import layered, without
 from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
-from noetl.net.model import Task
-from noetl.pipeline.model import Completed, Ending, Failed, Names, Program, Progress
+from noetl.net.model import Loop, Task
+from noetl.pipeline.model import Completed, Ending, Failed, Items, Names, Program, Progress
 from noetl.pipeline.patches import applied
 
 #: What templates look names up in.
@@ -48,11 +48,18 @@ def surroundings(program: Program, names: Names) -> Surroundings:
     return Surroundings(names, {**fixed, **names.builtins}, where.step, where.iteration is not None)
 
 
-def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) -> Sight:
-    """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own over them."""
+def before(
+    around: Surroundings, progress: Progress, task: Task, args: JsonMap, item: JsonMap | None = None
+) -> Sight:
+    """The names at an attempt of `task`, before it ran. `args` are the step's, or the task's own over them; `item` is
+    the scope of the item that the task's own loop has come to (`scope_of`)."""
     names = around.names
     ctx = applied(names.ctx, progress.ctx)
     iteration = applied(names.iter or {}, progress.iter)
+    bare = _bare(names.iter, iteration)
+    if item is not None:
+        iteration = item
+        bare = layered(_bare(item, item), bare)
     last = progress.last
     own: dict[str, Any] = {
         "ctx": ctx,
@@ -69,7 +76,7 @@ def before(around: Surroundings, progress: Progress, task: Task, args: JsonMap) 
     sight = layered(
         own,
         around.builtins,
-        _bare(names.iter, iteration),
+        bare,
         applied({}, progress.local),
         TaskResults(progress.results),
         names.steps,
@@ -97,6 +104,18 @@ def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Endi
             assert_never(proper)
     own["event"] = {"name": BoundaryName(event), "step": around.step}
     return layered(own, in_policy(sight, outcome))
+
+
+def scope_of(around: Surroundings, progress: Progress, loop: Loop, item: Json) -> JsonMap:
+    """`iter` in the task's own loop, where its item that is due is `item`."""
+    names = around.names
+    outer: Json = applied(names.iter or {}, progress.iter)
+    if "index" not in outer:
+        # No iteration, but what the caller of the playbook sees as one.
+        outer = outer.get("parent")
+    items = progress.items or Items(0, [])
+    own = {loop.iterator: item, "index": items.index, "parent": outer}
+    return applied(own, items.iter)
 
 
 def in_policy(sight: Sight, outcome: Outcome) -> Sight:

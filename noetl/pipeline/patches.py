@@ -30,7 +30,27 @@ def extend(patch: JsonMap, later: JsonMap) -> JsonMap:
 
 def applied(base: JsonMap, patch: JsonMap) -> JsonMap:
     """`base` as it reads after `patch`; `base` itself where there is nothing to apply."""
-    return reduce(lambda seen, name: set_path(seen, name, patch[name]), patch, base)
+    if not patch:
+        return base
+    made = dict(base)
+    # Each mapping is copied once, however many names are below it.
+    own: dict[str, dict[str, Json]] = {}
+    for name, value in patch.items():
+        head, _, last = name.rpartition(".")
+        _mapping_at(made, head, own)[last] = value
+    return made
+
+
+def _mapping_at(made: dict[str, Json], name: str, own: dict[str, dict[str, Json]]) -> dict[str, Json]:
+    """The mapping that `name` stands for in `made`, copied or made where it is not among its `own` yet."""
+    if not name:
+        return made
+    if name not in own:
+        head, _, last = name.rpartition(".")
+        around = _mapping_at(made, head, own)
+        inner = around.get(last)
+        own[name] = around[last] = dict(inner) if isinstance(inner, Mapping) else {}
+    return own[name]
 
 
 def _above(patch: JsonMap, name: str) -> str | None:

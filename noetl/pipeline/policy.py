@@ -6,7 +6,7 @@ and where none does the pipeline continues, even after an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -17,7 +17,7 @@ from noetl.facts.events import PolicyEvaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
-from noetl.net.model import Assignment, Directive, Task, Template
+from noetl.net.model import Assignment, Directive, Rule, Task, Template
 from noetl.pipeline.failures import described
 from noetl.pipeline.names import Sight
 
@@ -118,10 +118,19 @@ def retry_after(outcome: Outcome) -> float:
     return float(min(asked, LONGEST_RETRY_AFTER_S))
 
 
+def first(rules: Iterable[Rule], sight: Sight, load: Load) -> Rule | None:
+    """The first of `rules` that holds. Raises TemplateError."""
+    return next((rule for rule in rules if _holds(rule.when, sight, load)), None)
+
+
 def _matches(when: Template, case: Case) -> bool:
+    return _holds(when, case.sight, case.load)
+
+
+def _holds(when: Template, sight: Sight, load: Load) -> bool:
     if when is None or isinstance(when, bool):
         return when is not False
-    return truth(when, case.sight, load=case.load)
+    return truth(when, sight, load=load)
 
 
 def _text(when: Template) -> str | None:

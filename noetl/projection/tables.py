@@ -56,7 +56,9 @@ _RUN: Final = _must("run_id", "text", "the step run, `<step>#<n>`")
 _ITERATION: Final = Column("iteration", "integer", "index of the iteration, from 0; null outside of loops")
 _TASK: Final = _must("task", "text", "name of the task")
 _VISIT: Final = _must(
-    "visit", "integer", "which run of the task in its pipeline, from 1: jumps come back to it"
+    "visit",
+    "integer",
+    "which run of the task in its pipeline, from 1: jumps come back to it, and each item of its own loop is one",
 )
 _AS_OF: Final = _must("as_of", "integer", "version of the newest event that this row knows of")
 _DIGEST: Final = _must("digest", "text", "the compiled net")

@@ -23,6 +23,9 @@ from noetl.facts.events import (
     TaskCheckpointed,
     TaskDone,
     TaskFailed,
+    TaskItemDone,
+    TaskItemFailed,
+    TaskLoopStarted,
     TaskStarted,
 )
 from noetl.facts.json import Json
@@ -66,11 +69,18 @@ class Tasks:
     def take(self, event: Event) -> Iterator[Row]:
         """The rows that `event` settles."""
         match event.fact:
-            case TaskDone() | TaskFailed() | AttemptFailed() | PolicyEvaluated():
+            case (
+                TaskDone()
+                | TaskFailed()
+                | TaskItemDone()
+                | TaskItemFailed()
+                | AttemptFailed()
+                | PolicyEvaluated()
+            ):
                 yield from self._tried(event, event.fact)
             case TaskStarted(task=task, started_at=started_at):
                 self._begun(event, task)["started_at"] = started_at
-            case TaskCheckpointed(task=task):
+            case TaskCheckpointed(task=task) | TaskLoopStarted(task=task):
                 self._begun(event, task)
             case StepSuspended(task=task) | IterationSuspended(task=task):
                 self._begun(event, task)["status"] = "waiting"
@@ -99,13 +109,16 @@ class Tasks:
                 yield from (Row("task_run", values) for values in pipeline.open.values())
 
     def _tried(
-        self, event: Event, fact: TaskDone | TaskFailed | AttemptFailed | PolicyEvaluated
+        self,
+        event: Event,
+        fact: TaskDone | TaskFailed | TaskItemDone | TaskItemFailed | AttemptFailed | PolicyEvaluated,
     ) -> Iterator[Row]:
         match fact:
-            case TaskDone():
+            # To tables each item of a task's own loop is a visit, and the whole the last one.
+            case TaskDone() | TaskItemDone():
                 yield self._attempt(event, fact.task, "done", None)
                 yield self._ended(event, fact.task, {"status": "done", "result": fact.result})
-            case TaskFailed():
+            case TaskFailed() | TaskItemFailed():
                 yield self._attempt(event, fact.task, "failed", fact.error)
                 yield self._ended(event, fact.task, {"status": "failed", **error_columns(fact.error)})
             case AttemptFailed():

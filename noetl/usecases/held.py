@@ -17,6 +17,7 @@ from noetl.facts.events import (
     IterationSuspended,
     StepSuspended,
     TaskCheckpointed,
+    TaskLoopStarted,
     VariablesSet,
 )
 from noetl.facts.json import Json, JsonMap
@@ -35,6 +36,8 @@ def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
     match draft.fact:
         case TaskCheckpointed() as fact:
             return replace(draft, fact=replace(fact, checkpoint=rt.hold(fact.checkpoint, keep)))
+        case TaskLoopStarted() as fact:
+            return replace(draft, fact=replace(fact, items=rt.hold(fact.items, keep)))
         case CtxPatched(patch=patch) as fact:
             return replace(draft, fact=replace(fact, patch=_each(rt, patch, keep)))
         case VariablesSet() as fact:

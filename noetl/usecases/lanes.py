@@ -271,7 +271,9 @@ class _Lane:
             self._add(IterationResumed(self.worker.name), index, key)
 
     def _suspend(self, index: int, move: Suspend) -> None:
-        child = None if move.child is None else replace(move.child, iter=self._scope(index))
+        child = move.child
+        if child is not None and child.iter is None:
+            child = replace(child, iter=self._scope(index))
         fact = IterationSuspended(move.task, move.reason, due_at(self.worker.rt, move), child)
         self._add(fact, index, f"suspended/{self.command.issue}/{self.command.part}")
         self.suspended = self.woken = True

@@ -246,6 +246,8 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Step": (parts.Step, parts.StepSpec),
     "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
     "Pagination": (parts.Pagination,),
+    "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
+    "Loops of tasks": (parts.TaskLoop,),
     "Results": (parts.ResultSpec, parts.SelectSpec),
     "Workbook": (parts.NamedTask,),
     "Assert": (parts.Assert,),

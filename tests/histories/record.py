@@ -189,6 +189,38 @@ workflow:
       - fails: {{kind: python, code: "raise ValueError('too late')", spec: {{after: true}}}}
 """
 
+REPEATS = f"""{HEAD}
+workload: {{xs: [1, 0, 2]}}
+workflow:
+  - step: start
+    tool:
+      name: pages
+      kind: http
+      url: http://x
+      params: {{page: 1}}
+      repeat:
+        next: {{when: "{{{{ response.data.next }}}}", params: {{page: "{{{{ response.data.next }}}}"}}}}
+        collect: {{path: rows}}
+        each: {{name: keep, kind: noop, input: {{n: "{{{{ data | length }}}}"}}, set: {{ctx.n: "{{{{ output.n }}}}"}}}}
+    next: [items, wide]
+  - step: items
+    tool:
+      - some: {{kind: python, loop: {{in: "{{{{ xs }}}}", iterator: x, spec: {{policy: {{failure: {{tolerate: {{count: 1}}}}}}}}}}, code: "result = 6 / x", input: {{x: "{{{{ x }}}}"}}, set: {{ctx.stats: "{{{{ output.stats }}}}"}}}}
+      - none: {{kind: noop, loop: {{in: null, iterator: x}}}}
+      - all: {{kind: python, loop: {{in: "{{{{ xs }}}}", iterator: x}}, code: "result = 6 / x", input: {{x: "{{{{ x }}}}"}}, spec: {{policy: {{rules: [
+          {{when: "{{{{ outcome.status == 'error' and _attempt < 2 }}}}", then: {{do: retry, delay: 5}}}},
+          {{when: "{{{{ outcome.status == 'error' and iter.index == 1 }}}}", then: {{do: continue}}}},
+          {{when: "{{{{ iter.index == 2 }}}}", then: {{do: fail}}}}]}}}}}}
+    next: {{arcs: [{{step: end, when: "{{{{ error.item == 2 }}}}", args: {{stats: "{{{{ error.stats }}}}"}}}}]}}
+  - step: wide
+    loop: {{in: [a, b], iterator: name, spec: {{mode: parallel}}}}
+    tool: {{kind: noop, loop: {{in: [1, 2], iterator: x}}, input: {{at: "{{{{ [iter.parent.name, x] }}}}"}}}}
+    next: end
+  - step: end
+    spec: {{join: all}}
+    tool: {{kind: noop, input: {{wide: "{{{{ wide.results }}}}"}}}}
+"""
+
 
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
@@ -307,6 +339,24 @@ def behind_the_end_of_pipelines() -> Simulation:
     return settled(sim, sim.start())
 
 
+def repeats_and_loops_of_tasks() -> Simulation:
+    deaths = iter([False, True, False])
+
+    def http(call: Call) -> Json:
+        if next(deaths, False):
+            raise Death
+        page = call.config["params"]["page"]
+        return {"status_code": 200, "data": {"rows": [page], "next": page + 1 if page < 3 else None}}
+
+    def python(call: Call) -> Json:
+        if call.args["x"] == 0:
+            raise ToolError("python", "division by zero")
+        return 6 / call.args["x"]
+
+    sim = Simulation(REPEATS, {"http": http, "python": python})
+    return settled(sim, sim.start())
+
+
 def _called(sim: Simulation) -> str:
     """The first that an iteration called."""
     return next(
@@ -332,6 +382,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         called_by_an_iteration,
         children_that_wait,
         behind_the_end_of_pipelines,
+        repeats_and_loops_of_tasks,
     )
 }
 

@@ -345,3 +345,30 @@ def test_what_was_set_meanwhile_is_not_overwritten_by_a_rotation(rt: Runtime, se
         assert current is not None
         assert current.data == b"newer"
     credentials.delete(rt, "kept")
+
+
+def test_a_repeated_request_keeps_its_secrets_as_references_and_sends_them_each_time(
+    rt: Runtime, settings: Settings, run: Run, server: httpd.Server
+) -> None:
+    keep(rt, settings, "who", {"secret": "crown-jewels"})
+    server.routes["/page"] = lambda call: call.json({"page": call.headers["x-page"]})
+
+    report = run(
+        """
+        keychain: {k: {credential: who}}
+        workflow:
+          - step: start
+            tool:
+              kind: http
+              url: "{{ web }}/page"
+              headers: {Authorization: "Bearer {{ keychain.k.secret }}", X-Page: "1"}
+              repeat: {next: {headers: {X-Page: "2"}}, max: 3, collect: {path: page}}
+        """,
+        web=server.url,
+    )
+
+    assert report["status"] == "completed", report["error"]
+    assert report["result"]["data"] == ["1", "2", "2"]
+    assert [one["headers"]["authorization"] for one in server.seen] == ["Bearer crown-jewels"] * 3
+    events = [event.draft for event in inspect.events(rt, report["execution_id"])]
+    assert "crown-jewels" not in repr(events)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from noetl.facts.events import ChildCall, ChildEnded, Draft
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.net.model import Assignment, Directive, Rule, Task
+from noetl.net.model import Assignment, Directive, Failure, Loop, Rule, Task
 from noetl.pipeline.fold import evolve, initial, replay
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import (
@@ -53,7 +53,17 @@ GUARDS = st.sampled_from(
     ]
 )
 VALUES = st.sampled_from(
-    [1, None, "text", "{{ result }}", "{{ _prev }}", "{{ ctx.a }}", "{{ v }}", "{{ [_task, _attempt] }}"] * 3
+    [
+        1,
+        None,
+        "text",
+        "{{ result }}",
+        "{{ _prev }}",
+        "{{ ctx.a }}",
+        "{{ v }}",
+        "{{ [_task, _attempt, iter.x] }}",
+    ]
+    * 3
     + ["{{ 1 / 0 }}"]
 )
 ASSIGNMENTS = st.lists(
@@ -104,6 +114,25 @@ AFTER = st.sampled_from(
         "{{ 1 / 0 }}",
     ]
 )
+#: What stands over a task's own inputs: it grows with every success.
+THEN = st.sampled_from(
+    [
+        (),
+        (
+            Rule(
+                "{{ result.n > 4 }}",
+                Directive(set=(Assignment("local", "req.args", {"in": "{{ result.n }}"}, merge=True),)),
+            ),
+        ),
+        (Rule("{{ 1 / 0 }}", Directive()),),
+    ]
+)
+LOOPS = st.builds(
+    Loop,
+    st.sampled_from([None, [], 7, ["a", "b", "c"], [1, 2], "{{ ctx.a }}", "{{ 1 / 0 }}"]),
+    st.just("x"),
+    failure=st.sampled_from([Failure(), Failure("best_effort"), Failure("best_effort", 1)]),
+)
 
 
 @st.composite
@@ -120,8 +149,22 @@ def programs(draw: st.DrawFn) -> Program:
         )
         args = {"in": draw(VALUES)} if draw(st.booleans()) else {}
         after = draw(AFTER) if position >= proper else None
-        sets = draw(ASSIGNMENTS)
-        tasks.append(Task(name, "noop", args=args, rules=rules, set=sets, line=position + 1, after=after))
+        loop = draw(LOOPS) if draw(st.integers(0, 3)) == 0 else None
+        then = draw(THEN) if loop is None else ()
+        tasks.append(
+            Task(
+                name,
+                "noop",
+                args=args,
+                rules=rules,
+                set=draw(ASSIGNMENTS),
+                line=position + 1,
+                loop=loop,
+                then=then,
+                over="{{ req }}" if then else None,
+                after=after,
+            )
+        )
     parallel = draw(st.integers(0, 5)) == 0
     return Program(
         tuple(tasks),

@@ -33,7 +33,7 @@ from noetl.dsl.document.specs import (
     TaskSpec,
 )
 from noetl.dsl.document.steps import Arc, Loop, Router, Step
-from noetl.dsl.document.tools import Assert, Pagination, Tool
+from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
     "Admit",
@@ -43,6 +43,7 @@ __all__ = [
     "Assert",
     "CallSpec",
     "Classic",
+    "Collect",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -55,17 +56,20 @@ __all__ = [
     "Metadata",
     "NamedTask",
     "Names",
+    "NextCall",
     "NextSpec",
     "Pagination",
     "Part",
     "Policy",
     "PolicyRule",
+    "Repeat",
     "Requires",
     "ResultSpec",
     "Router",
     "SelectSpec",
     "Step",
     "StepSpec",
+    "TaskLoop",
     "TaskSpec",
     "Template",
     "Then",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.classic import RetryForm, SinkForm
-from noetl.dsl.document.specs import CallSpec, OutputForm, SelectForm
+from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm
 from noetl.net.model import ValueType
 
 
@@ -38,6 +38,64 @@ class Pagination(Part):
     """All items (default), or those of the last page."""
     delay: int | float | str | None = None
     """Between pages: seconds, `500ms`, `10s`, or a template."""
+
+
+class TaskLoop(Part):
+    """Runs one task of a pipeline once for each element, in the same worker."""
+
+    in_: Any = Field(None, alias="in")
+    """Null is empty, a scalar or a mapping is one element."""
+    iterator: str | None = None
+    """What the element is called: `iter.<iterator>`, and bare."""
+    spec: LoopSpec | None = None
+    """Only `policy.failure` means something here."""
+
+
+class NextCall(Part):
+    """What differs in the request of the call that follows: mappings are merged deeply, everything else replaces."""
+
+    when: bool | str | None = None
+    """Over the names that the rules of a policy see; always unless given."""
+    params: Any = None
+    url: Any = None
+    headers: Any = None
+    data: Any = None
+    json_: Any = Field(None, alias="json")
+    args: Names | None = None
+    """Inputs."""
+
+
+class Collect(Part):
+    """What is kept of every call."""
+
+    path: str | None = None
+    """Where it stands in the response, for http in its body, such as `data.rows`; all of it unless given."""
+    strategy: Literal["append", "replace", "merge"] | None = None
+    """A list of all (default), the last one, or all merged: mappings deeply, lists one behind the other."""
+    into: str | None = None
+    """The name in ctx that it is assigned to; the `data` of the result unless given."""
+
+
+class Repeat(Part):
+    """Calls a task again after a success, as long as an entry of `next` holds."""
+
+    next: (
+        Annotated[
+            Annotated[list[NextCall], Tag("<list>")] | Annotated[NextCall, Tag("<mapping>")],
+            expect("a mapping or a list of mappings"),
+        ]
+        | None
+    ) = None
+    """The first one that holds is merged into the last request."""
+    max: int | str | None = None
+    """All calls together, the first included: 100 unless given; or a template. Then the result is `truncated`."""
+    delay: int | float | str | None = None
+    """Between calls: seconds, `500ms`, `10s`, or a template."""
+    backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
+    """How the delay grows with the number of calls: not, unless given."""
+    collect: Collect | None = None
+    each: ToolForm | None = None
+    """Tasks that run after every call, with the inputs `data`, `result` and `response`."""
 
 
 Demands = Annotated[
@@ -69,6 +127,10 @@ class Tool(Part):
     assert_: Assert | None = Field(None, alias="assert")
     """What it needs and what it leaves, checked at every call."""
     pagination: Pagination | None = None
+    repeat: Repeat | None = None
+    """Calls it again, each time with what the last answer says."""
+    loop: TaskLoop | None = None
+    """Runs it for each element of a collection."""
     set: Names | None = None
     set_ctx: Names | None = older()
     set_iter: Names | None = older()

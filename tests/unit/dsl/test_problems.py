@@ -84,10 +84,10 @@ SAMPLES = [
         "cursor",
     ),
     (
-        Code.UNSUPPORTED,
-        "workflow:\n- {step: a, tool: {kind: noop, loop: {in: [], iterator: i}}}",
+        Code.MISPLACED,
+        "workflow:\n- {step: a, tool: {kind: noop, loop: {in: [], iterator: i, spec: {mode: parallel}}}}",
         5,
-        "pipeline",
+        "loop on a step",
     ),
     (Code.UNSUPPORTED, "workflow:\n- {step: a, tool: {kind: wait, timer: 5s}}", 5, "not supported yet"),
     (Code.MISPLACED, "workflow:\n- step: end\n  command: ls", 6, "under tool:"),
