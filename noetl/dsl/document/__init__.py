@@ -7,7 +7,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 from __future__ import annotations
 
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
-from noetl.dsl.document.classic import Classic
+from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -67,6 +67,7 @@ __all__ = [
     "ResultSpec",
     "Router",
     "SelectSpec",
+    "Sink",
     "Step",
     "StepSpec",
     "TaskLoop",
