@@ -53,7 +53,7 @@ format: $(BIN)/.ready-check ## Let ruff put the code in order
 	$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(BIN)/.ready-check ## Write docs/tools/ from the tools
+docs: $(BIN)/.ready-check ## Write docs/tools/ and docs/diagnostics.md from the program
 	$(BIN)/python docs/generate.py
 
 .PHONY: bench

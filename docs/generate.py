@@ -1,6 +1,7 @@
 """Writes what is made from the program itself: `make docs`, which a test asks for when it is stale.
 
-The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model.
+The pages of `docs/tools/` come from the tools, `docs/playbook.schema.json` from the document model, `docs/diagnostics.md`
+from the lessons of the language.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ import json
 from pathlib import Path
 
 from noetl.dsl import json_schema
+from noetl.dsl.lessons.page import page
 from noetl.tools import manual
 from noetl.tools.registry import entry_points, is_built_in, load
 from noetl.tools.registry import kinds as installed_kinds
 
-FOLDER = Path(__file__).parent / "tools"
-SCHEMA = Path(__file__).parent / "playbook.schema.json"
+FOLDER = Path(__file__).parent
+SCHEMA = FOLDER / "playbook.schema.json"
 
 
 def pages() -> dict[str, str]:
-    """The name of each file below `docs/tools/`, and what has to stand in it."""
+    """The name of each file below `docs/` that is made, and what has to stand in it."""
     kinds = sorted(kind for kind in entry_points() if is_built_in(kind))
     manuals = {kind: manual.manual_of(load(kind)) for kind in kinds}
-    texts = {f"{kind}.md": manual.page(one) for kind, one in manuals.items()}
-    return {"README.md": manual.index(manuals), **texts}
+    texts = {f"tools/{kind}.md": manual.page(one) for kind, one in manuals.items()}
+    diagnostics = page({kind: load(kind).info() for kind in kinds})
+    return {"diagnostics.md": diagnostics, "tools/README.md": manual.index(manuals), **texts}
 
 
 def schema() -> str:
@@ -34,10 +37,11 @@ def schema() -> str:
 def write() -> None:
     """Brings everything up to date."""
     SCHEMA.write_text(schema(), encoding="utf-8")
-    FOLDER.mkdir(exist_ok=True)
+    tools = FOLDER / "tools"
+    tools.mkdir(exist_ok=True)
     wanted = pages()
-    for file in FOLDER.glob("*.md"):
-        if file.name not in wanted:
+    for file in tools.glob("*.md"):
+        if f"tools/{file.name}" not in wanted:
             file.unlink()
     for name, text in wanted.items():
         (FOLDER / name).write_text(text, encoding="utf-8")

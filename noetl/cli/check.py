@@ -10,42 +10,67 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
-from noetl.dsl import Compiled, compile_playbook, json_schema, load_playbook
-from noetl.dsl.problems import Code, Problem, render
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, listed, load_playbook
+from noetl.dsl.lessons.page import section
+from noetl.dsl.problems import shown
 from noetl.errors import BadRequest
+from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import KindInfo
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.tools.scripts import source_file
 
 
+def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
+    if asked is None:
+        return
+    known = {str(code): code for code in Code}
+    code = known.get(asked.upper())
+    if code is None:
+        hint = did_you_mean(asked.upper(), known).strip() or "docs/diagnostics.md lists all of them."
+        raise BadRequest(f"There is no code {shown(asked)}. {hint}")
+    click.echo(section(code, installed_kinds()).rstrip("\n"))
+    ctx.exit()
+
+
 @click.command(epilog="Example: noetl validate examples/*.yaml --strict")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to answer.")
+@click.option(
+    "--explain",
+    metavar="CODE",
+    is_eager=True,
+    expose_value=False,
+    callback=_explain,
+    help="Say what a code means, with examples, and do nothing else.",
+)
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: str) -> None:
     """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint)."""
     kinds = installed_kinds()
-    problems: list[Problem] = []
-    for file in files:
-        problems += _problems(file, kinds, strict=strict)
+    checked = [_checked(file, kinds, strict=strict) for file in files]
+    problems = [problem for found, _ in checked for problem in found]
     ok = not any(problem.severity == "error" for problem in problems)
     if form == "json":
         json_out({"ok": ok, "problems": [problem.as_json() for problem in problems]})
     else:
-        for problem in problems:
-            click.echo(render(problem, _text(problem) if sys.stdout.isatty() else None))
+        for found, text in checked:
+            for line in listed(found, text if sys.stdout.isatty() else None):
+                click.echo(line)
         click.echo(_verdict(len(files), problems), err=True)
     ctx.exit(0 if ok else INVALID)
 
 
-def _problems(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> list[Problem]:
-    """Those of one file. That it cannot be read is one, so that the other files are told of, too."""
+def _checked(
+    file: Path, kinds: Mapping[str, KindInfo], *, strict: bool
+) -> tuple[tuple[Problem, ...], str | None]:
+    """The problems of one file, and its text. That it cannot be read is one, so that the others are told of, too."""
     try:
-        return list(compiled(file, kinds, strict=strict).problems)
+        found = compiled(file, kinds, strict=strict)
     except BadRequest as error:
-        return [Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip("."))]
+        return (Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip(".")),), None
+    return found.problems, found.shown
 
 
 def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
@@ -55,12 +80,6 @@ def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Comp
         return source_file(name, file.absolute().parent).text
 
     return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
-
-
-def _text(problem: Problem) -> str | None:
-    if problem.code in (Code.FILE, Code.ENCODING):
-        return None
-    return read_text(Path(problem.file))
 
 
 def _verdict(files: int, problems: list[Problem]) -> str:

@@ -7,7 +7,8 @@ rewritten to the canonical form (`lowering`), which alone is turned into a Net (
 from __future__ import annotations
 
 from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook
-from noetl.dsl.problems import MEANING, Code, Problem, render
+from noetl.dsl.problems import MEANING, Code, Problem
+from noetl.dsl.rendering import listed, render
 from noetl.dsl.schema import json_schema
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Problem",
     "compile_playbook",
     "json_schema",
+    "listed",
     "load_playbook",
     "render",
 ]

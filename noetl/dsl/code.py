@@ -143,7 +143,7 @@ def _check_source_file(context: Context, named: Template, path: Path) -> None:
         return
     fault = _syntax_fault(source)
     if fault is not None:
-        line, message = fault
+        line, _, message = fault
         context.report.add(
             Code.PYTHON, path, f"python: {name}:{line}: {message}", "the line is that of the script"
         )
@@ -152,27 +152,25 @@ def _check_source_file(context: Context, named: Template, path: Path) -> None:
 def _check_python(context: Context, code: str, path: Path) -> None:
     fault = _syntax_fault(code)
     if fault is not None:
-        line, message = fault
-        context.report.add(
-            Code.PYTHON,
-            path,
-            f"python: {message}",
-            "the line is that of the playbook",
-            line=context.line(path) + line - 1,
-        )
+        line, column, message = fault
+        before = code.split("\n")[: line - 1]
+        # What is missing at the end is missing behind the last word.
+        place = min(sum(len(one) + 1 for one in before) + column - 1, max(len(code.rstrip()) - 1, 0))
+        hint = "the line is that of the playbook"
+        context.report.add(Code.PYTHON, path, f"python: {message}", hint, within=(code, place))
 
 
-def _syntax_fault(code: str) -> tuple[int, str] | None:
-    """The line (from 1) and what is wrong with it."""
+def _syntax_fault(code: str) -> tuple[int, int, str] | None:
+    """Line and column (from 1), and what is wrong there."""
     try:
         with warnings.catch_warnings():
             # Invalid escapes in strings warn; they are the author's business, not a problem.
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
-        return max(error.lineno or 1, 1), error.msg
+        return max(error.lineno or 1, 1), max(error.offset or 1, 1), error.msg
     except (ValueError, RecursionError, MemoryError) as error:
-        return 1, str(error) or "nested too deeply"
+        return 1, 1, str(error) or "nested too deeply"
     return None
 
 
@@ -184,7 +182,7 @@ def _check_templates_in_code(context: Context, key: str, code: str, path: Path) 
             path,
             f"`{key}` is handed over as written: the template in it is not rendered",
             "hand the value over with input:, or set spec.render: true",
-            line=context.line(path) + code.count("\n", 0, found.start()),
+            within=(code, found.start()),
         )
 
 
@@ -198,7 +196,7 @@ def _check_sql(context: Context, sql: str, path: Path) -> None:
                 path,
                 "a template stands where SQL means a value: text from it becomes part of the statement",
                 "write :name and params: {name: ...}",
-                line=context.line(path) + sql.count("\n", 0, start),
+                within=(sql, start),
             )
             return
 

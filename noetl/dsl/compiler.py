@@ -11,6 +11,7 @@ from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
 from noetl.dsl.flow import check_flow
 from noetl.dsl.lowering import lower
+from noetl.dsl.plain_secrets import check_plain_secrets
 from noetl.dsl.problems import Problem
 from noetl.dsl.report import Report
 from noetl.dsl.source import Source, read
@@ -19,6 +20,7 @@ from noetl.dsl.validation import to_document
 from noetl.dsl.workload import check_circles
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo, Net
+from noetl.net.unfillable import dominators
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,14 @@ class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
     `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
-    warnings in the order of the text.
+    warnings in the order of the text; `shown` is the text without the secrets that stand in it.
     """
 
     net: Net | None
     document: Document | None
     problems: tuple[Problem, ...]
     source: Source
+    shown: str
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -61,15 +64,17 @@ def compile_playbook(
     read_as = to_document(source.data, report) if source.data is not None else None
     document = lower(*read_as, report) if read_as is not None else None
     if document is None:
-        return Compiled(None, None, report.problems, report.source)
+        return Compiled(None, None, report.problems, report.source, report.shown)
     context = Context(document, report, kinds, sources)
     net = compile_document(context)
-    check_templates(context, net)
+    tree = None if net is None or context.graph_broken else dominators(net)
+    check_templates(context, net, tree)
     check_circles(context)
-    if net is not None and not context.graph_broken:
-        check_flow(net, report)
+    check_plain_secrets(context)
+    if net is not None and tree is not None:
+        check_flow(net, report, tree, context.arc_paths)
         check_inputs(context, net)
-    return Compiled(None if report.failed else net, document, report.problems, report.source)
+    return Compiled(None if report.failed else net, document, report.problems, report.source, report.shown)
 
 
 def load_playbook(

@@ -21,12 +21,16 @@ _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A position, from 1. `content_line` is where the text of a block scalar begins."""
+    """A position, from 1. `content_line` is where the text of a block scalar begins.
+
+    `end` is (line, column) behind a scalar; of what is no scalar nothing is known.
+    """
 
     line: int
     column: int
     content_line: int
     scalar: bool = False
+    end: tuple[int, int] = (0, 0)
 
 
 START = Mark(1, 1, 1)
@@ -185,7 +189,7 @@ class Composer:
         return node
 
     def _scalar(self, event: events.ScalarEvent) -> Leaf:
-        mark = _mark(event.start_mark, scalar=True, block=event.style in ("|", ">"))
+        mark = _mark_of_scalar(event)
         text = event.value
         if _UNSAFE.search(text):
             self.faults.append(
@@ -261,9 +265,15 @@ def _duplicate(name: str, first: Mark, again: Mark) -> Fault:
     )
 
 
-def _mark(mark: Any, *, scalar: bool = False, block: bool = False) -> Mark:
-    line = mark.line + 1
-    return Mark(line, mark.column + 1, line + 1 if block else line, scalar)
+def _mark(mark: Any) -> Mark:
+    return Mark(mark.line + 1, mark.column + 1, mark.line + 1)
+
+
+def _mark_of_scalar(event: Any) -> Mark:
+    start, end = event.start_mark, event.end_mark
+    line = start.line + 1
+    content_line = line + 1 if event.style in ("|", ">") else line
+    return Mark(line, start.column + 1, content_line, scalar=True, end=(end.line + 1, end.column + 1))
 
 
 def _hint(what: str) -> str:

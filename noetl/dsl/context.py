@@ -57,6 +57,8 @@ class Context:
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    #: Where each arc stands, by its id.
+    arc_paths: dict[str, Path] = field(default_factory=dict)
     expecting: list[Expecting] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False

@@ -109,6 +109,8 @@ def _entry(context: Context, path: Path, name: str, entry: JsonMap) -> JsonMap |
         message = f"the secret {shown(name)} stands in the playbook as plain text, and will not be used"
         hint = f"store it (`noetl credential set {name} ...`), and make the entry kind: credential"
         context.report.add(Code.IN_PLAIN_TEXT, path, message, hint)
+        for key in entry.keys() - {"name", "kind", "description"}:
+            context.report.hide((*path, key))
         return {"name": name, "kind": "static"}
     _check_keys(context, path, kind, entry)
     _check_values(context, path, entry)

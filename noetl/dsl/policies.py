@@ -102,6 +102,11 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
     )
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)
+    if made.do == "retry" and made.attempts == 1 and not context.report.is_faulty((*at, "attempts")):
+        message = "attempts: 1 counts the first try: nothing is tried again"
+        context.report.add(
+            Code.RETRY_ONCE, (*at, "attempts"), message, "write attempts: 2 or more, or do: fail"
+        )
     return made
 
 

@@ -56,12 +56,18 @@ class Code(StrEnum):
     UNKNOWN_KIND = "NOETL302"
     UNKNOWN_TASK = "NOETL303"
     UNKNOWN_KEYCHAIN = "NOETL304"
+    UNKNOWN_RESULT = "NOETL350"
     TEMPLATE = "NOETL401"
     PYTHON = "NOETL402"
     UNDEFINED = "NOETL450"
     TEMPLATE_IN_CODE = "NOETL451"
     SQL_INTERPOLATION = "NOETL452"
     GUARD_IS_TEXT = "NOETL453"
+    OUTSIDE_OF_LOOP = "NOETL454"
+    NOTHING_BEFORE = "NOETL455"
+    TOO_EARLY = "NOETL456"
+    UNREADABLE = "NOETL457"
+    BUILT_IN = "NOETL458"
     CIRCLE = "NOETL459"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
@@ -69,6 +75,10 @@ class Code(StrEnum):
     ENDLESS = "NOETL552"
     ERRORS_UNCOVERED = "NOETL553"
     JOIN_COUNT = "NOETL554"
+    SHADOWED_ARC = "NOETL555"
+    JOIN_UNFILLED = "NOETL556"
+    ENDLESS_JUMP = "NOETL557"
+    RETRY_ONCE = "NOETL558"
 
 
 #: What each code means, for the reference.
@@ -102,18 +112,24 @@ MEANING: Mapping[Code, str] = {
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",
-    Code.IN_PLAIN_TEXT: "a secret stands in the keychain as plain text",
+    Code.IN_PLAIN_TEXT: "a secret stands in the playbook as plain text",
     Code.DEPRECATED: "an older spelling, or a key of another dialect, which `noetl migrate` rewrites",
     Code.UNKNOWN_STEP: "a step is named that does not exist",
     Code.UNKNOWN_KIND: "a tool kind that is not installed",
     Code.UNKNOWN_TASK: "a task is named that does not exist",
     Code.UNKNOWN_KEYCHAIN: "a template names an entry that the keychain does not have",
+    Code.UNKNOWN_RESULT: "a template asks for the result of a task that a step does not have",
     Code.TEMPLATE: "a template that cannot be parsed, or names an unknown filter",
     Code.PYTHON: "python code that cannot be parsed",
     Code.UNDEFINED: "a template names something that nothing defines",
     Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
     Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
     Code.GUARD_IS_TEXT: "a guard compares outside of its braces, where nothing is computed",
+    Code.OUTSIDE_OF_LOOP: "a template reads the iteration where there is no loop",
+    Code.NOTHING_BEFORE: "the first task reads the result of the task before it",
+    Code.TOO_EARLY: "a template reads a step that can only run later",
+    Code.UNREADABLE: "a template reads a name that is no identifier, which subtracts",
+    Code.BUILT_IN: "a name that templates cannot read because a built-in has it",
     Code.CIRCLE: "values of the workload name each other in a circle",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
@@ -121,6 +137,10 @@ MEANING: Mapping[Code, str] = {
     Code.ENDLESS: "a cycle of steps that nothing can leave",
     Code.ERRORS_UNCOVERED: "no rule of a policy covers errors, so they are passed over",
     Code.JOIN_COUNT: "a join waits for more tokens than arcs lead to it",
+    Code.SHADOWED_ARC: "an arc behind one that is always taken",
+    Code.JOIN_UNFILLED: "a join waits for tokens that cannot come together",
+    Code.ENDLESS_JUMP: "tasks that jump back whatever happens",
+    Code.RETRY_ONCE: "a retry that allows only one attempt",
 }
 
 
@@ -158,18 +178,6 @@ class Problem:
 def severity_of(code: Code) -> Severity:
     """Warnings are the codes from 50 on within their hundred."""
     return "warning" if int(code[-2:]) >= 50 else "error"
-
-
-def render(problem: Problem, source_text: str | None = None) -> str:
-    """The text form; with `source_text` also the line of the source and a caret below the column."""
-    if source_text is None:
-        return str(problem)
-    lines = source_text.splitlines()
-    if not 1 <= problem.line <= len(lines):
-        return str(problem)
-    line = lines[problem.line - 1].replace("\t", " ")
-    start = max(0, problem.column - 80)
-    return f"{problem}\n    {line[start : start + 120]}\n    {' ' * (problem.column - 1 - start)}^"
 
 
 def dotted(path: Path) -> str:

@@ -21,6 +21,7 @@ class Report:
         self._problems: dict[tuple[str, Path, str, int], Problem] = {}
         self._faulty: set[Path] = set()
         self._compared = 0
+        self._secrets: set[Path] = set()
         for problem in source.problems:
             self._keep((), problem)
 
@@ -31,20 +32,22 @@ class Report:
         message: str,
         hint: str = "",
         *,
-        line: int | None = None,
+        within: tuple[str, int] | None = None,
         at_key: bool = False,
     ) -> None:
-        """Adds a problem of the part at `path`; `line` where it is known better than by its path."""
-        mark = self.source.key_mark(path) if at_key else self.source.mark(path)
+        """Adds a problem of the part at `path`; `within` says at which character of the text there."""
+        line, column = self._place(path, within, at_key=at_key)
         path = self.source.written(path)
         severity = "error" if self.strict else severity_of(code)
-        column = mark.column if line in (None, mark.line) else 1
-        self._keep(
-            path,
-            Problem(code, severity, self.source.file, line or mark.line, column, dotted(path), message, hint),
-        )
+        self._keep(path, Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
         if severity_of(code) == "error":
             self._faulty.add(path)
+
+    def _place(self, path: Path, within: tuple[str, int] | None, *, at_key: bool) -> tuple[int, int]:
+        if within is not None and (found := self.source.position(path, *within)) is not None:
+            return found
+        mark = self.source.key_mark(path) if at_key else self.source.mark(path)
+        return mark.line, mark.column
 
     def missing(self, path: Path, key: str, message: str, hint: str = "") -> None:
         """Adds that `key` is missing in the part at `path`, unless one of the two is known to be faulty."""
@@ -54,6 +57,15 @@ class Report:
     def mark_faulty(self, path: Path) -> None:
         """Says that what is missing in this part is explained by another problem."""
         self._faulty.add(self.source.written(path))
+
+    def hide(self, path: Path) -> None:
+        """Says that the texts at or below `path` are secrets: nobody is shown them."""
+        self._secrets.add(path)
+
+    @property
+    def shown(self) -> str:
+        """The text of the document without them."""
+        return self.source.without(self._secrets)
 
     def is_faulty(self, path: Path) -> bool:
         """Whether an error was found at exactly this part."""

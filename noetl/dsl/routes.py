@@ -116,6 +116,7 @@ def _only_assigns(arc: Arc) -> bool:
 
 
 def _arc(context: Context, arc: Arc, at: Path, name: str, source: str, *, also: bool) -> NetArc:
+    context.arc_paths[name] = at
     context.use((*at, "when"), arc.when, source, guard=True)
     args: dict[str, Template] = {}
     for key, given in (("args", arc.args), ("input", arc.input)):

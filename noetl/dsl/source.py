@@ -7,9 +7,11 @@ The parser's *events* are consumed one by one: unlike its `compose`, which recur
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
+from noetl.dsl.alignment import masked, position
 from noetl.dsl.compose import Composer, Fault, Leaf, Listing, Mark, Node, Table
 from noetl.dsl.origins import Origins, origin
 from noetl.dsl.problems import Code, Path, Problem, Severity, dotted, severity_of
@@ -43,10 +45,13 @@ class Source:
     keys: dict[Path, Mark] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     origins: tuple[Origins, ...] = ()
+    #: The data as it was read, where it was rewritten since.
+    first: dict[str, Json] | None = None
 
     def rewritten(self, data: dict[str, Json], origins: Origins) -> Source:
         """The same document in another form; `origins` lead to the parts of this one."""
-        return replace(self, data=data, origins=(origins, *self.origins))
+        first = self.data if self.first is None else self.first
+        return replace(self, data=data, origins=(origins, *self.origins), first=first)
 
     def written(self, path: Path) -> Path:
         """Where the part at `path` of `data` stands in the text, or the nearest part around it."""
@@ -72,6 +77,34 @@ class Source:
     def key_mark(self, path: Path) -> Mark:
         """Where the key of `path` is."""
         return self.keys.get(self.written(path)) or self.mark(path)
+
+    def position(self, path: Path, text: str, offset: int) -> tuple[int, int] | None:
+        """Line and column of the character `offset` of `text`, where that is what stands at `path`."""
+        path = self.written(path)
+        if path not in self.marks or self._as_read(path) != text:
+            return None
+        return position(self.text, self.marks[path], text, offset)
+
+    def _as_read(self, path: Path) -> Any:
+        value: Any = self.data if self.first is None else self.first
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def without(self, paths: Iterable[Path]) -> str:
+        """The text with `*` in the place of every character of the scalars at or below `paths`."""
+        hidden = frozenset(map(self.written, paths))
+        if not hidden:
+            return self.text
+        marks = [
+            mark
+            for path, mark in self.marks.items()
+            if mark.scalar and any(path[:size] in hidden for size in range(1, len(path) + 1))
+        ]
+        return masked(self.text, marks)
 
     def line_of_content(self, path: Path) -> int:
         """The line on which the content begins: for `code: |` the first line of the code."""

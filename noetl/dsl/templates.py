@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from noetl import expressions
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
-from noetl.dsl.problems import Code, shown
+from noetl.dsl.problems import Code, Path, shown
+from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
+from noetl.net.dominators import Dominators
 from noetl.net.model import Assignment, Net, Transition
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
@@ -46,31 +49,34 @@ _COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
 _MAX_NAMES = 20
 
 
-def check_templates(context: Context, net: Net | None) -> None:
-    """Adds the problems of every template that the compilation met."""
-    scopes = _scopes(net) if net is not None else {}
-    secrets = [] if net is None else [str(entry["name"]) for entry in net.keychain]
+def check_templates(context: Context, net: Net | None, tree: Dominators | None) -> None:
+    """Adds the problems of every template that the compilation met. `tree` is None where the graph is not known."""
+    if net is None:
+        for use in context.uses:
+            _check_syntax(context, use)
+        return
+    names = _Names(context, net, tree)
     for use in context.uses:
-        faults = _check_syntax(context, use)
-        if use.guard and not faults:
-            _check_guard(context, use)
-        if not faults and net is not None and use.step != KEYCHAIN:
-            _check_secrets(context, use, secrets)
-        known = scopes.get(use.step)
-        if faults or known is None:
-            continue
-        for text in _texts(use.template, guard=use.guard):
-            _check_names(context, use, text, context.heads(text, guard=use.guard) - known, known)
+        if not _check_syntax(context, use):
+            if use.guard:
+                _check_guard(context, use)
+            names.check(use)
+    check_built_in_names(context, net, names.read)
 
 
 def _check_syntax(context: Context, use: Use) -> bool:
-    if not use.guard and not any(True for _ in _texts(use.template, guard=False)):
+    """Whether the template has faults, which are added."""
+    if not any(True for _ in _texts(use.template, (), guard=use.guard)):
         return False
     faults = expressions.check(use.template, guard=use.guard)
     for fault in faults:
-        path = (*use.path, *fault.path)
-        line = context.line(path) + max(fault.line, 1) - 1
-        context.report.add(Code.TEMPLATE, path, f"template: {fault.message}", fault.hint, line=line)
+        context.report.add(
+            Code.TEMPLATE,
+            (*use.path, *fault.path),
+            f"template: {fault.message}",
+            fault.hint,
+            within=(fault.source, fault.offset),
+        )
     return bool(faults)
 
 
@@ -86,55 +92,105 @@ def _check_guard(context: Context, use: Use) -> None:
         )
 
 
-def _texts(template: Json, *, guard: bool) -> Iterable[str]:
+def _texts(template: Json, path: Path, *, guard: bool) -> Iterator[tuple[Path, str]]:
+    """Every text that is rendered, and where it stands."""
     match template:
         case str():
             if guard or is_template(template):
-                yield template
+                yield path, template
         case list():
-            for item in template:
-                yield from _texts(item, guard=False)
+            for index, item in enumerate(template):
+                yield from _texts(item, (*path, index), guard=False)
         case dict():
-            for item in template.values():
-                yield from _texts(item, guard=False)
+            for key, item in template.items():
+                yield from _texts(item, (*path, key), guard=False)
 
 
-def _check_names(
-    context: Context, use: Use, text: str, unknown: frozenset[str], known: frozenset[str]
-) -> None:
-    for name in sorted(unknown)[:_MAX_NAMES]:
-        if not _is_expected_to_miss(text, name):
-            hint = context.report.suggest(name, known, "define it in workload, set or input")
-            context.report.add(Code.UNDEFINED, use.path, f"nothing defines {shown(name)}", hint)
+class _Names:
+    """The names that a playbook gives values, held against those that its templates read."""
+
+    def __init__(self, context: Context, net: Net, tree: Dominators | None) -> None:
+        self._context = context
+        self._scopes = _scopes(net)
+        self._secrets = [str(entry["name"]) for entry in net.keychain]
+        self._readings = Readings(context, net, tree)
+        #: The chains that were met, by their first name.
+        self.read: dict[str, set[Chain]] = {}
+
+    def check(self, use: Use) -> None:
+        """Adds what is wrong with the names in one template."""
+        for path, text in _texts(use.template, use.path, guard=use.guard):
+            chains = expressions.names_used(text, guard=use.guard)
+            for chain in chains:
+                self.read.setdefault(chain[0], set()).add(chain)
+            spot = _Spot(self._context, path, text, use.guard)
+            if use.step != KEYCHAIN:
+                self._check_secrets(spot, chains)
+            scope = self._scopes.get(use.step)
+            if scope is not None:
+                optional = expressions.names_optional(text, guard=use.guard)
+                self._check_read(use, spot, [chain for chain in chains if chain[0] not in optional], scope)
+
+    def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> None:
+        asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
+        for chain in sorted(asked)[:_MAX_NAMES]:
+            if chain[1] not in self._secrets:
+                hint = self._context.report.suggest(chain[1], self._secrets, "add it to keychain:")
+                spot.add(Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain)
+
+    def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
+        unknown = frozenset(chain[0] for chain in chains) - scope.all
+        odd = self._readings.unreadable(spot.text, unknown) if unknown else None
+        if odd is not None:
+            message = f"templates cannot read {shown(odd)} by its name: this subtracts"
+            hint = "use letters, digits and _ in names that templates read"
+            spot.add(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
+            unknown -= frozenset(re.findall(r"\w+", odd))
+        for name in sorted(unknown)[:_MAX_NAMES]:
+            hint = self._context.report.suggest(name, scope.all, "define it in workload, set or input")
+            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
+        if use.step and use.step != KEYCHAIN:
+            for chain in sorted(chains)[:_MAX_NAMES]:
+                for code, message, hint in self._readings.faults(use.step, spot.path, chain, scope.named):
+                    spot.add(code, message, hint, chain)
 
 
-def _check_secrets(context: Context, use: Use, known: list[str]) -> None:
-    texts = [text for text in _texts(use.template, guard=use.guard) if "keychain" in text]
-    chains = [chain for text in texts for chain in expressions.names_used(text, guard=use.guard)]
-    asked = {chain[1] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
-    for name in sorted(asked - set(known))[:_MAX_NAMES]:
-        hint = context.report.suggest(name, known, "add it to keychain:")
-        context.report.add(Code.UNKNOWN_KEYCHAIN, use.path, f"the keychain has no entry {shown(name)}", hint)
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A text with templates, and where it stands."""
+
+    context: Context
+    path: Path
+    text: str
+    guard: bool
+
+    def add(self, code: Code, message: str, hint: str, chain: Chain) -> None:
+        """Adds a problem that points at `chain`."""
+        place = expressions.place_of_name(self.text, chain, guard=self.guard)
+        within = None if place is None else (self.text, place)
+        self.context.report.add(code, self.path, message, hint, within=within)
 
 
-def _is_expected_to_miss(text: str, name: str) -> bool:
-    """Whether the template asks for the name's absence: `x is defined`, `x | default(1)`."""
-    asked = rf"(?<![\w.]){re.escape(name)}\b[\w.\[\]'\"]*\s*(\|\s*(default|d)\b|is\s+(not\s+)?(defined|undefined|none)\b)"
-    return re.search(asked, text) is not None
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """`all` names that a template may use; `named` are those that are neither built-in nor a step."""
+
+    all: frozenset[str]
+    named: frozenset[str]
 
 
-def _scopes(net: Net) -> Mapping[str | None, frozenset[str]]:
-    """Step → every name that its templates may use; None → those of workload values."""
-    shared = BUILTINS | net.workload.keys() | net.ctx.keys() | net.steps.keys()
-    for transition in net.transitions:
-        shared |= _shared_by(transition)
+def _scopes(net: Net) -> Mapping[str | None, _Scope]:
+    """Step → the names that its templates may use; None → those of workload values."""
+    shared = frozenset({*net.workload, *net.ctx}).union(*map(_shared_by, net.transitions))
+    known = BUILTINS | net.steps.keys()
     early = FOR_WORKLOAD | net.workload.keys()
     # What an entry of the keychain names besides is told where the entry is compiled.
-    scopes: dict[str | None, frozenset[str]] = {None: early, KEYCHAIN: early | BUILTINS | net.steps.keys()}
+    scopes: dict[str | None, _Scope] = {None: _Scope(early, shared), KEYCHAIN: _Scope(early | known, shared)}
     for transition in net.transitions:
-        scopes[transition.name] = shared | _own(transition)
-    if net.final_step in scopes:
-        scopes[net.final_step] |= OF_FINAL_STEP
+        named = shared | _own(transition)
+        if transition.name == net.final_step:
+            named |= OF_FINAL_STEP
+        scopes[transition.name] = _Scope(known | named, named)
     return scopes
 
 

@@ -13,6 +13,7 @@ from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
+from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
@@ -35,8 +36,10 @@ def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
-    tasks = [(entry, _task(context, entry, siblings(entries), site)) for entry in entries]
-    return [(entry, task) for entry, task in tasks if task is not None]
+    made = [(entry, _task(context, entry, siblings(entries), site)) for entry in entries]
+    tasks = [(entry, task) for entry, task in made if task is not None]
+    check_jumps(context, [(entry.path, task) for entry, task in tasks])
+    return tasks
 
 
 def workbook_tasks(context: Context) -> dict[str, Task]:

@@ -13,7 +13,8 @@ from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.grammar import inside
 from noetl.expressions.pieces import pieces
-from noetl.expressions.scopes import names_used
+from noetl.expressions.places import place_of_name
+from noetl.expressions.scopes import names_optional, names_used
 from noetl.expressions.selecting import part_of, selected
 from noetl.expressions.shell import ShellText
 
@@ -24,11 +25,13 @@ __all__ = [
     "check",
     "evaluate",
     "inside",
+    "names_optional",
     "names_used",
     "part_of",
     "path_of",
     "path_text",
     "pieces",
+    "place_of_name",
     "selected",
     "truth",
     "values_read",

@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from noetl.expressions.grammar import is_template
+from noetl.expressions.places import place_of_line, place_of_verb
 from noetl.expressions.program import faults_of, shorten
+from noetl.expressions.refusals import Refusal
 from noetl.facts.json import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `path` within the value that was checked, `line` (from 1) within the string found there."""
+    """One fault: `path` within the value that was checked, `offset` within the string `source` found there."""
 
     path: tuple[str | int, ...]
-    line: int
+    source: str
+    offset: int
     message: str
     hint: str
 
@@ -26,10 +29,18 @@ def check(template: Json, *, guard: bool = False) -> list[Fault]:
     With `guard`, a string without a template is an expression, as in `truth`.
     """
     return [
-        Fault(path, refusal.line or 1, f"The template `{shorten(source)}` {refusal.cause}.", refusal.hint)
+        _fault(path, source, bare, refusal)
         for path, source, bare in _sources((), template, guard)
         for refusal in faults_of(source, bare)
     ]
+
+
+def _fault(path: tuple[str | int, ...], source: str, bare: bool, refusal: Refusal) -> Fault:
+    offset = place_of_verb(source, refusal.verb, guard=bare) if refusal.verb else None
+    if offset is None:
+        offset = place_of_line(source, refusal.line or 1)
+    message = f"The template `{shorten(source)}` {refusal.cause}."
+    return Fault(path, source, offset, message, refusal.hint)
 
 
 def _sources(

@@ -282,7 +282,8 @@ class Expressions:
         verb = known.get(node.name)
         if verb is None:
             hint = did_you_mean(node.name, known).strip()
-            self.report(Broken(f"names the {what} '{node.name}', which does not exist", node.lineno, hint))
+            cause = f"names the {what} '{node.name}', which does not exist"
+            self.report(Broken(cause, node.lineno, hint, verb=node.name))
             return lambda *_: None
         return verb
 

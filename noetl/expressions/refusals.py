@@ -4,13 +4,15 @@ from __future__ import annotations
 
 
 class Refusal(Exception):
-    """`cause` completes the sentence "The template … "; `line` counts from 1 within the template."""
+    """`cause` completes the sentence "The template … "; `line` counts from 1 within the template. `verb` is the filter or
+    test that it is about."""
 
-    def __init__(self, cause: str, line: int | None = None, hint: str = "") -> None:
+    def __init__(self, cause: str, line: int | None = None, hint: str = "", verb: str = "") -> None:
         super().__init__(cause)
         self.cause = cause
         self.line = line
         self.hint = hint
+        self.verb = verb
 
 
 class Broken(Refusal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from jinja2 import nodes
@@ -30,13 +31,16 @@ def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, .
     expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
     """
     if isinstance(template, str):
-        if guard and template.strip() and not is_template(template):
-            return _used(template, True)
-        return _used(template, False) if is_template(template) else frozenset()
+        return _read(template, guard).found
     found: set[tuple[str, ...]] = set()
     for part in _parts(template):
         found |= names_used(part)
     return frozenset(found)
+
+
+def names_optional(template: str, *, guard: bool = False) -> frozenset[str]:
+    """The first names of chains whose absence the template asks for: `x | default(1)`, `x is defined`, `x == none`."""
+    return _read(template, guard).optional
 
 
 def _parts(template: Json) -> Iterable[Json]:
@@ -45,8 +49,20 @@ def _parts(template: Json) -> Iterable[Json]:
     return template if isinstance(template, list | tuple) else ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    found: frozenset[tuple[str, ...]] = frozenset()
+    optional: frozenset[str] = frozenset()
+
+
+def _read(source: str, guard: bool) -> _Names:
+    if is_template(source):
+        return _names(source, False)
+    return _names(source, True) if guard and source.strip() else _Names()
+
+
 @lru_cache(maxsize=8192)
-def _used(source: str, bare: bool) -> frozenset[tuple[str, ...]]:
+def _names(source: str, bare: bool) -> _Names:
     try:
         tree = parsed(source, bare)
         finder = _Finder(bound_names(tree.body))
@@ -55,8 +71,8 @@ def _used(source: str, bare: bool) -> frozenset[tuple[str, ...]]:
         else:
             finder.block(tree.body, frozenset())
     except (Refusal, RecursionError):
-        return frozenset()
-    return frozenset(finder.found)
+        return _Names()
+    return _Names(frozenset(finder.found), frozenset(finder.optional))
 
 
 class _Finder:
@@ -66,6 +82,9 @@ class _Finder:
         #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.
         self._anywhere = anywhere
         self.found: set[tuple[str, ...]] = set()
+        #: First names of what may be missing.
+        self.optional: set[str] = set()
+        self._asking = False
 
     def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
         """The names bound for certain after `body`."""
@@ -148,12 +167,34 @@ class _Finder:
         if chain is not None:
             self._add(chain, bound)
             return
+        asked = _asked(node)
         for child in _children(node, self._anywhere):
+            around, self._asking = self._asking, self._asking or any(child is one for one in asked)
             self.expression(child, bound)
+            self._asking = around
 
     def _add(self, chain: Chain, bound: Bound) -> None:
         if chain.head not in bound:
             self.found.add(chain.words)
+            if self._asking:
+                self.optional.add(chain.head)
+
+
+def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The parts of an expression of which it asks whether they are there."""
+    match node:
+        case nodes.Filter(name="default" | "d", node=nodes.Node() as value):
+            return (value,)
+        case nodes.Test(name="defined" | "undefined" | "none", node=value):
+            return (value,)
+        case nodes.Compare(expr=one, ops=[nodes.Operand(op="eq" | "ne", expr=other)]) if _is_none(one, other):
+            return tuple(node.iter_child_nodes())
+        case _:
+            return ()
+
+
+def _is_none(*sides: nodes.Node) -> bool:
+    return any(isinstance(side, nodes.Const) and side.value is None for side in sides)
 
 
 def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:

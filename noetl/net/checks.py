@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
-from noetl.net.model import Arc, Net
+from noetl.net.model import Arc, Net, Transition
 
 _Graph = Mapping[str, Collection[str]]
+
+#: What is known of an arc's guard beforehand: that it always holds, never holds, or (None) neither.
+Fixed: TypeAlias = Callable[[Arc], bool | None]
+
+
+def literal(arc: Arc) -> bool | None:
+    """The least that can be said: there is no guard, or it is a boolean."""
+    if arc.when is None:
+        return True
+    return arc.when if isinstance(arc.when, bool) else None
 
 
 def reachable(net: Net) -> frozenset[str]:
     """The steps that a path leads to from the entry; the final step counts as one."""
-    targets = {transition.name: [arc.step for arc in transition.ways] for transition in net.transitions}
-    waiting = [net.entry] + ([net.final_step] if net.final_step else [])
+    return descendants(net, [net.entry] + ([net.final_step] if net.final_step else []))
+
+
+def descendants(net: Net, steps: Iterable[str]) -> frozenset[str]:
+    """`steps`, and all that a path leads to from one of them."""
+    waiting = list(steps)
     seen = set(waiting)
     while waiting:
-        for step in targets[waiting.pop()]:
-            if step not in seen:
-                seen.add(step)
-                waiting.append(step)
+        for arc in net.steps[waiting.pop()].ways:
+            if arc.step not in seen:
+                seen.add(arc.step)
+                waiting.append(arc.step)
     return frozenset(seen)
 
 
@@ -34,14 +49,56 @@ def cycles(net: Net) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(found, key=lambda cycle: position[cycle[0]]))
 
 
-def endless_cycles(net: Net) -> tuple[tuple[str, ...], ...]:
-    """Cycles that a token never leaves: no arc leads out, and every step has an arc without a guard."""
-    return tuple(cycle for cycle in cycles(net) if all(_holds(net.steps[step].ways, cycle) for step in cycle))
+def endless_cycles(net: Net, fixed: Fixed = literal) -> tuple[tuple[str, ...], ...]:
+    """Cycles that a token never leaves: no arc leads out, and every step has an arc that is always taken."""
+    return tuple(
+        cycle for cycle in cycles(net) if all(_holds(net.steps[step].ways, cycle, fixed) for step in cycle)
+    )
 
 
-def _holds(arcs: tuple[Arc, ...], cycle: tuple[str, ...]) -> bool:
+def _holds(arcs: tuple[Arc, ...], cycle: tuple[str, ...], fixed: Fixed) -> bool:
     inside = frozenset(cycle)
-    return all(arc.step in inside for arc in arcs) and any(arc.when in (None, True) for arc in arcs)
+    open_arcs = [arc for arc in arcs if fixed(arc) is not False]
+    return all(arc.step in inside for arc in open_arcs) and any(fixed(arc) for arc in open_arcs)
+
+
+def endless_steps(net: Net, fixed: Fixed = literal) -> tuple[str, ...]:
+    """Steps whose token always comes back to them at once."""
+    return tuple(step.name for step in net.transitions if _returns(step, fixed))
+
+
+def _returns(step: Transition, fixed: Fixed) -> bool:
+    for choice in step.choices:
+        if any(arc.step == step.name and fixed(arc) for arc in choice):
+            return True
+        if step.router != "inclusive" and any(
+            arc.step != step.name and fixed(arc) is not False for arc in choice
+        ):
+            return False
+    return False
+
+
+def shadowed_arcs(net: Net, fixed: Fixed = literal) -> tuple[tuple[Arc, Arc], ...]:
+    """Arcs that do nothing because a choice before them is always taken, each with that one.
+
+    Guards about how the step ended are asked after failures too, when what is unguarded is passed over.
+    """
+    return tuple(
+        pair for step in net.transitions if step.router != "inclusive" for pair in _shadowed(step, fixed)
+    )
+
+
+def _shadowed(step: Transition, fixed: Fixed) -> Iterator[tuple[Arc, Arc]]:
+    taken: Arc | None = None
+    always: Arc | None = None
+    for arc in step.arcs:
+        if not arc.also:
+            taken = always
+        assigns = step.router == "first" and bool(arc.set)
+        if taken is not None and not arc.boundary and not assigns:
+            yield arc, taken
+        elif always is None and arc.step and fixed(arc) and not arc.boundary:
+            always = arc
 
 
 def _components(graph: _Graph) -> list[list[str]]:

@@ -280,6 +280,17 @@ class Transition:
         """The arcs that lead to a step."""
         return tuple(arc for arc in self.arcs if arc.step)
 
+    @property
+    def choices(self) -> tuple[tuple[Arc, ...], ...]:
+        """The same, those together that are taken together."""
+        found: list[list[Arc]] = []
+        for arc in self.arcs:
+            if not arc.also or not found:
+                found.append([])
+            if arc.step:
+                found[-1].append(arc)
+        return tuple(tuple(choice) for choice in found if choice)
+
 
 @dataclass(frozen=True)
 class Net:

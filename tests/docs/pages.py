@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 #: What makes a playbook of a list of steps.
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example, path: docs/example}\nworkflow:\n"
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Examples of what is wrong are `yaml bad`: another language than `yaml`.
+_FENCE = re.compile(r"^```(\w*(?: \w+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(#+) (.*)$")
 
 

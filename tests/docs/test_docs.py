@@ -20,6 +20,8 @@ from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
 from noetl.dsl.document import classic, known_keys
+from noetl.dsl.lessons import LESSONS, whole
+from noetl.dsl.lessons.page import problems
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
@@ -221,9 +223,10 @@ def generated() -> dict[str, str]:
     return pages
 
 
-def test_the_pages_of_tools_are_those_that_the_tools_make() -> None:
-    folder = ROOT / "docs/tools"
-    written = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*")}
+def test_the_pages_that_the_program_makes_are_up_to_date() -> None:
+    folder = ROOT / "docs"
+    files = [folder / "diagnostics.md", *(folder / "tools").glob("*")]
+    written = {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
     assert written == generated(), "run `make docs`"
 
 
@@ -303,10 +306,46 @@ def test_the_reference_has_every_part_of_the_document() -> None:
     assert every - WRAPPERS == {part for named in REFERENCE.values() for part in named}
 
 
-def test_the_reference_lists_every_code_with_its_meaning() -> None:
-    listed = rows(sections("docs/playbooks.md")["Codes of problems"])
-    assert listed == [[f"`{code}`", meaning] for code, meaning in dsl.MEANING.items()]
-    assert set(dsl.MEANING) == set(dsl.Code)
+def test_every_code_has_its_meaning_and_its_section() -> None:
+    listed = rows(sections("docs/diagnostics.md")["Diagnostics"])
+    assert [(code, meaning) for code, _, meaning in listed] == [
+        (f"[`{code}`](#{code.lower()})", meaning) for code, meaning in dsl.MEANING.items()
+    ]
+    assert list(dsl.MEANING) == list(dsl.Code)
+    titles = [title for title in sections("docs/diagnostics.md") if title.startswith("NOETL")]
+    assert titles == list(dsl.Code)
+
+
+def examples_of(code: str) -> tuple[str, str]:
+    """The bad and the good example, as the page shows them."""
+    text = sections("docs/diagnostics.md")[code]
+    bad = re.search(r"^```yaml bad\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    good = re.search(r"^```yaml\n(.*?)^```$", text + "\n", re.MULTILINE | re.DOTALL)
+    assert bad is not None
+    assert good is not None
+    return bad[1], good[1]
+
+
+@pytest.mark.parametrize("code", dsl.Code, ids=lambda code: code.name)
+def test_the_bad_example_of_a_code_yields_it_where_it_says_and_the_good_one_nothing(code: dsl.Code) -> None:
+    lesson = LESSONS[code]
+    found, _ = problems(lesson.bad, kinds())
+    assert {problem.code for problem in found} == {code}
+    text = whole(lesson.bad)
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    before = text[: text.index(lesson.at)]
+    assert (found[0].line, found[0].column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
+    bad, good = examples_of(code)
+    assert problems(good, kinds())[0] == ()
+    if bad == lesson.bad:
+        assert problems(bad, kinds())[0] == found
+    else:
+        assert code in SHORTENED
+
+
+#: Examples that the page cannot show as they are: too long, or with characters that cannot be seen.
+SHORTENED = {dsl.Code.ENCODING, dsl.Code.CHARACTER, dsl.Code.TOO_LARGE, dsl.Code.TOO_DEEP}
+SHORTENED |= {dsl.Code.TOO_MANY_NODES, dsl.Code.TOO_MANY_STEPS}
 
 
 @pytest.mark.parametrize(("label", "words"), [("Filters: ", FILTERS), (r"Tests (`is ...`): ", TESTS)])

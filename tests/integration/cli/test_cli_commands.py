@@ -134,6 +134,27 @@ def test_validate_in_text_is_one_line_for_each_problem(cli: Cli) -> None:
     assert ended.err == "2 playbooks: 2 errors, 1 warning.\n"
 
 
+def test_validate_explains_a_code_with_examples(cli: Cli) -> None:
+    ended = cli("validate", "--explain", "noetl302")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("### NOETL302\n\nA tool kind that is not installed. (Error.)\n")
+    assert "did you mean 'python'?" in ended.out
+
+
+def test_validate_names_the_nearest_code_of_one_that_there_is_not(cli: Cli) -> None:
+    ended = cli("validate", "--explain", "NOETL30")
+    assert ended.code == 2
+    assert ended.err.startswith("error: There is no code 'NOETL30'. Did you mean 'NOETL3")
+
+
+def test_validate_counts_what_is_too_much_to_be_shown(cli: Cli) -> None:
+    Path("many.yaml").write_text(Path("sum.yaml").read_text() + "".join(f"x{n}: 1\n" for n in range(57)))
+    lines = cli("validate", "many.yaml").out.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "many.yaml: and 37 more of NOETL250"
+    assert len(json.loads(cli("validate", "many.yaml", "--format", "json").out)["problems"]) == 57
+
+
 def test_strict_makes_warnings_errors(cli: Cli) -> None:
     Path("warned.yaml").write_text(Path("sum.yaml").read_text() + "wrokload: {}\n")
     assert cli("validate", "warned.yaml").code == 0

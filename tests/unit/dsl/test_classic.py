@@ -216,8 +216,8 @@ def test_each_key_is_told_of_once_with_its_canonical_spelling(body: Callable[[st
 
 #: A step with one fault → code, line, column, path, and what the message has.
 FAULTS: list[tuple[str, Code, int, int, str, str]] = [
-    ("vars:\n    n: '{{ 1 | nope }}'", Code.TEMPLATE, 8, 8, "vars.n", "nope"),
-    ("case:\n  - when: '{{ a b }}'\n    then: {next: a}", Code.TEMPLATE, 8, 11, "case[0].when", "a b"),
+    ("vars:\n    n: '{{ 1 | nope }}'", Code.TEMPLATE, 8, 16, "vars.n", "nope"),
+    ("case:\n  - when: '{{ a b }}'\n    then: {next: a}", Code.TEMPLATE, 8, 12, "case[0].when", "a b"),
     (
         "case:\n  - when: '{{ x }}'\n    then:\n      next:\n      - a\n      - b",
         *(Code.UNKNOWN_STEP, 12, 9, "case[0].then.next[1]", "'b'"),

@@ -58,7 +58,7 @@ def test_problems_of_what_was_rewritten_point_at_what_was_written(body: Callable
         "workflow:\n- step: a\n  tool:\n    kind: noop\n    with:\n      x: '{{ 1 | nope }}'\n      y: 1\n"
     )
     (fault,) = found.errors
-    assert (fault.code, fault.line, fault.column) == (Code.TEMPLATE, 9, 10)
+    assert (fault.code, fault.line, fault.column) == (Code.TEMPLATE, 9, 18)
     assert fault.path == "workflow[0].tool.with.x"
 
 

@@ -8,7 +8,17 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from noetl.dsl import MEANING, Code, Compiled, Problem, compile_playbook, json_schema, load_playbook, render
+from noetl.dsl import (
+    MEANING,
+    Code,
+    Compiled,
+    Problem,
+    compile_playbook,
+    json_schema,
+    listed,
+    load_playbook,
+    render,
+)
 from noetl.dsl.problems import dotted, severity_of
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
@@ -202,6 +212,11 @@ SAMPLES = [
         "3 tokens, but 1",
     ),
 ]
+#: Warnings of names and of the flow; `test_diagnostics` has their samples.
+ELSEWHERE = {
+    *(Code.UNKNOWN_RESULT, Code.OUTSIDE_OF_LOOP, Code.NOTHING_BEFORE, Code.TOO_EARLY, Code.UNREADABLE),
+    *(Code.BUILT_IN, Code.SHADOWED_ARC, Code.JOIN_UNFILLED, Code.ENDLESS_JUMP, Code.RETRY_ONCE),
+}
 #: Codes of texts that are no document; `test_source` has their samples, too.
 TEXTS = {
     Code.SYNTAX: "a: [",
@@ -243,7 +258,7 @@ def test_one_fault_is_one_problem_of_its_severity(
 
 def test_every_code_is_unique_has_a_meaning_and_a_sample(compiled: Compile) -> None:
     # What a text can be guilty of; that its file is missing is found before there is one.
-    produced = {Code.FILE} | {code for code, *_ in SAMPLES}
+    produced = {Code.FILE, *ELSEWHERE} | {code for code, *_ in SAMPLES}
     for code, text in TEXTS.items():
         assert code in {problem.code for problem in compiled(text).problems}
         produced.add(code)
@@ -352,12 +367,57 @@ def test_emoji_are_allowed_in_names(body: Compile) -> None:
     assert body("workflow:\n- {step: 🚀 launch, tool: {kind: noop}}\n").problems == ()
 
 
+#: Code → its number, for ever. Codes are added, and never given another meaning.
+NUMBERS = {
+    "SYNTAX": 101, "ENCODING": 102, "CHARACTER": 103, "TOO_LARGE": 104, "TOO_DEEP": 105, "TOO_MANY_NODES": 106,
+    "ALIAS": 107, "DUPLICATE_KEY": 108, "KEY_TYPE": 109, "TAG": 110, "NUMBER": 111, "ROOT": 112, "MERGE": 113,
+    "FILE": 114, "YAML_1_1": 150, "TYPE": 201, "MISSING": 202, "VALUE": 203, "NAME": 204, "DUPLICATE_NAME": 205,
+    "TOO_MANY_STEPS": 206, "DIALECT": 207, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211,
+    "UNKNOWN_KEY": 250, "IGNORED": 251, "HEADER": 252, "IN_PLAIN_TEXT": 253, "DEPRECATED": 254,
+    "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
+    "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
+    "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
+    "BUILT_IN": 458, "CIRCLE": 459, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
+    "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
+    "RETRY_ONCE": 558,
+}  # fmt: skip
+
+
+def test_codes_keep_their_numbers() -> None:
+    assert {code.name: code.value for code in Code} == {name: f"NOETL{n}" for name, n in NUMBERS.items()}
+
+
 def test_the_text_form_shows_place_code_message_hint_and_the_line() -> None:
     problem = Problem(Code.TYPE, "error", "a.yaml", 2, 3, "b", "`b` must be text", 'quote it: "5"')
     first = 'a.yaml:2:3: error[NOETL201]: `b` must be text (quote it: "5")'
     assert render(problem) == str(problem) == first
     assert render(problem, "a:\n  b: 5\n").splitlines() == [first, "      b: 5", "      ^"]
     assert json.loads(json.dumps(problem.as_json()))["code"] == "NOETL201"
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "shown", "caret"),
+    [
+        ("a:\t5", 4, "a: 5", 3),
+        ("名前: 値, b: 5", 8, "名前: 値, b: 5", 10),
+        ("🚀: x", 4, "🚀: x", 4),
+        ("é: x", 4, "é: x", 3),
+        ("x" * 200 + "!", 201, "x" * 79 + "!", 79),
+    ],
+)
+def test_the_caret_stands_below_the_column_whatever_stands_before_it(
+    line: str, column: int, shown: str, caret: int
+) -> None:
+    problem = Problem(Code.TYPE, "error", "a.yaml", 1, column, "", "x")
+    assert render(problem, line).splitlines()[1:] == [f"    {shown}", " " * (4 + caret) + "^"]
+
+
+def test_of_many_problems_of_one_code_the_text_shows_the_first_and_counts_the_rest() -> None:
+    many = [Problem(Code.UNKNOWN_KEY, "warning", "a.yaml", n, 1, "", "x") for n in range(1, 58)]
+    other = Problem(Code.TYPE, "error", "a.yaml", 99, 1, "", "y")
+    lines = list(listed([*many, other]))
+    assert lines[:21] == [*map(str, many[:20]), str(other)]
+    assert lines[21:] == ["a.yaml: and 37 more of NOETL250"]
 
 
 def test_paths_are_dotted() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.expressions import Fault, check, names_used, values_read
+from noetl.expressions import Fault, check, names_optional, names_used, place_of_name, values_read
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_check_finds_everything_at_once_with_its_place() -> None:
             "inc": "{% include 'x' %}",
         }
     )
-    assert [(fault.path, fault.line, fault.hint) for fault in faults] == [
-        (("list", 0), 1, "Did you mean 'default'?"),
-        (("list", 0), 2, "Did you mean 'defined'?"),
-        (("list", 1), 2, ""),
-        (("inc",), 1, ""),
+    assert [(fault.path, fault.source[fault.offset :][:6], fault.hint) for fault in faults] == [
+        (("list", 0), "defalt", "Did you mean 'default'?"),
+        (("list", 0), "defind", "Did you mean 'defined'?"),
+        (("list", 1), "{{ x", ""),
+        (("inc",), "{% inc", ""),
     ]
     assert all(isinstance(fault, Fault) and fault.message.startswith("The template `") for fault in faults)
 
@@ -127,3 +127,53 @@ def test_check_reads_guards_as_expressions() -> None:
     assert check("a == 1", guard=True) == []
     assert check("{{ a == 1 }}", guard=True) == []
     assert check(True, guard=True) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "optional"),
+    [
+        ("{{ x | default(y) }}", {"x"}),
+        ("{{ (x.a | upper) | d('') }}", {"x"}),
+        ("{{ x is defined and y }}", {"x"}),
+        ("{{ x.y is not none }}", {"x"}),
+        ("{{ none == x }}", {"x"}),
+        ("{{ x == y }}", set()),
+        ("{% if x is undefined %}{{ y }}{% endif %}{{ x }}", {"x"}),
+        ("{% for x in y %}{{ x | default(1) }}{% endfor %}", set()),
+        ("{{ 'x is defined' }}{{ x }}", set()),
+    ],
+)
+def test_names_whose_absence_is_asked_for_are_found_in_the_tree(template: str, optional: set[str]) -> None:
+    assert names_optional(template) == optional
+
+
+@pytest.mark.parametrize(
+    ("template", "chain", "before"),
+    [
+        ("a {{ b.a }} {{ a }}", ("a",), "a {{ b.a }} {{ "),
+        ("{{ 'a' ~ a }}", ("a",), "{{ 'a' ~ "),
+        ("{# a #}{{ b | a }}{{ x is a }}{{ a }}", ("a",), "{# a #}{{ b | a }}{{ x is a }}{{ "),
+        ("{{ a.b }}{{ a['c'] }}", ("a", "c"), "{{ a.b }}{{ "),
+        ("{{\n  a [0] .b }}", ("a", "0", "b"), "{{\n  "),
+    ],
+)
+def test_the_place_of_a_name_is_where_it_is_read(template: str, chain: tuple[str, ...], before: str) -> None:
+    assert place_of_name(template, chain) == len(before)
+
+
+def test_the_place_of_a_name_that_is_not_read_is_unknown() -> None:
+    assert place_of_name("a {{ b }}", ("a",)) is None
+    assert place_of_name("a > b", ("b",), guard=True) == 4
+
+
+@pytest.mark.parametrize(
+    ("template", "before"),
+    [
+        ("{{ a }} {{ b + }}", "{{ a }} "),
+        ("{{ a }}\n  {{ b }} {{ + }}", "{{ a }}\n  {{ b }} "),
+        ("a\nb {{ c", "a\nb "),
+        ("b {% if a %}{% endfor %}", "b "),
+    ],
+)
+def test_a_syntax_error_is_at_the_tag_that_has_it(template: str, before: str) -> None:
+    assert [fault.offset for fault in check(template)] == [len(before)]

@@ -1,0 +1,126 @@
+"""Checks of names that there are, in places where they mean nothing: other than misspelt ones, which `templates` finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from noetl.dsl.context import Context
+from noetl.dsl.problems import Code, Path, shown
+from noetl.facts.nearest import nearest
+from noetl.net.checks import descendants
+from noetl.net.dominators import Dominators
+from noetl.net.model import Net, Transition
+
+#: Built-ins that win over every other name wherever a template stands. Of those that only some places know (`result`,
+#: `error`...) nothing is said: a step that handles errors may well be called `error`.
+EVERYWHERE: Final = frozenset(
+    {
+        *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
+        *("execution_id", "payload"),
+    }
+)
+#: What `iter` has outside of loops: the iteration that called the playbook.
+_OF_THE_CALLER: Final = frozenset({"parent"})
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+
+Chain = tuple[str, ...]
+#: Code, message, hint.
+Fault = tuple[Code, str, str]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What is known of the net before templates are looked at. `tree` is None where steps or arcs were left out."""
+
+    context: Context
+    net: Net
+    tree: Dominators | None
+    _behind: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def faults(self, step: str, path: Path, chain: Chain, named: frozenset[str]) -> Iterator[Fault]:
+        """What is wrong with reading `chain` in a template of `step` at `path`. `named` are the names that something
+        else than a built-in or a step gives a value there."""
+        if chain[0] in named:
+            return
+        here = self.net.steps[step]
+        yield from self._iteration(here, path, chain)
+        if chain[0] == "_prev" and self._is_first(here, path):
+            message = "`_prev` is the result of the task before, and this is the first one"
+            yield Code.NOTHING_BEFORE, message, "read a step by its name, or args"
+        if chain[0] in self.net.steps:
+            yield from self._step(here, self.net.steps[chain[0]], chain)
+
+    def unreadable(self, text: str, unknown: frozenset[str]) -> str | None:
+        """The step or task with `-`, blanks or the like in its name that a template with `unknown` names means."""
+        for name in self._odd_names:
+            begin = _IDENTIFIER.match(name)
+            if begin is not None and begin[0] in unknown and name in text:
+                return name
+        return None
+
+    @cached_property
+    def _odd_names(self) -> tuple[str, ...]:
+        names = {task.name for step in self.net.transitions for task in step.tasks} | self.net.steps.keys()
+        return tuple(sorted(name for name in names if not _IDENTIFIER.fullmatch(name)))
+
+    def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
+        if here.loop is not None or self._task_loops(path):
+            return
+        if chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] and chain[1] not in _OF_THE_CALLER):
+            message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
+            yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
+
+    def _task_loops(self, path: Path) -> bool:
+        return any("loop" in self.context.raw(path[:size]) for size in range(4, len(path)))
+
+    def _is_first(self, here: Transition, path: Path) -> bool:
+        """Whether `path` stands in the first task of the step, and nothing jumps there."""
+        if path[:1] != ("workflow",) or path[2:3] != ("tool",) or not here.tasks:
+            return False
+        if any(isinstance(part, int) and part > 0 for part in path[3:4]):
+            return False
+        targets = {rule.then.to for task in here.tasks for rule in task.rules or ()}
+        return here.tasks[0].name not in targets
+
+    def _step(self, here: Transition, there: Transition, chain: Chain) -> Iterator[Fault]:
+        if self._is_later(here.name, there.name):
+            message = f"step {shown(there.name)} only runs after {shown(here.name)}: here it has no result"
+            yield Code.TOO_EARLY, message, "read it in a step behind it"
+        elif chain[1:2] == ("results",) and len(chain) > 2 and there.loop is None:
+            tasks = [task.name for task in there.tasks]
+            # A result may have a key `results` of its own: only what looks like a task was meant to be one.
+            close = None if chain[2] in tasks else nearest(chain[2], tasks)
+            if close is not None:
+                message = f"step {shown(there.name)} has no task {shown(chain[2])}"
+                yield Code.UNKNOWN_RESULT, message, f"did you mean {close!r}?"
+
+    def _is_later(self, here: str, there: str) -> bool:
+        if self.tree is None or here == there or here == self.net.final_step:
+            return False
+        return self.tree.dominates(here, there) and here not in self._after(there)
+
+    def _after(self, step: str) -> frozenset[str]:
+        if step not in self._behind:
+            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].arcs])
+        return self._behind[step]
+
+
+def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chain]]) -> None:
+    """Warns of steps that a built-in hides, and of workload values that templates take for it. `read` has the chains
+    that the playbook's templates read, by their first name."""
+    for index, transition in enumerate(net.transitions):
+        if transition.name in EVERYWHERE:
+            message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
+            context.report.add(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
+    by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
+    for key, value in net.workload.items():
+        if key not in EVERYWHERE or key in by_its_path:
+            continue
+        inner = value.keys() if isinstance(value, dict) else frozenset()
+        if any(len(chain) == 1 or chain[1] in inner for chain in read.get(key, ())):
+            message = f"templates that read {shown(key)} get the built-in, not this value"
+            context.report.add(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)

@@ -1,0 +1,93 @@
+"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed at has a column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl.expressions.grammar import parse
+from noetl.expressions.refusals import Refusal
+
+_TAG = re.compile(r"\{#.*?#\}|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\W\d]\w*", re.DOTALL)
+_ATTRIBUTE = re.compile(r"\.\s*$")
+# What stands before the name of a filter or of a test.
+_VERB = re.compile(r"(\||\bis(\s+not)?)\s*$")
+#: Characters before a word that are looked at.
+_BEFORE = 40
+
+
+def place_of_name(source: str, chain: tuple[str, ...], *, guard: bool = False) -> int | None:
+    """The offset at which the template reads `chain`; None where it does not."""
+    for at in _words(source, chain[0], guard):
+        before = source[max(0, at - _BEFORE) : at]
+        if not _ATTRIBUTE.search(before) and not _VERB.search(before) and _continues(source, at, chain):
+            return at
+    return None
+
+
+def place_of_verb(source: str, name: str, *, guard: bool = False) -> int | None:
+    """The offset of the filter or test `name`."""
+    for at in _words(source, name, guard):
+        if _VERB.search(source[max(0, at - _BEFORE) : at]):
+            return at
+    return None
+
+
+def place_of_line(source: str, line: int) -> int:
+    """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first one there."""
+    begin = _start_of(source, line)
+    end = len(source) if (found := source.find("\n", begin)) < 0 else found
+    tags = [tag for tag in _TAG.finditer(source) if tag.start() <= end and tag.end() > begin]
+    broken = next((tag.start() for tag in tags if not _is_readable(tag[0])), None)
+    if broken is not None:
+        return broken
+    opened = max(source.rfind("{{", 0, end), source.rfind("{%", 0, end))
+    if tags and opened <= tags[-1].start():
+        return tags[0].start()
+    return opened if opened >= 0 else begin
+
+
+def _is_readable(tag: str) -> bool:
+    try:
+        parse(tag)
+    except Refusal:
+        return tag.startswith("{%")  # blocks end elsewhere
+    return True
+
+
+def _start_of(source: str, line: int) -> int:
+    at = 0
+    for _ in range(line - 1):
+        at = source.find("\n", at) + 1
+        if at == 0:
+            return len(source)
+    return at
+
+
+def _words(source: str, word: str, guard: bool) -> Iterator[int]:
+    for begin, end in _regions(source, guard):
+        for token in _TOKEN.finditer(source, begin, end):
+            if token[0] == word:
+                yield token.start()
+
+
+def _regions(source: str, guard: bool) -> Iterator[tuple[int, int]]:
+    """What is evaluated: what stands in braces, or all of a guard without any."""
+    if guard and "{{" not in source and "{%" not in source:
+        yield 0, len(source)
+        return
+    for tag in _TAG.finditer(source):
+        if not tag[0].startswith("{#"):
+            yield tag.start(), tag.end()
+
+
+def _continues(source: str, at: int, chain: tuple[str, ...]) -> bool:
+    at += len(chain[0])
+    for part in chain[1:]:
+        word = re.escape(part)
+        found = re.compile(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])").match(source, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True

@@ -1,0 +1,329 @@
+"""What is warned of, and what looks like it and is sound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from noetl.dsl import Code, Compiled, compile_playbook, render
+from noetl.net.model import KindInfo
+from tests.pace import within
+
+Compile = Callable[[str], Compiled]
+
+_ROUTER = "- step: start\n  tool: {kind: noop}\n  next:\n    spec: {mode: MODE}\n    arcs:\n"
+_FORK = "- step: start\n  next: [a, b]\n- step: a\n  next: j\n- step: b\n  next: j\n"
+_CHOICE = (
+    "- step: start\n  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n"
+    "- step: a\n  next: j\n- step: b\n  next: j\n"
+)
+_JOIN = "- step: j\n  spec: {join: JOIN}\n  tool: {kind: noop}\n"
+
+
+def _join(steps: str, join: str = "all") -> str:
+    return steps + _JOIN.replace("JOIN", join)
+
+
+def _arcs(*arcs: str, mode: str = "exclusive") -> str:
+    ends = "- {step: a, tool: {kind: noop}}\n- {step: b, tool: {kind: noop}}\n"
+    return _ROUTER.replace("MODE", mode) + "".join(f"    - {arc}\n" for arc in arcs) + ends
+
+
+def _tasks(first: str, second: str) -> str:
+    return (
+        f"- step: start\n  tool:\n  - {{name: one, kind: noop, spec: {{policy: {{rules: [{first}]}}}}}}\n"
+        f"  - {{name: two, kind: noop, spec: {{policy: {{rules: [{second}]}}}}}}\n"
+    )
+
+
+def _input(template: str, *, more: str = "") -> str:
+    return f"- step: start\n  tool: {{kind: noop, input: {{x: '{template}'}}}}\n  next: load\n{more}"
+
+
+_LOAD = "- step: load\n  tool: [{name: users, kind: noop}, {name: kept, kind: noop}]\n"
+_KEEP = "- {when: '{{ error }}', then: {do: fail}}"
+
+#: (code, steps, words of the text at which the problem points)
+BAD = [
+    (Code.SHADOWED_ARC, _arcs("{step: a}", "{step: b, when: '{{ ctx.x }}'}"), "{step: b, when"),
+    (Code.SHADOWED_ARC, _arcs("{step: a, when: true}", "{step: b}"), "{step: b}"),
+    (Code.SHADOWED_ARC, _arcs("{step: a, when: '{{ 1 == 1 }}'}", "{step: b}"), "{step: b}"),
+    (Code.JOIN_UNFILLED, _join(_CHOICE), "j\n  spec"),
+    (Code.JOIN_UNFILLED, _join(_CHOICE, "{count: 2}"), "j\n  spec"),
+    (
+        Code.JOIN_UNFILLED,
+        _join(_CHOICE.replace("- step: a\n  next: j", "- step: a\n  next: aa\n- step: aa\n  next: j")),
+        "j\n  spec",
+    ),
+    (Code.JOIN_UNFILLED, "- step: start\n  next: j\n" + _JOIN.replace("JOIN", "all") + "  next: c\n"
+     "- step: c\n  next:\n    arcs: [{step: j, when: '{{ ctx.x }}'}]\n", "j\n  spec"),
+    (Code.SELF_LOOP, "- step: start\n  tool: {kind: noop}\n  next: {step: start, when: '{{ true }}'}\n", "start\n"),
+    (Code.SELF_LOOP, _arcs("{step: start}", "{step: a}", "{step: b}", mode="inclusive"), "start\n"),
+    (Code.ENDLESS, "- step: start\n  next: {step: c, when: 'true'}\n- step: c\n  next: start\n", "start\n"),
+    (Code.ENDLESS_JUMP, _tasks("{else: {do: continue}}", "{else: {do: jump, to: one}}"), "{name: two"),
+    (Code.ENDLESS_JUMP, _tasks("{else: {do: continue}}", "{when: true, then: {do: jump, to: two}}"), "{name: two"),
+    (Code.RETRY_ONCE, _tasks("{else: {do: retry, attempts: 1}}", "{else: {do: fail}}"), "1}}"),
+    (Code.OUTSIDE_OF_LOOP, _input("{{ iter.n }}", more=_LOAD), "iter.n"),
+    (Code.OUTSIDE_OF_LOOP, _input("{{ loop_index }}", more=_LOAD), "loop_index"),
+    (Code.NOTHING_BEFORE, _input("{{ _prev.n }}", more=_LOAD), "_prev"),
+    (Code.TOO_EARLY, _input("{{ load.n }}", more=_LOAD), "load.n"),
+    (
+        Code.UNKNOWN_RESULT,
+        "- step: start\n  next: load\n" + _LOAD + "  next: e\n"
+        "- step: e\n  tool: {kind: noop, input: {x: '{{ load.results.user }}'}}\n",
+        "load.results.user",
+    ),
+    (
+        Code.UNREADABLE,
+        "- step: get-it\n  tool: {kind: noop}\n  next: e\n- step: e\n  tool: {kind: noop, input: {x: '{{ get-it.n }}'}}\n",
+        "get-it.n",
+    ),
+    (Code.BUILT_IN, "- step: start\n  next: ctx\n- step: ctx\n  tool: {kind: noop}\n", "ctx\n  tool"),
+    (Code.UNDEFINED, _input("a {% if b %}{{ x }}{% endif %}", more=_LOAD), "b %}"),
+]  # fmt: skip
+
+#: Steps that are sound, each close to one of the above.
+GOOD = [
+    _arcs("{step: a}", "{step: b, when: \"{{ outcome.status == 'error' }}\"}"),
+    _arcs("{step: a}", "{step: b}", mode="inclusive"),
+    _arcs("{step: a, when: false}", "{step: b}", "{step: a, when: '{{ error }}'}"),
+    _arcs("{step: a, when: '{{ ctx.x }}'}", "{step: start, when: '{{ ctx.y }}'}", "{step: b}"),
+    _arcs("{step: a, when: '{{ ctx.x }}'}", "{step: b, when: '{{ ctx.y }}'}", "{step: start}"),
+    _join(_FORK),
+    _join(_FORK, "{count: 2}"),
+    _join(_CHOICE, "auto"),
+    _join(_CHOICE, "{count: 1}"),
+    # The router runs once for each of two tokens, and may take another arc each time.
+    _join(
+        "- step: start\n  next: [p, q]\n- step: p\n  next: r\n- step: q\n  next: r\n- step: r\n  spec: {join: any}\n"
+        "  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n- step: a\n  next: j\n- step: b\n  next: j\n"
+    ),
+    # In a cycle, too.
+    _join(
+        "- step: start\n  next:\n    arcs: [{step: a, when: '{{ ctx.x }}'}, {step: b}]\n"
+        "- step: a\n  next: [j, back]\n- step: b\n  next: j\n- step: back\n  next: {step: start, when: '{{ ctx.y }}'}\n"
+    ),
+    # Behind each arc of one choice stand both branches.
+    _join(
+        "- step: start\n  next:\n    arcs: [{step: x, when: '{{ ctx.x }}'}, {step: y}]\n- step: x\n  next: [a, b]\n"
+        "- step: y\n  next: [a, b]\n- step: a\n  next: j\n- step: b\n  next: j\n"
+    ),
+    _tasks(
+        "{else: {do: continue}}", "{when: '{{ result.x }}', then: {do: jump, to: one}}, {else: {do: fail}}"
+    ),
+    _tasks("{when: '{{ result.x }}', then: {do: break}}, {else: {do: fail}}", "{else: {do: jump, to: one}}"),
+    _tasks("{else: {do: jump, to: two}}", "{else: {do: fail}}"),
+    _tasks("{else: {do: retry, attempts: 2}}", "{else: {do: retry, attempts: '{{ ctx.n }}'}}"),
+    _input("{{ iter.parent.index }}{{ iter.n | default(1) }}", more=_LOAD),
+    "- step: start\n  loop: {in: [1], iterator: n}\n  tool: {kind: noop, input: {x: '{{ iter.n }}{{ loop_index }}'}}\n",
+    _input("{{ _prev is defined }}", more=_LOAD),
+    # The first task is also the one after the last: something jumps there.
+    "- step: start\n  tool:\n  - {name: one, kind: noop, input: {x: '{{ _prev }}'}}\n"
+    "  - {name: two, kind: noop, input: {x: '{{ _prev }}'}, spec: {policy: {rules: "
+    "[{when: '{{ error }}', then: {do: jump, to: one}}, {else: {do: fail}}]}}}\n",
+    _input("{{ load.n | default(0) }}", more=_LOAD),
+    # Here it may have run: the steps form a cycle, or stand side by side.
+    _input("{{ load.n }}", more=_LOAD + "  next: {step: start, when: '{{ ctx.x }}'}\n"),
+    "- step: start\n  next: [a, load]\n- step: a\n  tool: {kind: noop, input: {x: '{{ load.n }}'}}\n" + _LOAD,
+    # The step's result may have a key `results` of its own.
+    "- step: start\n  next: load\n" + _LOAD + "  next: e\n"
+    "- step: e\n  tool: {kind: noop, input: {x: '{{ load.results.total }}{{ load.results.kept }}'}}\n",
+    "- step: get-it\n  tool: {kind: noop, input: {x: 'get-it'}}\n",
+    # Steps that handle errors are called so.
+    "- step: start\n  next: error\n- step: error\n  tool: {kind: noop}\n",
+    _input("{% set b = 1 %}{% for a in [1] %}{{ a + b + loop.index }}{% endfor %}", more=_LOAD),
+    _input("{% macro m(a, c=1) %}{{ a }}{{ c }}{% endmacro %}{{ m(1) }}", more=_LOAD),
+    _input("{{ b.c | default(1) }}{% if d is defined %}{{ d }}{% endif %}{{ e == none }}", more=_LOAD),
+]
+
+
+def _text(steps: str) -> str:
+    return f"workflow:\n{steps}"
+
+
+@pytest.mark.parametrize(("code", "steps", "words"), BAD)
+def test_what_goes_wrong_is_told_at_its_place(body: Compile, code: Code, steps: str, words: str) -> None:
+    result = body(_text(steps))
+    found = [problem for problem in result.problems if problem.code is code]
+    assert found, result.problems
+    whole = result.source.text
+    places = [at for at in range(len(whole)) if whole.startswith(words, at)]
+    lines = [(whole.count("\n", 0, at) + 1, at - whole.rfind("\n", 0, at)) for at in places]
+    assert (found[0].line, found[0].column) in lines
+    assert {problem.code for problem in result.problems} <= {code, Code.UNDEFINED}
+
+
+@pytest.mark.parametrize("steps", GOOD)
+def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
+    assert [str(problem) for problem in body(_text(steps)).problems] == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "template", "warned"),
+    [
+        ("{env: test}", "{{ env }}", True),
+        ("{args: {n: 1}}", "{{ args.n }}", True),
+        ("{args: {n: 1}}", "{{ args.m }}", False),
+        ("{env: test}", "{{ workload.env }}", False),
+        ("{env: test}", "{{ env.HOME }}", False),
+        ("{env: test}", "none", False),
+        ("{result: 1}", "{{ workload.result }}", False),
+    ],
+)
+def test_a_workload_value_that_a_built_in_hides_is_warned_of_where_it_is_read(
+    body: Compile, workload: str, template: str, warned: bool
+) -> None:
+    text = (
+        f"workload: {workload}\nworkflow: [{{step: a, tool: {{kind: noop, input: {{x: '{template}'}}}}}}]\n"
+    )
+    assert (Code.BUILT_IN in {problem.code for problem in body(text).problems}) == warned
+
+
+# --- secrets ---------------------------------------------------------------------------------------
+
+SECRETS = [
+    "auth: {password: hunter2!}",
+    "auth: {client_secret: 'abcd-1234'}",
+    "headers: {Authorization: Bearer abc.def.ghi}",
+    "headers: {authorization: abcdefghi}",
+    "headers: {X-Api-Key: abcdefghi}",
+    "url: 'https://me:s3cretive@example.com/'",
+    "input: {token: abcdefghi}",
+    "input: {db_password: 12345678}",
+]
+NO_SECRETS = [
+    "auth: pg_main",
+    "auth: {password: '{{ keychain.k.password }}'}",
+    "auth: {password: ''}",
+    "auth: {password: null}",
+    "auth: {password: '***'}",
+    "auth: {password: changeme}",
+    "auth: {password: '<your password>'}",
+    "auth: {password: '$PASSWORD'}",
+    "auth: {token: your-token-here}",
+    "headers: {Authorization: 'Bearer {{ keychain.k.token }}'}",
+    "headers: {Authorization: 'Bearer xxxx'}",
+    "headers: {Authorization: 'Bearer <token>'}",
+    "url: 'https://me:{{ keychain.k.password }}@example.com/'",
+    "url: 'https://example.com:8080/a:b@c'",
+    "input: {page_token: abcdefghi, token_name: abcdefghi, max_tokens: 1000, password_file: /run/x}",
+    "input: {token: 0}",
+]
+
+
+def _http(config: str) -> str:
+    url = "" if config.startswith("url") else "\n    url: u"
+    return (
+        "keychain: {k: {credential: c}}\nworkflow:\n- step: a\n  tool:\n    kind: http"
+        f"{url}\n    {config}\n"
+    )
+
+
+@pytest.mark.parametrize("config", SECRETS)
+def test_a_secret_in_plain_text_is_warned_of_and_shown_nowhere(body: Compile, config: str) -> None:
+    result = body(_http(config))
+    (problem,) = result.problems
+    assert problem.code is Code.IN_PLAIN_TEXT
+    shown = render(problem, result.shown)
+    for secret in ("hunter2!", "abcd-1234", "abc.def.ghi", "abcdefghi", "s3cretive", "12345678"):
+        assert secret not in shown
+    assert config.partition(":")[0] in shown
+
+
+@pytest.mark.parametrize("config", NO_SECRETS)
+def test_references_and_placeholders_are_no_secrets(body: Compile, config: str) -> None:
+    assert [str(problem) for problem in body(_http(config)).problems] == []
+
+
+def test_a_secret_is_hidden_in_the_line_of_another_problem_too(body: Compile) -> None:
+    result = body(
+        "workload: {api_key: abcdefghi, city: 1}\nworkflow:\n"
+        "- step: a\n  tool: {kind: http, url: '{{ cty }}', auth: {token: \"ab\\\n    cdefghi\"}, metod: x}\n"
+    )
+    assert {problem.code for problem in result.problems} == {
+        *(Code.IN_PLAIN_TEXT, Code.UNDEFINED, Code.UNKNOWN_KEY)
+    }
+    for problem in result.problems:
+        assert "cdef" not in render(problem, result.shown)
+    assert len(result.shown) == len(result.source.text)
+
+
+def test_a_secret_of_the_keychain_is_not_shown(body: Compile) -> None:
+    result = body("keychain: [{name: k, kind: static, value: abcdefghi}]\nworkflow: [{step: start}]\n")
+    assert "abcdefghi" not in render(result.problems[0], result.shown)
+    assert "name: k, kind: static" in render(result.problems[0], result.shown)
+
+
+# --- columns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    [
+        "'{{ cty }}'",
+        '"\\t\\u00e9 \\x41 {{ cty }}"',
+        "'it''s {{ cty }}'",
+        "a {{ cty }}",
+        "a\n      b {{\n      cty }}",
+        "'a\n\n      b {{ cty }}'",
+        '"a \\\n      b {{ cty }}"',
+        "|\n      a\n        b {{ cty }}\n",
+        "|1-\n       a\n      b {{ cty }}\n",
+        ">-\n      a\n      b\n\n      c {{ cty }}\n",
+        "&x !!str 'a {{ cty }}'",
+        "[a, {b: 'c {{ cty }}'}]",
+    ],
+)
+def test_a_name_is_pointed_at_in_every_form_of_a_text(body: Compile, scalar: str) -> None:
+    text = f"workflow:\n- step: a\n  tool:\n    kind: shell\n    command: {scalar}\n"
+    result = body(text.replace("shell\n    command", "noop\n    input:\n     x"))
+    (problem,) = [one for one in result.problems if one.code is Code.UNDEFINED]
+    at = result.source.text.index("cty")
+    before = result.source.text[:at]
+    assert (problem.line, problem.column) == (before.count("\n") + 1, at - before.rfind("\n"))
+
+
+@pytest.mark.parametrize(
+    ("code", "column"),
+    [("x = 1\n      y = +", 11), ("x = (", 11), ("def f(:", 13)],
+)
+def test_python_is_pointed_at_where_it_cannot_be_read(body: Compile, code: str, column: int) -> None:
+    result = body(f"workflow:\n- step: a\n  tool:\n    kind: python\n    code: |\n      {code}\n")
+    (problem,) = result.problems
+    assert (problem.code, problem.column) == (Code.PYTHON, column)
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+def _thousand(step: Callable[[int], str]) -> str:
+    return "workflow:\n" + "".join(map(step, range(1_000)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _thousand(
+            lambda n: (
+                f"- step: s{n}\n  spec: {{join: all}}\n  tool: {{kind: noop, input: {{x: '{{{{ s{max(n - 1, 0)}.y }}}}'}}}}\n"
+                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: s{min(n + 2, 999)}}}]}}\n"
+            )
+        ),
+        _thousand(
+            lambda n: (
+                f"- step: s{n}\n  tool: {{kind: noop, input: {{x: '{{{{ s{999 - n}.y }}}}'}}}}\n"
+                f"  next: {{arcs: [{{step: s{min(n + 1, 999)}, when: '{{{{ ctx.x }}}}'}}, {{step: s{n // 2}}}]}}\n"
+            )
+        ),
+        "workflow:\n- step: a\n  tool: {kind: noop, input: {x: '" + "a.b.c-d+" * 20_000 + "'}}\n",
+        "workflow:\n- step: a\n  tool: {kind: noop, input: {password: '" + "x!" * 60_000 + "a'}}\n",
+        'workload:\n  a: &a "' + "\\t" * 5_000 + '{{ b }} {{ c }} {{ d }}"\n  b: [' + "*a, " * 150 + "]\n"
+        "workflow: [{step: start}]\n",
+    ],
+    ids=["joins", "cycles", "addresses", "placeholders", "aliases"],
+)
+def test_checks_of_large_documents_end_in_time(kinds: Mapping[str, KindInfo], text: str) -> None:
+    with within(4.0, clock=time.process_time):
+        compile_playbook(text, file="x", kinds=kinds)
