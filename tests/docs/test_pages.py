@@ -44,7 +44,9 @@ def problems(text: str, place: str) -> list[str]:
 
 @pytest.mark.parametrize("block", PAGES, ids=lambda block: block.place)
 def test_every_playbook_of_the_documentation_compiles(block: Block) -> None:
-    assert [str(one) for one in compile_playbook(block.text, file=block.place, kinds=known()).problems] == []
+    found = compile_playbook(block.text, file=block.place, kinds=known()).problems
+    expected = {Code.DEPRECATED} if block.place.startswith("docs/dialects.md") else set()
+    assert [str(one) for one in found if one.code not in expected] == []
 
 
 @pytest.mark.parametrize("block", PARTS, ids=lambda block: block.place)

@@ -6,6 +6,7 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
+from noetl.dsl.document.arcs import Arc, Destination, Router
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
 from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
@@ -21,6 +22,7 @@ from noetl.dsl.document.policies import (
     Tolerate,
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
+from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
     ExecutorSpec,
@@ -32,10 +34,11 @@ from noetl.dsl.document.specs import (
     StepSpec,
     TaskSpec,
 )
-from noetl.dsl.document.steps import Arc, Loop, Router, Step
+from noetl.dsl.document.steps import Loop, Step
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
+    "Action",
     "Admit",
     "AdmitRule",
     "Allow",
@@ -44,6 +47,7 @@ __all__ = [
     "CallSpec",
     "Classic",
     "Collect",
+    "Destination",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -54,6 +58,7 @@ __all__ = [
     "Loop",
     "LoopSpec",
     "Metadata",
+    "NamedActions",
     "NamedTask",
     "Names",
     "NextCall",
@@ -66,6 +71,7 @@ __all__ = [
     "Requires",
     "ResultSpec",
     "Router",
+    "Rule",
     "SelectSpec",
     "Sink",
     "Step",

@@ -9,6 +9,7 @@ from noetl import expressions
 from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
+from noetl.errors import TemplateError
 from noetl.net.model import Template
 
 #: A guard as it was written, or one that was made.
@@ -56,7 +57,11 @@ class Guards:
 def heads(guard: Guard) -> frozenset[str]:
     """The names that a guard begins its chains with."""
     text = _plain(guard)
-    used = expressions.names_used(text, guard=True) if isinstance(text, str) else frozenset()
+    try:
+        used = expressions.names_used(text, guard=True) if isinstance(text, str) else frozenset()
+    except TemplateError:
+        # The compiler reports it where it stands.
+        return frozenset()
     return frozenset(chain[0] for chain in used)
 
 

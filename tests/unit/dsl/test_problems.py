@@ -84,9 +84,6 @@ SAMPLES = [
         "'x'",
     ),
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
-    (Code.DIALECT, "workflow:\n- step: a\n  rules: []", 6, "rules dialect"),
-    (Code.DIALECT, f"tasks: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "workbook"),
-    (Code.DIALECT, "workflow:\n- step: end\n  next:\n  - {when: x, then: [end]}", 7, "arc"),
     (
         Code.UNSUPPORTED,
         f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",
@@ -372,7 +369,7 @@ NUMBERS = {
     "SYNTAX": 101, "ENCODING": 102, "CHARACTER": 103, "TOO_LARGE": 104, "TOO_DEEP": 105, "TOO_MANY_NODES": 106,
     "ALIAS": 107, "DUPLICATE_KEY": 108, "KEY_TYPE": 109, "TAG": 110, "NUMBER": 111, "ROOT": 112, "MERGE": 113,
     "FILE": 114, "YAML_1_1": 150, "TYPE": 201, "MISSING": 202, "VALUE": 203, "NAME": 204, "DUPLICATE_NAME": 205,
-    "TOO_MANY_STEPS": 206, "DIALECT": 207, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211,
+    "TOO_MANY_STEPS": 206, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211,
     "UNKNOWN_KEY": 250, "IGNORED": 251, "HEADER": 252, "IN_PLAIN_TEXT": 253, "DEPRECATED": 254,
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
