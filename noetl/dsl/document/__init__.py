@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.dsl.document.arcs import Arc, Destination, Router
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
-from noetl.dsl.document.classic import Classic
+from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -78,6 +78,7 @@ __all__ = [
     "Router",
     "Rule",
     "SelectSpec",
+    "Sink",
     "Step",
     "StepSpec",
     "TaskLoop",
