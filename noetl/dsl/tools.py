@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
-from noetl.dsl.code import check_code, names_context, names_read
+from noetl.dsl.code import check_code, names_context, names_read, warn_unknown_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
-from noetl.dsl.document import PolicyRule, Tool, known_keys
+from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
-from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.policies import policy
@@ -57,7 +56,6 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
 
 def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task | None:
     for tool, path in entry.parts:
-        refuse_foreign(tool, path, context.report)
         _refuse_misplaced(context, tool, path)
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
@@ -152,7 +150,7 @@ def _config(
         own = {
             key: (value, (*path, key))
             for key, value in (tool.model_extra or {}).items()
-            if _is_config(tool, key, value)
+            if _is_config(tool, key)
         }
         if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
             own["name"] = (tool.name, (*path, "name"))
@@ -160,35 +158,12 @@ def _config(
         own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
         config |= {key: value for key, (value, _) in own.items()}
         paths |= {key: at for key, (_, at) in own.items()}
-    _warn_unknown_config(context, kind, paths)
+    warn_unknown_config(context, kind, paths)
     return config, paths
 
 
-def _is_config(tool: Tool, key: str, value: Template) -> bool:
-    if key == "task" and tool.kind == "workbook":
-        return False
-    return not (is_foreign("Tool", key) and isinstance(value, dict | list))
-
-
-def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
-    if kind.schema.get("additionalProperties") is not False:
-        return
-    known = kind.schema.get("properties", {})
-    for key, path in paths.items():
-        if key not in known and key != "policy":
-            hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
-            context.report.add(
-                Code.UNKNOWN_KEY,
-                path,
-                f"the key {shown(key)} means nothing to {kind.kind}",
-                hint,
-                at_key=True,
-            )
-
-
-def _known_to(keys: Iterable[str]) -> str:
-    names = ", ".join(keys)
-    return f"known here: {names}" if names else "hand values over with input:"
+def _is_config(tool: Tool, key: str) -> bool:
+    return key != "task" or tool.kind != "workbook"
 
 
 def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:

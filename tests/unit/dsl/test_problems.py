@@ -85,16 +85,11 @@ SAMPLES = [
         "'x'",
     ),
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  case: []", 7, "classic"),
-    (Code.DIALECT, f"workflow:\n- step: a\n  {_TOOL}\n  vars: {{x: 1}}", 7, "set:"),
-    (Code.DIALECT, "workflow:\n- step: a\n  rules: []", 6, "rules dialect"),
-    (Code.DIALECT, f"tasks: {{}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "workbook"),
-    (Code.DIALECT, "workflow:\n- step: end\n  next:\n  - {when: x, then: [end]}", 7, "arc"),
     (
-        Code.UNSUPPORTED,
-        f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",
+        Code.CLAIM,
+        f"workflow:\n- {{step: a, loop: {{cursor: {{kind: postgres, claim: SELECT 1}}, iterator: i}}, {_TOOL}}}",
         5,
-        "cursor",
+        "for ever",
     ),
     (
         Code.MISPLACED,
@@ -376,14 +371,14 @@ NUMBERS = {
     "SYNTAX": 101, "ENCODING": 102, "CHARACTER": 103, "TOO_LARGE": 104, "TOO_DEEP": 105, "TOO_MANY_NODES": 106,
     "ALIAS": 107, "DUPLICATE_KEY": 108, "KEY_TYPE": 109, "TAG": 110, "NUMBER": 111, "ROOT": 112, "MERGE": 113,
     "FILE": 114, "YAML_1_1": 150, "TYPE": 201, "MISSING": 202, "VALUE": 203, "NAME": 204, "DUPLICATE_NAME": 205,
-    "TOO_MANY_STEPS": 206, "DIALECT": 207, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211,
+    "TOO_MANY_STEPS": 206, "UNSUPPORTED": 208, "MISPLACED": 209, "SCOPE": 210, "UNREDUCED": 211,
     "UNKNOWN_KEY": 250, "IGNORED": 251, "HEADER": 252, "IN_PLAIN_TEXT": 253, "DEPRECATED": 254,
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
     "BUILT_IN": 458, "CIRCLE": 459, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
-    "RETRY_ONCE": 558,
+    "RETRY_ONCE": 558, "CLAIM": 559,
 }  # fmt: skip
 
 
