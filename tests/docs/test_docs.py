@@ -19,7 +19,7 @@ from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dsl import document as parts
-from noetl.dsl.document import known_keys
+from noetl.dsl.document import classic, known_keys
 from noetl.dsl.lessons import LESSONS, whole
 from noetl.dsl.lessons.page import problems
 from noetl.exports import clickhouse
@@ -262,8 +262,25 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Join": (parts.JoinSpec,),
 }
+#: The same, of the page about dialects.
+OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
+    "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
+    "Sinks": (classic.Sink,),
+    "Retries": (
+        classic.Retry,
+        classic.RetryThen,
+        classic.RetryCall,
+        classic.RetryCollect,
+        classic.PerIteration,
+    ),
+    "Tasks of the playbook": (parts.NamedActions,),
+    "Rules of steps": (parts.Rule, parts.Destination),
+}
+#: Of parts that are others with more keys: those keys.
+BEYOND = {"Tasks of the playbook": set(known_keys(parts.Action)) - set(known_keys(parts.Tool))}
+OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
 #: Parts that hold nothing but what another one is wrapped in.
-WRAPPERS = {parts.Part, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+WRAPPERS = {parts.Part, parts.Classic, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
 
 
 @pytest.mark.parametrize("title", REFERENCE)
@@ -275,11 +292,26 @@ def test_the_reference_lists_every_key_of_its_parts(title: str) -> None:
     assert listed - values == known - values
 
 
+@pytest.mark.parametrize("title", OF_DIALECTS)
+def test_the_page_about_dialects_lists_every_key_of_its_parts(title: str) -> None:
+    known = {key for part in OF_DIALECTS[title] for key in known_keys(part)}
+    listed = {key for key in keys(sections("docs/dialects.md")[title]) if key.isidentifier()}
+    assert listed == known | BEYOND.get(title, set())
+
+
+def test_the_page_about_dialects_has_every_part_of_them() -> None:
+    every = {value for value in vars(classic).values() if isinstance(value, type)}
+    every = {part for part in every if part.__module__ == classic.__name__}
+    assert (every - WRAPPERS) | OF_RULES == {part for named in OF_DIALECTS.values() for part in named}
+
+
 def test_the_reference_has_every_part_of_the_document() -> None:
     every = {
         value for value in vars(parts).values() if isinstance(value, type) and issubclass(value, parts.Part)
     }
-    assert every - WRAPPERS == {part for named in REFERENCE.values() for part in named}
+    assert every - WRAPPERS - OF_RULES - {parts.Action} == {
+        part for named in REFERENCE.values() for part in named
+    }
 
 
 def test_every_code_has_its_meaning_and_its_section() -> None:
