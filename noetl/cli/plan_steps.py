@@ -154,15 +154,14 @@ def _demands(demands: Iterable[Demand]) -> str:
 
 
 def _arcs(step: StepAhead) -> Iterator[Line]:
-    for arc, following in zip(step.arcs, (*step.arcs[1:], None), strict=True):
-        together = arc.also or (following is not None and following.also)
-        yield from _arc(arc, together=together and step.router != "inclusive")
+    for arc in step.arcs:
+        yield from _arc(arc, together=arc.also and step.router != "inclusive")
 
 
 def _arc(arc: ArcAhead, *, together: bool) -> Iterator[Line]:
-    """`together`: others may be taken with it, where a router takes one choice."""
+    """`together`: it belongs to the choice of the arc before it, where a router takes one choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
-    target = ("+ " if arc.also and together else "") + f"→ {arc.step}" if arc.step else sets
+    target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
     behind = f", {sets}" if arc.step and sets else ""
     yield Line(f"{target}{_guard(arc)}{behind}", "quiet" if arc.taken is False else "plain")
     yield from failures(arc.values)

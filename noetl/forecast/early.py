@@ -58,10 +58,10 @@ def _entry(net: Net, entry: JsonMap, request: Asked, sight: Sight) -> Entry:
     if needs := needs_of(own.values()):
         return Entry(values, needs)
     if errors := errors_of(own.values()):
-        return Entry(values, error=errors[0])
+        return Entry(entry, error=errors[0])
     try:
         # An entry may be refused for what it comes to.
         render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values)
     except NoetlError as error:
-        return Entry(values, error=error.message)
+        return Entry(entry, error=error.message)
     return Entry(values)

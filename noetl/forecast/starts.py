@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
 from noetl.net.checks import cycles
-from noetl.net.dominators import ROOT, Dominators
+from noetl.net.dominators import Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
+from noetl.net.unfillable import dominators
 
 #: When a template of a step is rendered: before its tasks, while they run, or once they have ended.
 Moment: TypeAlias = Literal["before", "during", "end"]
@@ -42,14 +43,13 @@ class Starts:
         others = (
             names
             for name, names in self._all.items()
-            if name != step and not (later and self._dominators.dominates(step, name))
+            if name != step and not (later and self._tree.dominates(step, name))
         )
         return (own if later else self._all[step]).union(*others)
 
     @cached_property
-    def _dominators(self) -> Dominators:
-        graph = {step.name: tuple(arc.step for arc in step.ways) for step in self._net.transitions}
-        return Dominators({ROOT: (self._net.entry,), **graph})
+    def _tree(self) -> Dominators:
+        return dominators(self._net)
 
     @cached_property
     def _once(self) -> Mapping[str, bool]:
