@@ -47,6 +47,8 @@ def _step(step: StepAhead) -> Iterator[Line]:
         yield Line(_admission(step.admit))
     if step.loop is not None:
         yield from _loop(step.loop, _order(step.loop))
+        if step.loop.cursor is not None:
+            yield Line(f"{IN}claims with {short(step.tasks[0].config['command'].value)}")
     yield from failures(step.args.values())
     for task in step.tasks:
         yield from _task(task, named=len(step.tasks) > 1)
@@ -96,7 +98,10 @@ def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
     count = (
         "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
     )
-    yield Line(f"for each {loop.iterator} in {short(loop.collection.value)}: {count}, {order}")
+    where = f"in {short(loop.collection.value)}: {count}"
+    if loop.cursor is not None:
+        where = f"that {loop.cursor} claims: as many as there are"
+    yield Line(f"for each {loop.iterator} {where}, {order}")
     if needs := needs_of(loop.values):
         yield Line(f"{IN}reads {names(needs)}", "quiet")
     yield from failures(loop.values)

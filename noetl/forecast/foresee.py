@@ -111,7 +111,7 @@ class _Ahead:
         return StepAhead(
             name=step.name,
             description=step.description,
-            queue=step.queue if step.tasks else None,
+            queue=step.queue if step.calls else None,
             sources=(),
             join=step.join,
             admit=step.admit,

@@ -19,14 +19,15 @@ class Written:
 
 
 def written(step: Transition) -> tuple[Written, ...]:
-    """The tasks of `step` in the order of the document, each under the name that it has there."""
+    """The tasks of `step` in the order of the document, each under the name that it has there; before them the claim of
+    its loop's cursor."""
     repeated = {task.name: task.again for task in step.tasks if task.again is not None}
     parts = {part: again.task for again in repeated.values() for part in again.parts}
     behind = {name: again for again in repeated.values() for name in again.each}
     names = {**parts, **{call: again.task for call, again in repeated.items()}}
     return tuple(
         _written(task, repeated.get(task.name), behind.get(task.name), names)
-        for task in step.tasks
+        for task in step.calls
         if task.name not in parts
     )
 
