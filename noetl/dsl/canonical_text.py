@@ -45,11 +45,24 @@ def canonical_text(source: Source) -> str:
     except YAMLError as error:
         message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
         raise PlaybookInvalid(message) from error
-    printer = _Printer(source, tree)
-    out = io.StringIO()
-    yaml.dump(printer.node((), source.data), out)
-    text = out.getvalue()
+    text = next(
+        text for text in _texts(yaml, source, tree) if _same(read(text, source.file).data, source.data)
+    )
     return "".join(f"{comment}\n" for comment in _lost(source.text, text)) + text
+
+
+def _texts(yaml: Any, source: Source, tree: Any) -> Iterator[str]:
+    """The text with all its comments; without those whose places had to move, where the printer trips over them; with
+    nothing of what was read."""
+    yield _printed(yaml, _Printer(source, copy.deepcopy(tree)).node((), source.data))
+    yield _printed(yaml, _Printer(source, tree, moving=False).node((), source.data))
+    yield _printed(yaml, source.data)
+
+
+def _printed(yaml: Any, node: Any) -> str:
+    out = io.StringIO()
+    yaml.dump(node, out)
+    return out.getvalue()
 
 
 def _yaml(text: str) -> Any:
@@ -94,7 +107,8 @@ def _comments(text: str) -> Iterator[str]:
 class _Printer:
     """Nodes of the canonical form, made of the nodes of the tree that was read."""
 
-    def __init__(self, source: Source, tree: Any) -> None:
+    def __init__(self, source: Source, tree: Any, *, moving: bool = True) -> None:
+        self._moving = moving
         self._source = source
         self._tree = tree
         self._written = read(source.text, source.file).data
@@ -150,7 +164,7 @@ class _Printer:
     def _keep_comment(self, made: Any, key: str | int, path: Path) -> None:
         """The comment behind an entry moves with it, where the entry is still of the same form."""
         at = self._origin(path)
-        if not at or at not in self._source.marks:
+        if not self._moving or not at or at not in self._source.marks:
             return
         around = _at(self._tree, at[:-1])
         if type(around) is not type(made) or at[-1] not in around.ca.items or at in self._commented:
@@ -167,7 +181,7 @@ class _Printer:
             return
         if found.fa.flow_style():
             made.fa.set_flow_style()
-        if type(found) is type(made):
+        if self._moving and type(found) is type(made):
             made.ca.comment = found.ca.comment
             made.ca.end = found.ca.end
 

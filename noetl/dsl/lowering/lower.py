@@ -15,7 +15,8 @@ from noetl.facts.json import Json
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
 Pass = Callable[[Document, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
 
-PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite)
+#: What the classic pass makes tasks of may be spelled in older ways, too.
+PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite, synonyms.rewrite)
 
 
 def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:
