@@ -8,7 +8,6 @@ from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
 from noetl.dsl.entries import workbook_entries
-from noetl.dsl.foreign import refuse_foreign
 from noetl.dsl.identifiers import usable
 from noetl.dsl.keeping import warn_of_output
 from noetl.dsl.keychain import keychain
@@ -71,7 +70,6 @@ def compile_document(context: Context) -> Net | None:
 
 def _check_root(context: Context, document: Document) -> None:
     report = context.report
-    refuse_foreign(document, (), report)
     warn_unknown(document, (), report)
     for part, path in ((document.metadata, ("metadata",)), (document.executor, ("executor",))):
         if part is not None:
@@ -153,7 +151,6 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
 
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     report = context.report
-    refuse_foreign(step, path, report)
     misplaced = _TOOL_KEYS & (step.model_extra or {}).keys() if step.tool is None else frozenset()
     for key in sorted(misplaced):
         message = f"`{key}` stands at step {shown(name)}, which has no tool"

@@ -123,9 +123,10 @@ class _Printer:
         """The node itself; a copy where it stands somewhere already, lest it becomes an alias."""
         if not isinstance(found, CommentedMap | CommentedSeq):
             return found
-        if id(found) in self._used and found.anchor.value is None:
+        nodes = {id(node) for node in _nodes(found)}
+        if nodes & self._used:
             return copy.deepcopy(found)
-        self._used.add(id(found))
+        self._used |= nodes
         return found
 
     def _table(self, path: Path, value: dict[str, Json], at: Path) -> CommentedMap:
@@ -164,6 +165,14 @@ class _Printer:
         if found.ca.comment is not None:
             made.ca.comment = found.ca.comment
         made.ca.end = found.ca.end
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """The collections of a tree, without those that have an anchor: they may stand more than once."""
+    if isinstance(node, CommentedMap | CommentedSeq) and node.anchor.value is None:
+        yield node
+        for inner in node.values() if isinstance(node, CommentedMap) else node:
+            yield from _nodes(inner)
 
 
 def _at(data: Any, path: Path) -> Any:

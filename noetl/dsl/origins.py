@@ -24,24 +24,29 @@ class Moved:
     path: Path
 
 
+def plain(tree: Tree) -> Json:
+    """What `tree` says, wherever it comes from."""
+    return settle({"": tree})[0][""]
+
+
 def settle(tree: Tree) -> tuple[dict[str, Json], Origins]:
     """The plain data of `tree`, and the origins of its parts."""
     origins: dict[Path, Path] = {}
 
-    def plain(value: Tree, path: Path) -> Any:
+    def settled(value: Tree, path: Path) -> Any:
         while isinstance(value, Moved):
             # Where one stands directly in another, the inner one knows better.
             origins[path] = value.path
             value = value.value
         match value:
             case dict():
-                return {key: plain(inner, (*path, key)) for key, inner in value.items()}
+                return {key: settled(inner, (*path, key)) for key, inner in value.items()}
             case list():
-                return [plain(inner, (*path, index)) for index, inner in enumerate(value)]
+                return [settled(inner, (*path, index)) for index, inner in enumerate(value)]
             case _:
                 return value
 
-    return plain(tree, ()), origins
+    return settled(tree, ()), origins
 
 
 def origin(origins: Origins, path: Path) -> Path:

@@ -42,7 +42,7 @@ class Code(StrEnum):
     NAME = "NOETL204"
     DUPLICATE_NAME = "NOETL205"
     TOO_MANY_STEPS = "NOETL206"
-    DIALECT = "NOETL207"
+    # 207 was given once, and means nothing else now.
     UNSUPPORTED = "NOETL208"
     MISPLACED = "NOETL209"
     SCOPE = "NOETL210"
@@ -104,7 +104,6 @@ MEANING: Mapping[Code, str] = {
     Code.NAME: "a name that cannot be used",
     Code.DUPLICATE_NAME: "two steps or two tasks of a step with the same name",
     Code.TOO_MANY_STEPS: "more than 1,000 steps",
-    Code.DIALECT: "a key of a dialect that this version does not run",
     Code.UNSUPPORTED: "a feature that this version does not run",
     Code.MISPLACED: "a key that stands in the wrong place",
     Code.SCOPE: "a target of `set` that cannot be assigned here",

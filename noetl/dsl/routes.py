@@ -10,7 +10,6 @@ from typing import Any, Literal
 from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Arc, NextSpec, Router
-from noetl.dsl.foreign import refuse_foreign
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.validation import warn_unknown
 from noetl.net.model import Arc as NetArc
@@ -53,7 +52,6 @@ def boundary_guard(context: Context, when: Template) -> bool:
 
 
 def _router(context: Context, router: Router, path: Path, source: str) -> Routes:
-    refuse_foreign(router, path, context.report)
     warn_unknown(router, path, context.report)
     spec = router.spec or NextSpec()
     warn_unknown(spec, (*path, "spec"), context.report)
@@ -89,7 +87,6 @@ def _choice(context: Context, form: Any, at: Path) -> Iterator[tuple[Arc, Path, 
     )
     for arc, path in forms:
         named, target_path = (Arc(step=arc), path) if isinstance(arc, str) else (arc, (*path, "step"))
-        refuse_foreign(named, path, context.report)
         warn_unknown(named, path, context.report)
         yield named, path, target_path
 

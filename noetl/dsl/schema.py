@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl.dsl.document import Document
-from noetl.dsl.foreign import schema_properties
 from noetl.facts.json import Json, JsonMap
 from noetl.net.model import KindInfo
 
@@ -26,8 +25,6 @@ def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
     """A draft 2020-12 schema of the whole document; tools of other kinds than `kinds` are accepted as they are."""
     schema = Document.model_json_schema(by_alias=True)
     parts = {"Document": schema, **schema["$defs"]}
-    for name, properties in schema_properties().items():
-        parts[name].setdefault("properties", {}).update(properties)
     for name, required in _REQUIRED.items():
         parts[name]["required"] = required
     for part in parts.values():

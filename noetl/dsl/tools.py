@@ -13,7 +13,6 @@ from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool, known_keys
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
-from noetl.dsl.foreign import is_foreign, refuse_foreign
 from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.policies import policy
@@ -57,7 +56,6 @@ def workbook_tasks(context: Context) -> dict[str, Task]:
 
 def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task | None:
     for tool, path in entry.parts:
-        refuse_foreign(tool, path, context.report)
         _refuse_misplaced(context, tool, path)
     kind = _kind(context, entry)
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
@@ -148,7 +146,7 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
         own = {
             key: (value, (*path, key))
             for key, value in (tool.model_extra or {}).items()
-            if _is_config(tool, key, value)
+            if _is_config(tool, key)
         }
         if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
             own["name"] = (tool.name, (*path, "name"))
@@ -160,10 +158,8 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
     return config, paths
 
 
-def _is_config(tool: Tool, key: str, value: Template) -> bool:
-    if key == "task" and tool.kind == "workbook":
-        return False
-    return not (is_foreign("Tool", key) and isinstance(value, dict | list))
+def _is_config(tool: Tool, key: str) -> bool:
+    return key != "task" or tool.kind != "workbook"
 
 
 def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:

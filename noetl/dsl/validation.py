@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys
-from noetl.dsl.foreign import is_foreign
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
@@ -59,7 +58,7 @@ def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str]
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
     known = canonical_keys(type(part))
     for key in part.model_extra or {}:
-        if key in except_for or is_foreign(type(part).__name__, key):
+        if key in except_for:
             continue
         hint = report.suggest(key, known, f"known here: {', '.join(known)}")
         report.add(

@@ -49,13 +49,18 @@ def step_names(
         "env": inputs.env,
         "keychain": inputs.keychain,
     }
-    if state.parent is not None and state.parent.iter is not None:
+    if state.parent is not None and state.parent.iter is not None and not spans_steps(state.ctx):
         builtins["iter"] = {"parent": state.parent.iter}
     if extra:
         builtins.update(extra)
     # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called so wins.
     clock = {"now": inputs.now.isoformat}
     return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload, clock)
+
+
+def spans_steps(ctx: JsonMap) -> bool:
+    """Whether the steps are those of an iteration that spans several of them: its scope is `ctx.iter` then."""
+    return isinstance(ctx.get("iter"), Mapping)
 
 
 def boundary(run: Run, step: Transition) -> BoundaryName:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from noetl.expressions import names_used
 from noetl.facts.json import Json
+from noetl.net.dominators import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
 
 
@@ -72,11 +73,20 @@ class Plan:
 
     def _reach(self, join: str) -> Reach:
         """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait for
-        itself) nor another join that waits for this one (of the two, neither could ever fire first)."""
-        after = _walk(join, self._successors, frozenset())
+        itself) nor another join that waits for this one (of the two, neither could ever fire first). What comes
+        after a step that dominates the join is its next round: joins there do not wait for it."""
+        after = _walk(join, self._successors, self._dominators(join))
         mutual = frozenset(name for name in after if name != join and self._waits(name))
         before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
         return Reach(before, before - mutual)
+
+    def _dominators(self, name: str) -> frozenset[str]:
+        """The steps that every path from the entry to `name` passes, itself included."""
+        return frozenset({name, *self._dominator_tree.above(name)}) - {ROOT}
+
+    @cached_property
+    def _dominator_tree(self) -> Dominators:
+        return Dominators({ROOT: [self.net.entry], **self._successors})
 
     @cached_property
     def _successors(self) -> Mapping[str, set[str]]:

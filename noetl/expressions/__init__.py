@@ -11,6 +11,7 @@ from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
+from noetl.expressions.grammar import inside
 from noetl.expressions.pieces import pieces
 from noetl.expressions.places import place_of_name
 from noetl.expressions.scopes import names_optional, names_used
@@ -23,6 +24,7 @@ __all__ = [
     "Warn",
     "check",
     "evaluate",
+    "inside",
     "names_optional",
     "names_used",
     "part_of",

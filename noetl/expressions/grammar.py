@@ -12,7 +12,7 @@ from jinja2.parser import Parser
 
 from noetl.expressions.chains import Chain
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.refusals import Broken, OverLimit, Refusal
 from noetl.expressions.run import GLOBALS, SANDBOX
 
 #: Names that loops and macros bind without saying so.
@@ -171,3 +171,20 @@ def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:
 def parsed(source: str, bare: bool) -> Parsed:
     """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it."""
     return parse(source, bare)
+
+
+def inside(guard: str) -> str | None:
+    """The one expression that a guard is, without its braces; None where it is text, statements, or several.
+
+    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is wrong with it.
+    """
+    text = guard.strip()
+    if not is_template(text):
+        return text or None
+    if not (text.startswith("{{") and text.endswith("}}")):
+        return None
+    try:
+        whole = parsed(text, False).whole is not None
+    except (Refusal, RecursionError):
+        whole = text.count("{{") == 1
+    return text[2:-2].strip("-+").strip() if whole else None

@@ -50,6 +50,7 @@ from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, di
 from noetl.usecases.work import (
     Watched,
     Worker,
+    around_iteration,
     claim,
     due_at,
     give_up,
@@ -239,7 +240,7 @@ class _Lane:
         if self.items is None:
             self.items = cast("Sequence[Json]", loaded(self.row.items, self.worker.rt.load))
         item = self.items[index] if self.items else None
-        return {self.loop.iterator: item, "index": index, "parent": self.command.context.get("caller")}
+        return {self.loop.iterator: item, "index": index, "parent": around_iteration(self.command.context)}
 
     def _extend(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:

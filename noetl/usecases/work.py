@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from noetl.engine.evolve import replay
-from noetl.engine.names import StepNames
+from noetl.engine.names import StepNames, spans_steps
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import Unavailable
@@ -219,8 +219,17 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
 
 
 def called_from(context: JsonMap) -> JsonMap | None:
-    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`."""
-    return {"parent": context["caller"]} if "caller" in context else None
+    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`. In one that
+    spans several steps it is read from ctx."""
+    if "caller" not in context or spans_steps(context["ctx"]):
+        return None
+    return {"parent": context["caller"]}
+
+
+def around_iteration(context: JsonMap) -> Json:
+    """The `parent` of an iteration: the one that spans several steps, of which this is one, or the caller's."""
+    ctx: JsonMap = context["ctx"]
+    return ctx["iter"] if spans_steps(ctx) else context.get("caller")
 
 
 def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:

@@ -115,7 +115,9 @@ def _playbook(*, loops: bool, fails: bool) -> str:
             second,
             {**behind, "set": _kept(after="{{ output }}")},
         ],
-        "next": {"arcs": [{"step": "end", "when": "{{ event.name is defined }}", "set": _kept(end=_probe())}]},
+        "next": {
+            "arcs": [{"step": "end", "when": "{{ event.name is defined }}", "set": _kept(end=_probe())}]
+        },
     }
     earlier = {
         "step": "earlier",

@@ -9,7 +9,7 @@ import yaml
 from pages import HEADER, sections
 
 from noetl.dsl import document as parts
-from noetl.dsl.document import Document, Part
+from noetl.dsl.document import Document, Part, classic
 from noetl.dsl.source import read
 
 PAGE = "docs/playbooks.md"
@@ -35,6 +35,24 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Join": (parts.JoinSpec,),
 }
+
+#: The same, of the page about dialects.
+OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
+    "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
+    "Sinks": (classic.Sink,),
+    "Retries": (
+        classic.Retry,
+        classic.RetryThen,
+        classic.RetryCall,
+        classic.RetryCollect,
+        classic.PerIteration,
+    ),
+    "Tasks of the playbook": (parts.NamedActions,),
+    "Rules of steps": (parts.Rule, parts.Destination),
+}
+OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
+#: Parts that hold nothing but what another one is wrapped in.
+WRAPPERS = {parts.Part, parts.Classic, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
 
 _ROOT = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "start"}]}
 _FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

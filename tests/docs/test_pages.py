@@ -37,13 +37,16 @@ PARTS = steps()
 
 def problems(text: str, place: str) -> list[str]:
     compiled = compile_playbook(text, file=place, kinds=known())
-    # Parts read a workload that they do not show.
-    return [str(problem) for problem in compiled.problems if problem.code is not Code.UNDEFINED]
+    # Parts read a workload that they do not show; older spellings are shown on the page about them.
+    expected = {Code.UNDEFINED, *([Code.DEPRECATED] if place.startswith("docs/dialects.md") else [])}
+    return [str(problem) for problem in compiled.problems if problem.code not in expected]
 
 
 @pytest.mark.parametrize("block", PAGES, ids=lambda block: block.place)
 def test_every_playbook_of_the_documentation_compiles(block: Block) -> None:
-    assert [str(one) for one in compile_playbook(block.text, file=block.place, kinds=known()).problems] == []
+    found = compile_playbook(block.text, file=block.place, kinds=known()).problems
+    expected = {Code.DEPRECATED} if block.place.startswith("docs/dialects.md") else set()
+    assert [str(one) for one in found if one.code not in expected] == []
 
 
 @pytest.mark.parametrize("block", PARTS, ids=lambda block: block.place)

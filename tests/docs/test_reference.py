@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 from names import NAMES, PLACES, matrix
 from pages import keys, page, rows, sections
-from reference import PAGE, REFERENCE, examples, used
+from reference import OF_DIALECTS, OF_RULES, PAGE, REFERENCE, WRAPPERS, as_playbook, examples, used
 
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
-from noetl.dsl.document import canonical_keys, is_older
+from noetl.dsl.document import canonical_keys, classic, is_older, known_keys
 from noetl.dsl.keychain import FORMS, KINDS
 from noetl.tools.registry import kinds
 
@@ -20,9 +22,9 @@ from noetl.tools.registry import kinds
 OTHERS = ("After the pipeline", "Secrets")
 #: Sections and words of the tables above which are values, not keys.
 _VALUES = {"auto", "all", "any", "first", "continue", "retry", "jump", "break", "fail"}
-#: Parts that hold nothing but what another one is wrapped in.
-_WRAPPERS = {parts.Part, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
-#: What stands in the place of a document's root, and of every part: nobody sees these as an example of a key.
+#: Keys that are known, and refused: there is no example of them.
+NOT_RUN: set[tuple[type[parts.Part], str]] = {(parts.Loop, "cursor")}
+#: Level → the part that is its `spec`.
 LEVELS = {
     "executor": parts.ExecutorSpec,
     "step": parts.StepSpec,
@@ -44,17 +46,16 @@ def every_part() -> set[type[parts.Part]]:
 
 
 def test_every_part_of_the_document_has_its_section() -> None:
-    assert every_part() - _WRAPPERS == {part for named in REFERENCE.values() for part in named}
+    named = {part for named in REFERENCE.values() for part in named}
+    assert every_part() - WRAPPERS - OF_RULES - {parts.Action} == named
 
 
 @pytest.mark.parametrize("title", REFERENCE)
 def test_the_examples_of_a_section_use_every_key_of_its_parts(title: str) -> None:
     unused = {
-        f"{part.__name__}.{key}"
-        for part in REFERENCE[title]
-        for key in set(canonical_keys(part)) - used(part, title)
+        (part, key) for part in REFERENCE[title] for key in set(canonical_keys(part)) - used(part, title)
     }
-    assert unused == set()
+    assert unused == {(part, key) for part, key in NOT_RUN if part in REFERENCE[title]}
 
 
 @pytest.mark.parametrize("title", [title for title in sections(PAGE) if examples(title)])
@@ -73,6 +74,25 @@ def test_a_section_says_its_scope_first(title: str) -> None:
 def test_the_contents_name_every_section_in_its_order() -> None:
     titles = [title for title in sections(PAGE) if title not in ("", "Playbooks", "Contents")]
     assert re.findall(r"\[([^\]]+)\]\(#", sections(PAGE)["Contents"]) == titles
+
+
+# --- dialects --------------------------------------------------------------------------------------
+
+#: Of parts that are others with more keys: those keys.
+BEYOND = {"Tasks of the playbook": set(known_keys(parts.Action)) - set(known_keys(parts.Tool))}
+
+
+@pytest.mark.parametrize("title", OF_DIALECTS)
+def test_the_page_about_dialects_lists_every_key_of_its_parts(title: str) -> None:
+    known = {key for part in OF_DIALECTS[title] for key in known_keys(part)}
+    listed = {key for key in keys(sections("docs/dialects.md")[title]) if key.isidentifier()}
+    assert listed == known | BEYOND.get(title, set())
+
+
+def test_the_page_about_dialects_has_every_part_of_them() -> None:
+    every = {value for value in vars(classic).values() if isinstance(value, type)}
+    every = {part for part in every if part.__module__ == classic.__name__}
+    assert (every - WRAPPERS) | OF_RULES == {part for named in OF_DIALECTS.values() for part in named}
 
 
 # --- levels ----------------------------------------------------------------------------------------
@@ -101,26 +121,38 @@ def older() -> Iterator[tuple[str, str]]:
                     yield title, field.alias or name
 
 
-def test_the_older_spellings_are_listed_with_the_newer_one() -> None:
-    listed = rows(sections(PAGE)["Older spellings"])
-    found = {(title, key.strip("`")) for key, titles, _, _ in listed for title in _linked(titles)}
-    assert found == {*older(), ("Document", "apiVersion: noetl.io/v1")}
+def listed_older() -> Iterator[tuple[str, str, str]]:
+    """Part, key and what to write instead, of every row."""
+    for key, where, new in rows(sections(PAGE)["Older spellings"]):
+        for title in re.findall(r"\[([^\]]+)\]", where):
+            yield title, key.strip("`"), new.strip("`")
 
 
-def _linked(cell: str) -> list[str]:
-    return re.findall(r"\[([^\]]+)\]", cell)
+def test_every_older_spelling_is_listed() -> None:
+    assert sorted((title, key) for title, key, _ in listed_older()) == sorted(older())
 
 
-@pytest.mark.parametrize("row", rows(sections(PAGE)["Older spellings"]), ids=lambda row: row[0])
-def test_an_older_spelling_is_one_that_validate_replaces_by_the_newer_one(row: list[str]) -> None:
-    key, _, new, example = (cell.strip("`") for cell in row)
-    text = f"workload: {{x: 1}}\nworkflow: [{{step: start, {example}, next: end}}, {{step: end}}]\n"
-    head = "kind: Playbook\n" if key.startswith("apiVersion") else "apiVersion: noetl.io/v2\nkind: Playbook\n"
-    text = f"{head}{example}\nworkflow: [{{step: start}}]\n" if key.startswith("apiVersion") else head + text
+#: Older spelling → a playbook's line with it.
+SAMPLES = {
+    "with": "tool: {kind: noop, with: {x: 1}}",
+    "set_ctx": "tool: {kind: noop}, set_ctx: {x: 1}",
+    "set_iter": "loop: {in: [1], iterator: i}, tool: {kind: noop, set_iter: {x: 1}}",
+    "mode": "loop: {in: [1], iterator: i, mode: parallel}, tool: {kind: noop}",
+}
+
+
+@pytest.mark.parametrize("key", SAMPLES)
+def test_an_older_spelling_is_listed_with_the_one_that_validate_names(key: str) -> None:
+    text = as_playbook(f"- {{step: start, {SAMPLES[key]}}}\n")
     (problem,) = compile_playbook(text, file=PAGE, kinds=kinds()).problems
     assert problem.code is Code.DEPRECATED
-    assert problem.path.endswith(key.partition(":")[0])
-    assert f"write {new};" in problem.hint
+    listed = {new for _, older_key, new in listed_older() if older_key == key}
+    assert {f"write {new}; `noetl migrate` does" for new in listed} == {problem.hint}
+
+
+def test_what_has_no_newer_word_is_explained_with_its_dialect() -> None:
+    for _, key, new in listed_older():
+        assert key in SAMPLES or "](dialects.md#" in new, key
 
 
 # --- secrets and names -----------------------------------------------------------------------------
@@ -128,11 +160,28 @@ def test_an_older_spelling_is_one_that_validate_replaces_by_the_newer_one(row: l
 
 def test_secrets_lists_the_keys_of_every_kind_of_entry() -> None:
     listed: dict[str, set[str]] = {}
-    for kind, key, *_ in rows(sections(PAGE)["Secrets"]):
+    table = [cells for cells in rows(sections(PAGE)["Secrets"]) if len(cells) == 5]
+    shared = {cells[1].strip("`") for cells in table if cells[0] == "every kind"}
+    for kind, key, *_ in table:
         for name in re.findall(r"`(\w+)`", kind):
-            listed.setdefault(name, set()).add(key.strip("`"))
+            listed.setdefault(name, set(shared)).add(key.strip("`"))
     plain = {word for word, kind in KINDS.items() if kind == "static"}
     assert listed == {word: set(FORMS[KINDS[word]].keys) for word in KINDS.keys() - plain}
+
+
+def test_the_examples_of_secrets_use_every_key_of_every_kind() -> None:
+    entries = [entry for text in examples("Secrets") for entry in keychain_of(text)]
+    for kind, form in FORMS.items():
+        of_kind = {key for entry in entries if entry["kind"] == kind for key in entry["keys"]}
+        assert kind == "static" or of_kind | {"name", "kind", "description"} == set(form.keys)
+
+
+def keychain_of(text: str) -> Iterator[dict[str, Any]]:
+    """The kind of each entry as nets call it, and the keys that are written."""
+    given = yaml.safe_load(text).get("keychain", [])
+    for entry in given if isinstance(given, list) else given.values():
+        said = entry.get("kind", "secret" if "provider" in entry else "credential")
+        yield {"kind": KINDS[said], "keys": entry.keys()}
 
 
 def test_names_by_place_are_those_that_the_engine_has_there() -> None:

@@ -11,6 +11,9 @@ A file is a list of cases:
       path: [start, end]          # the steps in the order in which they fired
       result, ctx, steps, error   # what the report says; of mappings, the keys that are named
       problems: [NOETL211]        # codes of all problems that the compiler finds
+
+A file in `flows` is one such case, written several times: `dialects` stand in the place of `playbook`. Their nets are
+the same, so the canonical one gives its tasks the names that the other dialects' tasks are given.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ HERE = Path(__file__).parent
 #: What a case may say of a report.
 EXPECTED = ("status", "path", "result", "ctx", "steps", "error", "problems")
 _KEYS = {"case", "playbook", "others", "payload", "overrides", *EXPECTED}
+DIALECTS = ("canonical", "classic", "rules")
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,26 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every case of every file of this folder."""
+    """Every case of every file of this folder, those of the flows among them."""
     for file in sorted(HERE.glob("*.yaml")):
         for raw in yaml.safe_load(file.read_text(encoding="utf-8")):
             yield _case(file, raw)
+    for spelled in flows().values():
+        yield from spelled.values()
+
+
+def flows() -> dict[str, dict[str, Case]]:
+    """Flow → dialect → the case that says it so."""
+    found = {}
+    for file in sorted((HERE / "flows").glob("*.yaml")):
+        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+        spelled = raw.pop("dialects")
+        assert spelled.keys() <= set(DIALECTS), f"{file.name}: {spelled.keys()}"
+        found[file.stem] = {
+            dialect: _case(file, {**raw, "case": f"{raw['case']}, {dialect}", "playbook": body})
+            for dialect, body in spelled.items()
+        }
+    return found
 
 
 def _case(file: Path, raw: Mapping[str, Any]) -> Case:

@@ -71,6 +71,20 @@ workflow:
 """,
     "workflow:\n- {step: start, next: [b, {step: c, when: true}]}\n- {step: b, tool: save, next: c}\n- step: c\n"
     "  tool: {kind: python, code: 'return 1'}\nworkbook: [{name: save, tool: {kind: noop}}]\n",
+    """\
+workflow:
+- step: start
+  loop: {in: [1, 2], iterator: i, mode: parallel}
+  tool: {kind: http, url: '{{ i }}', retry: [{when: '{{ error.retryable }}', then: {max_attempts: 3, backoff: linear}}, {when: '{{ result.data.next }}', stop_when: '{{ result.data.done }}', then: {max_attempts: 9, next_call: {params: {p: 1}}, collect: {path: rows, strategy: append, into: rows}, per_iteration: {sink: {tool: {kind: noop}}}}}]}
+  vars: {n: '{{ result.stats.total }}'}
+  sink: [{kind: noop, input: {x: '{{ data.x }}'}}, {tool: python, code: 'result = data'}]
+  case:
+  - {when: "{{ event.name == 'loop.done' }}", then: {sink: {kind: noop}, set: {m: 1, o: '{{ vars.n }}'}, next: [{step: b, when: '{{ n }}', args: {x: 1, y: '{{ n }}'}}, c]}}
+  - {when: "{{ event.name == 'call.error' }}", then: [{set: {why: '{{ error.message }}'}}, {next: b}]}
+  next: {arcs: [{step: c, set: {ctx.d: 1}}, b]}
+- {step: b, tool: [{name: x, kind: noop, sink: {kind: noop}}, {kind: noop}], vars: {p: 1}, retry: {delay: 1}, next: c}
+- {step: c, case: [{when: true, then: {next: b}}, {when: '{{ p }}', then: {set: {q: 2}}}], next: [b]}
+""",
 ]
 
 _SCALARS = st.one_of(
@@ -189,3 +203,88 @@ def test_the_order_of_keys_and_the_formatting_never_change_the_net(text: str, da
 @pytest.mark.parametrize("text", SAMPLES)
 def test_the_samples_have_no_errors(text: str) -> None:
     assert _compile(text).errors == ()
+
+
+_RULE_NAMES = st.sampled_from(["a", "b", "c", "t", "u", "nobody"])
+_GUARDS = st.sampled_from([True, False, "x == 1", "{{ result.n > 1 }}", "{{ error }}", "a {{ b }}", "{{ ("])
+_ACTIONS: st.SearchStrategy[Any] = st.sampled_from(
+    [{"kind": "noop"}, {"action": "noop", "name": "n"}, {"lbl": {"kind": "noop"}}, {"type": "http"}, {}]
+)
+_BRANCHES: st.SearchStrategy[Any] = st.one_of(
+    _RULE_NAMES, _ACTIONS, st.fixed_dictionaries({"step": _RULE_NAMES}, optional={"args": st.just({"n": 1})})
+)
+_RUNS = st.one_of(_BRANCHES, st.lists(_BRANCHES, max_size=3))
+_DESTINATIONS: st.SearchStrategy[Any] = st.one_of(
+    _RULE_NAMES,
+    st.lists(
+        st.one_of(_RULE_NAMES, st.fixed_dictionaries({"step": _RULE_NAMES, "when": _GUARDS})), max_size=2
+    ),
+)
+_ITEMS = st.one_of(
+    _RULE_NAMES,
+    st.fixed_dictionaries(
+        {}, optional={"when": _GUARDS, "then": _DESTINATIONS, "else": _DESTINATIONS, "step": _RULE_NAMES}
+    ),
+)
+_NEXTS = st.one_of(
+    _RULE_NAMES,
+    _ITEMS,
+    st.lists(_ITEMS, max_size=3),
+    st.fixed_dictionaries(
+        {"arcs": st.lists(_ITEMS, max_size=3)}, optional={"spec": st.just({"mode": "inclusive"})}
+    ),
+)
+_RULES = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"when": _GUARDS, "run": _RUNS, "next": _NEXTS, "set": st.just({"x": 1})}
+    ),
+    max_size=3,
+)
+_STEPS = st.fixed_dictionaries(
+    {"step": _RULE_NAMES},
+    optional={
+        "tool": st.sampled_from([{"kind": "noop"}, [{"kind": "noop"}, "w"], "w"]),
+        "rules": _RULES,
+        "run": _RUNS,
+        "next": _NEXTS,
+        "parallel": st.booleans(),
+        "pass": _GUARDS,
+        "loop": st.fixed_dictionaries(
+            {"in": st.sampled_from([[1], "{{ x }}", None])},
+            optional={"iterator": st.sampled_from(["i", "j"])},
+        ),
+        "end_loop": _RULE_NAMES,
+        "result": st.just({"n": "{{ a_results }}"}),
+    },
+)
+_PLAYBOOKS = st.fixed_dictionaries(
+    {"workflow": st.lists(_STEPS, min_size=1, max_size=5)},
+    optional={
+        "tasks": st.fixed_dictionaries(
+            {"t": st.lists(_ACTIONS, max_size=3)},
+            optional={
+                "u": st.fixed_dictionaries(
+                    {"actions": st.lists(_ACTIONS, max_size=3), "parallel": st.booleans()}
+                )
+            },
+        ),
+        "environment": st.just({"x": 1}),
+        "variables": st.just({"y": "{{ x }}"}),
+        "workbook": st.just({"w": {"kind": "noop"}}),
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_PLAYBOOKS)
+def test_playbooks_of_the_rules_dialect_compile_or_have_problems_with_a_place(
+    playbook: dict[str, Any],
+) -> None:
+    head = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "p"}}
+    text = json.dumps({**head, **playbook}, indent=1)
+    compiled = compile_playbook(text, file="p", kinds=KINDS)
+    assert (compiled.net is None) == bool(compiled.errors)
+    lines = text.count("\n") + 1
+    assert all(1 <= problem.line <= lines and problem.column >= 1 for problem in compiled.problems)
+    # Only what stands nowhere points at the beginning.
+    assert all(problem.line > 1 or not problem.path for problem in compiled.problems)

@@ -6,7 +6,9 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 
 from __future__ import annotations
 
+from noetl.dsl.document.arcs import Arc, Destination, Router
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
+from noetl.dsl.document.classic import Classic
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -20,6 +22,7 @@ from noetl.dsl.document.policies import (
     Tolerate,
 )
 from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Requires
+from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
     ExecutorSpec,
@@ -31,17 +34,20 @@ from noetl.dsl.document.specs import (
     StepSpec,
     TaskSpec,
 )
-from noetl.dsl.document.steps import Arc, Loop, Router, Step
+from noetl.dsl.document.steps import Loop, Step
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
+    "Action",
     "Admit",
     "AdmitRule",
     "Allow",
     "Arc",
     "Assert",
     "CallSpec",
+    "Classic",
     "Collect",
+    "Destination",
     "Document",
     "ElseAllow",
     "ElseThen",
@@ -52,6 +58,7 @@ __all__ = [
     "Loop",
     "LoopSpec",
     "Metadata",
+    "NamedActions",
     "NamedTask",
     "Names",
     "NextCall",
@@ -64,6 +71,7 @@ __all__ = [
     "Requires",
     "ResultSpec",
     "Router",
+    "Rule",
     "SelectSpec",
     "Step",
     "StepSpec",

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Part, Template, expect
+from noetl.dsl.document.base import Part, Template, expect, older
+from noetl.dsl.document.rules import Tasks
 from noetl.dsl.document.specs import ExecutorSpec
 from noetl.dsl.document.steps import Step
 from noetl.dsl.document.tools import Assert, Tool
@@ -95,3 +96,6 @@ class Document(Part):
     """What variables of the execution begin with."""
     workbook: Workbook | None = None
     workflow: list[Step] | None = None
+    environment: dict[str, Template] | None = older()
+    variables: dict[str, Template] | None = older()
+    tasks: Tasks | None = older()

@@ -1,67 +1,17 @@
-"""Steps: their loops, their tools, and where they lead."""
+"""Steps and their loops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from noetl.dsl.document.base import Names, Part, expect, older, shape_of
-from noetl.dsl.document.specs import LoopSpec, NextSpec, OutputForm, StepSpec
+from noetl.dsl.document.arcs import NextForm
+from noetl.dsl.document.base import Names, Part, older
+from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
+from noetl.dsl.document.rules import Rule, RunForm
+from noetl.dsl.document.specs import LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
-
-
-class Arc(Part):
-    """One way onwards; without a step it only assigns."""
-
-    step: str | None = None
-    when: bool | str | None = None
-    args: Names | None = None
-    input: Names | None = None
-    set: Names | None = None
-    set_ctx: Names | None = older()
-    desc: Any = None
-
-
-ArcForm = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[Arc, Tag("<mapping>")],
-    expect("the name of a step or a mapping with step"),
-]
-
-
-ChoiceForm = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[list[ArcForm], Tag("<list>")]
-    | Annotated[Arc, Tag("<mapping>")],
-    expect("the name of a step, a mapping with step or a list of them"),
-]
-
-
-class Router(Part):
-    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one choice."""
-
-    spec: NextSpec | None = None
-    arcs: list[ChoiceForm] | None = None
-
-
-def _next(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        return "<arc>" if "step" in value and not {"arcs", "spec"} & value.keys() else "<router>"
-    return "<arc>" if isinstance(value, Arc) else shape_of(value)
-
-
-NextForm = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[list[ArcForm], Tag("<list>")]
-    | Annotated[Arc, Tag("<arc>")]
-    | Annotated[Router, Tag("<router>")],
-    Discriminator(
-        _next,
-        custom_error_type="shape",
-        custom_error_message="a router with arcs, a list or the name of a step",
-    ),
-]
 
 
 class Loop(Part):
@@ -89,3 +39,14 @@ class Step(Part):
     args: Names | None = None
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
+    vars: Names | None = older()
+    case: list[CaseRule] | None = older()
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()
+    rules: list[Rule] | None = older()
+    cases: list[Rule] | None = older()
+    run: RunForm | None = older()
+    parallel: bool | None = older()
+    pass_: bool | str | None = older("pass")
+    end_loop: str | None = older()
+    result: Names | None = older()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
+from noetl.dsl.document.classic import RetryForm, SinkForm
 from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm
 from noetl.net.model import ValueType
 
@@ -135,6 +136,8 @@ class Tool(Part):
     set_iter: Names | None = older()
     output: OutputForm = None
     """How its result is kept: the same as `spec.result`, which wins."""
+    sink: SinkForm | None = older()
+    retry: RetryForm | None = older()
     output_select: list[SelectForm] | None = None
     """The same as `spec.result.select`, and wins."""
 

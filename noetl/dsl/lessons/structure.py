@@ -52,12 +52,6 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         at="workflow",
         good="- step: each\n  loop: {in: [1, 2, 3], iterator: n}\n  tool: {kind: noop, input: {n: '{{ n }}'}}\n",
     ),
-    Code.DIALECT: Lesson(
-        why="The key is known from another dialect of the language, and would do nothing here.",
-        bad="- step: start\n  tool: {kind: noop}\n  rules: [{run: [end]}]\n",
-        at="rules",
-        good="- step: start\n  tool: {kind: noop}\n  next: end\n- step: end\n",
-    ),
     Code.UNSUPPORTED: Lesson(
         why="The feature belongs to the language, and this version cannot run it: better to know now than in the middle of a "
         "run.",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import synonyms
+from noetl.dsl.lowering import classic, rules, synonyms
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
 from noetl.dsl.validation import to_document
@@ -15,7 +15,7 @@ from noetl.facts.json import Json
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
 Pass = Callable[[Document, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
 
-PASSES: Final[tuple[Pass, ...]] = (synonyms.rewrite,)
+PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite)
 
 
 def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:

@@ -1,11 +1,13 @@
-"""Every part of a document, with its path."""
+"""Parts of a document with their paths: of the model, and of its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from noetl.dsl.document import Part
+from noetl.dsl.origins import Moved
 from noetl.dsl.problems import Path
 
 
@@ -24,3 +26,30 @@ def parts_of(value: Any, path: Path = ()) -> Iterator[tuple[Part, Path]]:
         case dict():
             for key, item in value.items():
                 yield from parts_of(item, (*path, key))
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A value of the data, and where it stands."""
+
+    value: Any
+    path: Path
+
+    def get(self, key: str) -> Spot | None:
+        """What stands under `key`; None where there is nothing, or null."""
+        found = self.value.get(key)
+        return None if found is None else Spot(found, (*self.path, key))
+
+    def entries(self) -> dict[str, Spot]:
+        """Those of a mapping by key."""
+        return {key: Spot(value, (*self.path, key)) for key, value in self.value.items()}
+
+    def items(self) -> list[Spot]:
+        """Those of a list; of anything else, itself."""
+        if not isinstance(self.value, list):
+            return [self]
+        return [Spot(value, (*self.path, index)) for index, value in enumerate(self.value)]
+
+    @property
+    def moved(self) -> Moved:
+        return Moved(self.value, self.path)

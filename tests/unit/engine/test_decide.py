@@ -449,6 +449,29 @@ def test_a_loop_head_does_not_wait_for_a_join_behind_it() -> None:
     assert play.running == ["a", "c"]
 
 
+def test_joins_in_a_cycle_wait_for_joins_before_them_in_the_same_round() -> None:
+    # The round: fork → a → (x, y) → inner, fork → gate, inner → gate (never), gate → back → fork.
+    never = arc("inner", "gate", "{{ false }}")
+    play = Play(
+        plan(
+            step("start", "fork"),
+            step("fork", "a", "gate"),
+            step("a", "x", "y"),
+            step("x", "inner"),
+            step("y", "inner"),
+            step("inner", never),
+            step("gate", arc("gate", "fork", "{{ ctx.again is defined }}")),
+        )
+    )
+    for name in ("start", "fork", "a", "x"):
+        play.done(name)
+        assert "gate" not in play.running
+    play.done("y")
+    assert play.running == ["inner"]
+    play.done("inner")
+    assert play.running == ["gate"]
+
+
 def test_an_all_join_waits_for_every_arc() -> None:
     play = fork(Join("all"))
     for name in ("a", "b"):

@@ -1,0 +1,90 @@
+"""Where steps lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag
+
+from noetl.dsl.document.base import Names, Part, expect, older, shape_of
+from noetl.dsl.document.specs import NextSpec
+
+
+class Destination(Part):
+    """A step and what is handed to it."""
+
+    step: str | None = None
+    when: bool | str | None = None
+    args: Names | None = None
+    input: Names | None = None
+    with_: Names | None = older("with")
+    set: Names | None = None
+    set_ctx: Names | None = older()
+    desc: Any = None
+
+
+Targets = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[
+        list[
+            Annotated[
+                Annotated[str, Tag("<text>")] | Annotated[Destination, Tag("<mapping>")],
+                expect("the name of a step or a mapping with step"),
+            ]
+        ],
+        Tag("<list>"),
+    ]
+    | Annotated[Destination, Tag("<mapping>")],
+    expect("the name of a step, a mapping with step or a list of them"),
+]
+
+
+class Arc(Destination):
+    """One way onwards; without a step it only assigns."""
+
+    then: Targets | None = older()
+    else_: Targets | None = older("else")
+
+
+ArcForm = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[Arc, Tag("<mapping>")],
+    expect("the name of a step or a mapping with step"),
+]
+
+
+ChoiceForm = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[ArcForm], Tag("<list>")]
+    | Annotated[Arc, Tag("<mapping>")],
+    expect("the name of a step, a mapping with step or a list of them"),
+]
+
+
+class Router(Part):
+    """`next: {spec: {mode}, arcs: [...]}`; arcs that stand in a list of their own are one choice."""
+
+    spec: NextSpec | None = None
+    arcs: list[ChoiceForm] | None = None
+
+
+_OF_ARCS = frozenset({"step", "then", "else"})
+
+
+def _next(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return "<arc>" if _OF_ARCS & value.keys() and not {"arcs", "spec"} & value.keys() else "<router>"
+    return "<arc>" if isinstance(value, Arc) else shape_of(value)
+
+
+NextForm = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[ArcForm], Tag("<list>")]
+    | Annotated[Arc, Tag("<arc>")]
+    | Annotated[Router, Tag("<router>")],
+    Discriminator(
+        _next,
+        custom_error_type="shape",
+        custom_error_message="a router with arcs, a list or the name of a step",
+    ),
+]

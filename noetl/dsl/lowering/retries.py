@@ -1,0 +1,156 @@
+"""`retry` of the classic dialect: after errors it is a policy, after successes a `repeat`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from noetl.dsl.lowering.guards import Guards
+from noetl.dsl.lowering.parts import Spot
+from noetl.dsl.lowering.sinks import Labels, sink_tasks
+from noetl.dsl.origins import Moved, Tree, plain
+from noetl.dsl.problems import Code, shown
+from noetl.dsl.report import Report
+
+#: Seconds between two tries after an error, unless given.
+_DELAY_S: Final = 1
+#: By how much a delay grows → what the canonical form calls it.
+_GROWTH: Final = {1: "fixed", 2: "exponential"}
+
+
+class Entry:
+    """One entry of `retry`; what stands under `then` is laid over what stands beside it."""
+
+    def __init__(self, spot: Spot, guards: Guards) -> None:
+        self.path = spot.path
+        self._guards = guards
+        then = spot.get("then")
+        self._keys = {key: one for key, one in spot.entries().items() if one.value is not None}
+        if then is not None:
+            self._keys |= {key: one for key, one in then.entries().items() if one.value is not None}
+
+    def get(self, *keys: str) -> Spot | None:
+        """What stands under the first of `keys` that is given."""
+        return next((self._keys[key] for key in keys if key in self._keys), None)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is about successes."""
+        return "next_call" in self._keys
+
+    def when(self, *, unless: Spot | None = None) -> Spot:
+        """The guard; where `unless` holds it does not."""
+        given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
+        stop = [] if unless is None else [self._guards.no(unless)]
+        return self._guards.every(*given, *stop, Spot(None, self.path))
+
+
+def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
+    """The rules of a policy that tries again after errors; None where no entry is about errors."""
+    rules: list[Tree] = []
+    for entry in entries:
+        if entry.repeats:
+            continue
+        stop = entry.get("stop_when")
+        if stop is not None:
+            rules.append({"when": stop.moved, "then": {"do": "fail"}})
+        rules.append(Moved(_error_rule(entry, report), entry.path))
+    if not rules:
+        return None
+    last = [] if "else" in plain(rules[-1]) else [{"else": {"then": {"do": "fail"}}}]
+    return [{"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue"}}, *rules, *last]
+
+
+def repetition(entries: Iterable[Entry], labels: Labels, report: Report) -> Tree:
+    """`repeat` for the entries that are about successes; None where there is none. `labels` are those of the step."""
+    found = [entry for entry in entries if entry.repeats]
+    if not found:
+        return None
+    made: dict[str, Tree] = {}
+    calls = [_next(entry) for entry in found]
+    made["next"] = calls if len(calls) > 1 else calls[0]
+    for entry in found:
+        for key, value in _settings(entry, labels, report).items():
+            if key in made and plain(made[key]) != plain(value):
+                _said_twice(entry, key, report)
+            made.setdefault(key, value)
+    return Moved(made, found[0].path)
+
+
+# --- after errors ---
+
+
+def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
+    then: dict[str, Tree] = {"do": "retry"}
+    for key, spot in (
+        ("attempts", entry.get("max_attempts", "attempts")),
+        ("delay", entry.get("delay", "initial_delay")),
+        ("jitter", entry.get("jitter")),
+    ):
+        if spot is not None:
+            then[key] = spot.moved
+    then.setdefault("delay", _DELAY_S)
+    backoff = _backoff(entry, report)
+    if backoff is not None:
+        then["backoff"] = backoff
+    for key in ("collect", "per_iteration"):
+        _means_nothing(entry, key, "after an error", "it belongs to an entry with next_call", report)
+    when = entry.when()
+    return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
+
+
+def _backoff(entry: Entry, report: Report) -> Tree:
+    backoff, factor = entry.get("backoff"), entry.get("backoff_multiplier")
+    if factor is not None:
+        meant = _GROWTH.get(factor.value)
+        if meant is None or (backoff is not None and backoff.value != meant):
+            message = f"backoff_multiplier is {shown(factor.value)}"
+            hint = "delays double with backoff: exponential, or stay with backoff: fixed"
+            report.add(Code.VALUE, factor.path, message, hint)
+        backoff = backoff or Spot(meant, factor.path)
+    if backoff is not None and backoff.value in ("linear", "exponential"):
+        hint = "delays grow up to an hour, or to the first one where that is longer"
+        _means_nothing(entry, "max_delay", f"beside backoff: {backoff.value}", hint, report)
+    return None if backoff is None else backoff.moved
+
+
+# --- after successes ---
+
+
+def _next(entry: Entry) -> Tree:
+    call = entry.get("next_call")
+    assert call is not None  # an entry that repeats has one
+    when = entry.when(unless=entry.get("stop_when"))
+    changed = {key: spot.moved for key, spot in call.entries().items() if key != "when"}
+    return Moved({"when": when.moved, **changed}, call.path)
+
+
+def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
+    given = {
+        "max": entry.get("max_attempts", "attempts"),
+        "delay": entry.get("delay", "initial_delay"),
+        "collect": entry.get("collect"),
+    }
+    made: dict[str, Tree] = {key: spot.moved for key, spot in given.items() if spot is not None}
+    backoff = _backoff(entry, report)
+    if backoff is not None:
+        made["backoff"] = backoff
+    follows = entry.get("per_iteration")
+    sink = follows.get("sink") if follows is not None else None
+    if sink is not None:
+        made["each"] = Moved(sink_tasks(sink, labels), sink.path)
+    _means_nothing(entry, "jitter", "between calls that went well", "leave it out", report)
+    return made
+
+
+def _said_twice(entry: Entry, key: str, report: Report) -> None:
+    message = f"another `{key}` for the same calls has no effect"
+    report.add(
+        Code.IGNORED, entry.path, message, "all entries with next_call are one repetition: say it once"
+    )
+
+
+def _means_nothing(entry: Entry, key: str, where: str, hint: str, report: Report) -> None:
+    found = entry.get(key)
+    if found is not None:
+        report.add(Code.IGNORED, found.path, f"`{key}` has no effect {where}", hint, at_key=True)

@@ -1,0 +1,30 @@
+"""Executions of the corpus, in this process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from noetl.usecases import catalog, inspect
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+
+from .corpus import Case
+
+PATIENCE_S = 20.0
+
+
+def head(path: str) -> str:
+    return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
+
+
+def ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> str:
+    """The execution, which has ended."""
+    row = catalog.register(rt, text, "test.yaml")
+    execution_id = start(rt, StartRequest(row.path, row.version, payload, case.overrides))
+    ends = time.monotonic() + PATIENCE_S
+    while inspect.execution(rt, execution_id).status not in ENDED:
+        assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
+        time.sleep(0.002)
+    return execution_id
