@@ -109,6 +109,25 @@ def test_levels_lists_where_every_key_of_a_spec_may_stand() -> None:
     assert {key for key in listed if "." in key} == {f"policy.{key}" for key in canonical_keys(parts.Policy)}
 
 
+#: Level → steps with a policy there.
+POLICIES = {
+    "executor": "executor: {spec: {policy: POLICY}}\nworkflow: [{step: start, tool: {kind: noop}}]",
+    "step": "workflow: [{step: start, tool: {kind: noop}, spec: {policy: POLICY}}]",
+    "loop": "workflow: [{step: start, loop: {in: [1], iterator: i, spec: {policy: POLICY}}, tool: {kind: noop}}]",
+    "task": "workflow: [{step: start, tool: {kind: noop, spec: {policy: POLICY}}}]",
+}
+
+
+@pytest.mark.parametrize("level", POLICIES)
+def test_levels_lists_where_every_key_of_a_policy_has_an_effect(level: str) -> None:
+    listed = {cells[0].strip("`"): cells[1:5] for cells in rows(sections(PAGE)["Levels"])}
+    for key in canonical_keys(parts.Policy):
+        text = "apiVersion: noetl.io/v2\nkind: Playbook\n" + POLICIES[level].replace("POLICY", f"{{{key}: }}")
+        codes = [problem.code for problem in compile_playbook(text, file=PAGE, kinds=kinds()).problems]
+        cell = listed[f"policy.{key}"][list(LEVELS).index(level)]
+        assert codes == ([] if cell == "yes" else [Code.IGNORED]), key
+
+
 # --- older spellings -------------------------------------------------------------------------------
 
 
