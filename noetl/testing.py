@@ -157,13 +157,19 @@ class Mailbox:
 
 
 #: Kinds that simulations know unless told otherwise.
-KINDS = {
-    kind: KindInfo(kind, queue=kind, effects="none")
-    for kind in ("http", "noop", "shell", "postgres", "duckdb")
-} | {
-    "python": KindInfo("python", queue="python", effects="none", verbatim=("code",), python_keys=("code",)),
-    "playbook": CallPlaybook.info(),
-}
+KINDS = (
+    {kind: KindInfo(kind, queue=kind, effects="none") for kind in ("http", "noop", "shell")}
+    | {
+        kind: KindInfo(kind, queue=kind, effects="none", verbatim_with_params=("command",))
+        for kind in ("postgres", "duckdb", "sqlite")
+    }
+    | {
+        "python": KindInfo(
+            "python", queue="python", effects="none", verbatim=("code",), python_keys=("code",)
+        ),
+        "playbook": CallPlaybook.info(),
+    }
+)
 
 
 def default_tools() -> dict[str, Scripted]:

@@ -139,7 +139,11 @@ def _loop(loop: LoopAhead) -> Iterator[Line]:
         "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
     )
     width = f", {short(loop.width.value)} at a time" if loop.mode == "parallel" else ""
-    yield Line(f"for each {loop.iterator} in {short(loop.collection.value)}: {count}, {loop.mode}{width}")
+    if loop.cursor is None:
+        where = f"in {short(loop.collection.value)}: {count}"
+    else:
+        where = f"that {loop.cursor} claims: as many as there are"
+    yield Line(f"for each {loop.iterator} {where}, {loop.mode}{width}")
     if needs := needs_of((loop.collection, loop.width)):
         yield Line(f"{_IN}reads {names(needs)}", "quiet")
     yield from _failures((loop.collection, loop.width))

@@ -37,6 +37,8 @@ class Line:
     since: float = field(default_factory=time.monotonic)
     took: float | None = None
     called: set[str] = field(default_factory=set)
+    #: Nobody knows how many items there will be: a cursor finds them.
+    grows: bool = False
 
 
 class Story:
@@ -57,8 +59,11 @@ class Story:
                 line.runs += 1
                 line.total, line.ended, line.since = None, 0, time.monotonic()
                 line.called.clear()
-            case e.LoopStarted(count=count):
-                line.total = count
+            case e.LoopStarted(count=count, cursor=cursor):
+                line.total, line.grows = count, cursor
+            case e.LoopClaimed(count=count):
+                line.total = (line.total or 0) + count
+                return None  # told by those that have ended
             case e.IterationDone() | e.IterationFailed():
                 line.ended += 1
             case e.AttemptFailed(error=error):
@@ -116,12 +121,21 @@ def _ended(line: Line, fact: e.Fact) -> Line | None:
     return line
 
 
+def _worth_telling(line: Line) -> bool:
+    """Every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so on."""
+    if line.grows:
+        step = int(10 ** (len(str(line.ended)) - 1))
+        return line.ended % step == 0
+    total = line.total or 1
+    return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 class Plain:
-    """One line for each thing worth saying; loops speak at every tenth of their items."""
+    """One line for each thing worth saying; loops speak at every tenth of their items, or less and less often."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -148,14 +162,13 @@ class Plain:
             case e.StepScheduled():
                 text = "started" if line.runs == 1 else f"started (run {line.runs})"
             case e.IterationDone() | e.IterationFailed():
-                total = line.total or 1
-                if line.ended * 10 // total == (line.ended - 1) * 10 // total and line.ended != total:
+                if not _worth_telling(line):
                     return
-                text = f"{line.ended} of {total}"
+                text = f"{line.ended} of {line.total}"
             case e.ChildRequested():
                 text = line.note
-            case e.LoopStarted(count=count):
-                text = f"loop over {count} items"
+            case e.LoopStarted(count=count, cursor=cursor):
+                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
             case _:
                 took = f" in {line.took:.2f} s" if line.took is not None and line.status == "done" else ""
                 text = f"{line.status}{took}" + (f": {line.note}" if line.note else "")

@@ -20,6 +20,7 @@ from noetl.dsl.specs import check_spec, queue_of
 from noetl.dsl.tools import pipeline, workbook_tasks
 from noetl.dsl.validation import warn_unknown
 from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
+from noetl.net.model import Loop as NetLoop
 
 MAX_STEPS = 1_000
 #: Steps that may do nothing and lead nowhere: people write them by habit.
@@ -128,7 +129,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     own_failure = failure_of(context, spec, (*path, "spec"))
     made_loop = None
     if step.loop is not None:
-        made_loop = loop(context, step.loop, (*path, "loop"), name, own_failure)
+        made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
     tasks = pipeline(context, step.tool, (*path, "tool"), site)
     onwards = routes(context, step.next, (*path, "next"), name)
     return Transition(
@@ -143,7 +144,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         args=_step_args(context, step, path, name),
         set=assignments(context, step, path, step_level(site)),
         failure=own_failure or around,
-        queue=_queue(context, step, site, tasks),
+        queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
     )
@@ -207,7 +208,10 @@ def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str,
     return args
 
 
-def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...]) -> str:
+def _queue(context: Context, step: Step, site: Site, tasks: tuple[Task, ...], around: NetLoop | None) -> str:
+    if around is not None and around.cursor is not None:
+        # What is called first decides, as it does among tasks.
+        tasks = (around.cursor, *tasks)
     if not tasks:
         return "default"
     asked = queue_of(context, site, step.tool)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from noetl.dsl.context import Context, is_template
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.document import Tool, known_keys
+from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
 from noetl.net.model import KindInfo, Template
 
@@ -59,6 +60,28 @@ def check_code(
             _check_templates_in_code(context, key, value, paths[key])
         if key in kind.verbatim_with_params and key not in verbatim:
             _check_sql(context, value, paths[key])
+
+
+def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
+    """Warns of keys that mean nothing to the kind."""
+    if kind.schema.get("additionalProperties") is not False:
+        return
+    known = kind.schema.get("properties", {})
+    for key, path in paths.items():
+        if key not in known and key != "policy":
+            hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
+            context.report.add(
+                Code.UNKNOWN_KEY,
+                path,
+                f"the key {shown(key)} means nothing to {kind.kind}",
+                hint,
+                at_key=True,
+            )
+
+
+def _known_to(keys: Iterable[str]) -> str:
+    names = ", ".join(keys)
+    return f"known here: {names}" if names else "hand values over with input:"
 
 
 def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:

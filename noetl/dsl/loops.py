@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.dsl.context import Context, is_template
+from noetl.dsl.context import Context, Site, is_template
+from noetl.dsl.cursors import cursor
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
@@ -14,27 +15,21 @@ from noetl.net.model import Loop as NetLoop
 _OF_ITERATIONS = frozenset({"index", "parent"})
 
 
-def loop(context: Context, part: Loop, path: Path, step: str, step_failure: Failure | None) -> NetLoop | None:
+def loop(
+    context: Context, part: Loop, path: Path, site: Site, step_failure: Failure | None
+) -> NetLoop | None:
     """The loop at `path`; None where it cannot be one."""
     warn_unknown(part, path, context.report)
-    if part.cursor is not None:
-        context.report.add(
-            Code.UNSUPPORTED,
-            (*path, "cursor"),
-            "loop.cursor is not supported yet",
-            "select the rows in a step before, and loop over them",
-            at_key=True,
-        )
-        return None
     iterator = iterator_of(context, part, path)
-    if "in_" not in part.model_fields_set:
-        context.report.missing(
-            path, "in", "the loop does not say what to loop over", 'add in: "{{ ... }}" or a list'
-        )
-    if iterator is None:
-        return None
     spec = part.spec or LoopSpec()
     at = (*path, "spec")
+    claim = None
+    if part.cursor is not None:
+        claim = cursor(context, part.cursor, (*path, "cursor"), site, spec.frame)
+    _check_source(context, part, path, spec)
+    if iterator is None or (part.cursor is not None and claim is None):
+        return None
+    step = site.step or ""
     context.use((*path, "in"), part.in_, step)
     return NetLoop(
         collection=part.in_,
@@ -44,7 +39,23 @@ def loop(context: Context, part: Loop, path: Path, step: str, step_failure: Fail
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
         commit=spec.commit,
+        cursor=claim,
     )
+
+
+def _check_source(context: Context, part: Loop, path: Path, spec: LoopSpec) -> None:
+    """A loop runs over a collection or over what a cursor claims."""
+    report = context.report
+    if part.cursor is None and spec.frame is not None:
+        message = "`frame` has no effect: the loop has no cursor"
+        report.add(Code.IGNORED, (*path, "spec", "frame"), message, "remove it", at_key=True)
+    given = "in_" in part.model_fields_set
+    if given and part.cursor is not None:
+        message = "the loop has both `in` and `cursor`"
+        report.add(Code.MISPLACED, (*path, "cursor"), message, "keep one of them", at_key=True)
+    elif not given and part.cursor is None and not report.is_faulty((*path, "cursor")):
+        hint = 'add in: "{{ ... }}" or a list'
+        report.missing(path, "in", "the loop does not say what to loop over", hint)
 
 
 def is_parallel(part: Loop) -> bool:

@@ -79,6 +79,7 @@ class Code(StrEnum):
     JOIN_UNFILLED = "NOETL556"
     ENDLESS_JUMP = "NOETL557"
     RETRY_ONCE = "NOETL558"
+    CLAIM = "NOETL559"
 
 
 #: What each code means, for the reference.
@@ -140,6 +141,7 @@ MEANING: Mapping[Code, str] = {
     Code.JOIN_UNFILLED: "a join waits for tokens that cannot come together",
     Code.ENDLESS_JUMP: "tasks that jump back whatever happens",
     Code.RETRY_ONCE: "a retry that allows only one attempt",
+    Code.CLAIM: "a cursor whose claim does not mark rows, or does not return them",
 }
 
 

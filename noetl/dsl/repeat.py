@@ -77,8 +77,7 @@ def _check_names(context: Context, entry: Entry, each: Sequence[Task], names: se
 
 
 def _repetition(context: Context, entry: Entry, task: Task, site: Site, compiled: Tasks) -> Repetition | None:
-    mark = context.report.source.mark(entry.path)
-    store = f"_calls_{mark.line}_{mark.column}"
+    store = _store(task.name)
     given = [(tool.repeat, (*path, "repeat")) for tool, path in entry.parts if tool.repeat is not None]
     if task.loop is not None or (given and any(tool.pagination is not None for tool, _ in entry.parts)):
         message = f"task {shown(task.name)} has two of `loop`, `repeat` and `pagination`"
@@ -89,6 +88,12 @@ def _repetition(context: Context, entry: Entry, task: Task, site: Site, compiled
     # The innermost one: a call of the workbook may replace that of the task.
     part, path = given[-1]
     return _Form(context, part, path, task, site, store).repetition(compiled)
+
+
+def _store(task: str) -> str:
+    """The variable in which a task keeps what it knows between calls. It comes of the name, which is the task's own in its
+    step: what stands elsewhere in a file means the same."""
+    return f"_calls_{task}" if task.isidentifier() else f"_calls_0{task.encode().hex()}"
 
 
 def _redirected(task: Task, moved: Mapping[str, str]) -> Task:

@@ -24,6 +24,7 @@ _STRUCTURE = frozenset(
         "max_in_flight",
         "reduce",
         "commit",
+        "frame",
         "result",
         "after",
     }

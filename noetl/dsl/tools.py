@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
-from noetl.dsl.code import check_code, names_context, names_read
+from noetl.dsl.code import check_code, names_context, names_read, warn_unknown_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
-from noetl.dsl.document import PolicyRule, Tool, known_keys
+from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping, warn_of_output
@@ -154,33 +154,12 @@ def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, T
         own = {key: (value, (*path, "spec", key)) for key, value in below.items()} | own
         config |= {key: value for key, (value, _) in own.items()}
         paths |= {key: at for key, (_, at) in own.items()}
-    _warn_unknown_config(context, kind, paths)
+    warn_unknown_config(context, kind, paths)
     return config, paths
 
 
 def _is_config(tool: Tool, key: str) -> bool:
     return key != "task" or tool.kind != "workbook"
-
-
-def _warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
-    if kind.schema.get("additionalProperties") is not False:
-        return
-    known = kind.schema.get("properties", {})
-    for key, path in paths.items():
-        if key not in known and key != "policy":
-            hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
-            context.report.add(
-                Code.UNKNOWN_KEY,
-                path,
-                f"the key {shown(key)} means nothing to {kind.kind}",
-                hint,
-                at_key=True,
-            )
-
-
-def _known_to(keys: Iterable[str]) -> str:
-    names = ", ".join(keys)
-    return f"known here: {names}" if names else "hand values over with input:"
 
 
 def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.children import fold_child, waits_for_child, without_children
-from noetl.engine.iterations import loop_result, moved, new_loop
+from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, with_lanes
 from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
@@ -74,6 +74,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             return _task(state, draft.fact, draft)
         case (
             e.LoopStarted()
+            | e.LoopClaimed()
             | e.LoopDone()
             | e.IterationStarted()
             | e.IterationSuspended()
@@ -266,7 +267,9 @@ def _command(
     match fact:
         case e.CommandIssued():
             return _issued(state, fact, draft)
-        case e.CommandLost() | e.ResultDiscarded():
+        case e.CommandLost():
+            return _lost(state, draft)
+        case e.ResultDiscarded():
             return state
         case _:
             assert_never(fact)
@@ -286,8 +289,15 @@ def _issued(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
         suspended = {k: v for k, v in loop.suspended.items() if k != draft.iteration}
         run = replace(run, loop=replace(loop, suspended=suspended))
     else:
-        run = replace(run, loop=replace(loop, generation=fact.generation))
+        run = replace(run, loop=with_lanes(loop, fact.generation))
     return _with_run(state, run)
+
+
+def _lost(state: State, draft: e.Draft) -> State:
+    run = state.runs.get(draft.run_id or "")
+    if run is None or run.loop is None:
+        return state
+    return _with_run(state, replace(run, loop=not_drained(run.loop)))
 
 
 # --- steps ---------------------------------------------------------------------------------------
@@ -406,6 +416,7 @@ def _task_ended(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed
 def _loop(
     state: State,
     fact: e.LoopStarted
+    | e.LoopClaimed
     | e.LoopDone
     | e.IterationStarted
     | e.IterationSuspended

@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from noetl.engine.slots import Slots
-from noetl.engine.state import LoopState
+from noetl.engine.state import CursorState, LoopState
 from noetl.facts import events as e
 from noetl.facts.json import Json
 
 
 def new_loop(fact: e.LoopStarted) -> LoopState:
     empty = Slots.empty(fact.count)
-    return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty)
+    cursor = CursorState() if fact.cursor else None
+    return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
 
 
 def moved(
     loop: LoopState,
     index: int,
-    fact: e.LoopDone
+    fact: e.LoopClaimed
+    | e.LoopDone
     | e.IterationStarted
     | e.IterationSuspended
     | e.IterationResumed
@@ -28,6 +30,8 @@ def moved(
     | e.IterationFailed,
 ) -> LoopState:
     match fact:
+        case e.LoopClaimed():
+            return _claimed(loop, fact)
         case e.LoopDone():
             return replace(loop, closed=True)
         case e.IterationStarted() | e.IterationResumed():
@@ -44,6 +48,36 @@ def moved(
             assert_never(fact)
 
 
+def _claimed(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
+    """Rows bring lanes: one to each that waits, and one that looks for more."""
+    earlier = loop.cursor.error if loop.cursor else None
+    cursor = CursorState(
+        drained=not fact.count and fact.error is None,
+        wanted=max(fact.waiting, min(fact.count, 1)),
+        error=earlier or fact.error,
+    )
+    return replace(
+        loop,
+        count=loop.count + fact.count,
+        results=loop.results.grown(fact.count),
+        writes=loop.writes.grown(fact.count),
+        cursor=cursor,
+    )
+
+
+def with_lanes(loop: LoopState, generation: int) -> LoopState:
+    """A lane was issued: whoever was wanted is on the way."""
+    cursor = replace(loop.cursor, wanted=0) if loop.cursor else None
+    return replace(loop, generation=generation, cursor=cursor)
+
+
+def not_drained(loop: LoopState) -> LoopState:
+    """There may be rows again: an iteration has ended, which may have added some, or a lane was lost."""
+    if loop.cursor is None or not loop.cursor.drained:
+        return loop
+    return replace(loop, cursor=replace(loop.cursor, drained=False))
+
+
 def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
     result = loop.partial.get(index, {}).get(fact.task) if fact.task is not None else None
     loop = replace(_closed(loop, index), results=loop.results.put(index, result))
@@ -53,7 +87,7 @@ def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopS
 
 
 def _closed(loop: LoopState, index: int) -> LoopState:
-    loop = replace(loop, ended=loop.ended | 1 << index)
+    loop = replace(not_drained(loop), ended=loop.ended | 1 << index)
     if index in loop.partial:
         loop = replace(loop, partial=_without(loop.partial, index))
     if index in loop.suspended:

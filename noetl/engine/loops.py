@@ -12,19 +12,20 @@ from noetl.engine.plan import Plan
 from noetl.engine.reducers import reduced
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate
+from noetl.expressions import Warn, evaluate
 from noetl.facts.events import (
     CommandIssued,
     CtxPatched,
     Draft,
     IterationFailed,
+    LoopClaimed,
     LoopDone,
     LoopStarted,
     StepDone,
     StepFailed,
 )
 from noetl.facts.ids import command_id
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import as_items, is_reference
 from noetl.net.model import Loop, Transition
@@ -39,17 +40,30 @@ def start_loop(
         raise ValueError(f"step {step.name} has no loop")
     warnings: list[str] = []
     try:
-        collection = evaluate(loop.collection, names, load=inputs.load, warn=warnings.append)
-        count, items = as_items(collection, inputs.load)
+        count, items = _collection(loop, names, inputs, warnings.append)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
     if count > inputs.max_items:
-        message = f"The loop of step {step.name!r} has {count} items; at most {inputs.max_items} are allowed."
-        return [failed(run, ErrorInfo("limit", message, step=step.name, line=step.line or None))]
-    started = LoopStarted(count, inputs.hold(items), loop.mode, width, tuple(warnings))
+        return [failed(run, too_many(step, count, inputs.max_items))]
+    cursor = loop.cursor is not None
+    started = LoopStarted(count, inputs.hold(items), loop.mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    return drafts + _lanes(state, step, run, min(width, count), generation=1)
+    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring the others.
+    return drafts + _lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+
+
+def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
+    """The error of a loop over more items than a loop may have."""
+    message = f"The loop of step {step.name!r} has {count} items; at most {allowed} are allowed."
+    return ErrorInfo("limit", message, step=step.name, line=step.line or None)
+
+
+def _collection(loop: Loop, names: Mapping[str, Any], inputs: Inputs, warn: Warn) -> tuple[int, Json]:
+    """What `as_items` says of the collection. What a cursor will find is not known yet."""
+    if loop.cursor is not None:
+        return 0, []
+    return as_items(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs.load)
 
 
 def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
@@ -67,7 +81,9 @@ def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
     return width
 
 
-def _lanes(state: State, step: Transition, run: Run, count: int, generation: int) -> list[Draft]:
+def _lanes(
+    state: State, step: Transition, run: Run, count: int, generation: int, first: int = 0
+) -> list[Draft]:
     return [
         Draft(
             CommandIssued(
@@ -83,7 +99,7 @@ def _lanes(state: State, step: Transition, run: Run, count: int, generation: int
             run_id=run.id,
             dedup_key=f"issued:{run.id}/l{lane}/{generation}",
         )
-        for lane in range(count)
+        for lane in range(first, first + count)
     ]
 
 
@@ -94,19 +110,36 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
         return []
     step = plan.step(run.step)
     stop = stop_reason(step, loop)
-    busy = any(inputs.commands.get(command) is not None for command in run.commands.values())
-    if loop.complete or (stop is not None and not busy):
+    busy = _at_work(run, inputs) > 0
+    if (loop.complete and not (loop.cursor and busy)) or (stop is not None and not busy):
+        # A lane that is at work may have claimed rows that are not in the log yet.
         return _close(step, state, inputs, run, loop, stop)
     if stop is not None or state.pause_requested or (state.stopping and not run.final):
         return []
-    resumed = _resume(state, step, run, loop)
-    if resumed or busy:
-        return resumed
+    moved = _resume(state, step, run, loop) or _more(state, inputs, step, run, loop)
+    if moved or busy:
+        return moved
     return _again(state, inputs, step, run, loop)
 
 
+def _at_work(run: Run, inputs: Inputs) -> int:
+    """How many of the run's commands are open."""
+    return sum(inputs.commands.get(command) is not None for command in run.commands.values())
+
+
+def _more(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
+    """Further lanes of a cursor's loop, where rows wait and there is room."""
+    if loop.cursor is None or not loop.cursor.wanted:
+        return []
+    free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
+    first = sum(part.startswith("l") and issue == loop.generation for part, issue in run.issues.items())
+    return _lanes(state, step, run, min(free, loop.cursor.wanted), loop.generation, first)
+
+
 def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
-    """The error that fails the loop: the first failure that its policy does not tolerate."""
+    """The error that fails the loop: that of a claim, or the first failure that its policy does not tolerate."""
+    if loop.cursor is not None and loop.cursor.error is not None:
+        return loop.cursor.error
     if not loop.errors or step.loop is None:
         return None
     if step.loop.failure.tolerates(loop.failed_count, loop.count):
@@ -180,11 +213,21 @@ def _again(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopS
     """Every lane is gone and iterations are missing: a new generation, or their failure. An iteration that
     waits for a playbook keeps its slot."""
     lost, free = missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
-    if not lost or free < 1:
+    asking = int(loop.cursor is not None and not loop.cursor.drained)
+    if free < 1 or not (lost or asking):
         return []
     if loop.generation >= inputs.max_generations:
-        return [_lost(run, index) for index in lost]
-    return _lanes(state, step, run, min(free, len(lost)), loop.generation + 1)
+        return [_lost(run, index) for index in lost] or [_never_claimed(run, loop)]
+    return _lanes(state, step, run, min(free, max(len(lost), asking)), loop.generation + 1)
+
+
+def _never_claimed(run: Run, loop: LoopState) -> Draft:
+    message = (
+        f"The cursor of step {run.step!r} was never asked to its end: its workers were lost again and again."
+    )
+    error = ErrorInfo("internal", message, type="WorkerLost", step=run.step)
+    fact = LoopClaimed("", error=error)
+    return Draft(fact, step=run.step, run_id=run.id, dedup_key=f"claim:{run.id}/lost/{loop.generation}")
 
 
 def _lost(run: Run, index: int) -> Draft:

@@ -54,9 +54,9 @@ class Plan:
         return {step.name: self._reach(step.name) for step in self.net.transitions if self._watches(step)}
 
     def needs(self, step: str) -> Needs:
-        """Names used by the templates of the step's tasks."""
+        """Names used by the templates of the step's tasks, and of its loop's cursor."""
         if step not in self._needs:
-            tasks = self.net.steps[step].tasks
+            tasks = self.net.steps[step].calls
             chains = frozenset(chain for task in tasks for chain in _chains(task))
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]

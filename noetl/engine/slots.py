@@ -1,4 +1,4 @@
-"""A vector of fixed length that is cheap to copy with one element changed."""
+"""A vector that is cheap to copy with one element changed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ class Slots:
         full, rest = divmod(length, _WIDTH)
         chunks = ((None,) * _WIDTH,) * full
         return cls(length, (*chunks, (None,) * rest) if rest else chunks)
+
+    def grown(self, more: int) -> Slots:
+        """A copy with `more` nulls behind the last element; whole chunks are shared."""
+        whole = self.length // _WIDTH
+        longer = Slots.empty(self.length + more)
+        begun = tuple(value for chunk in self.chunks[whole:] for value in chunk)
+        chunks = [*self.chunks[:whole], *longer.chunks[whole:]]
+        if begun:
+            chunks[whole] = begun + chunks[whole][len(begun) :]
+        return Slots(longer.length, tuple(chunks))
 
     def put(self, index: int, value: Json) -> Slots:
         """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the vector."""

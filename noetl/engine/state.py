@@ -12,7 +12,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 4
+STATE_SCHEMA = 5
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -27,11 +27,25 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorState:
+    """How far the claims of a loop over a cursor have come.
+
+    `drained`: the last one found no row, and no iteration has ended since. `wanted` is how many more lanes would
+    have something to do. `error` is the failure of a claim.
+    """
+
+    drained: bool = False
+    wanted: int = 0
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LoopState:
     """How far a loop has come. `ended`, `failed` and `begun` are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
     `suspended` the due instants of those that left their worker; `calling` those that wait for a playbook.
+    With a `cursor` there are as many iterations as rows have been claimed so far: `count` grows.
     """
 
     count: int
@@ -48,6 +62,7 @@ class LoopState:
     calling: tuple[int, ...] = ()
     generation: int = 1
     closed: bool = False
+    cursor: CursorState | None = None
 
     @property
     def completed_count(self) -> int:
@@ -59,7 +74,8 @@ class LoopState:
 
     @property
     def complete(self) -> bool:
-        return self.ended.bit_count() == self.count
+        drained = self.cursor is None or self.cursor.drained
+        return drained and self.ended.bit_count() == self.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from noetl.facts.loops import IterationFailed as IterationFailed
 from noetl.facts.loops import IterationResumed as IterationResumed
 from noetl.facts.loops import IterationStarted as IterationStarted
 from noetl.facts.loops import IterationSuspended as IterationSuspended
+from noetl.facts.loops import LoopClaimed as LoopClaimed
 from noetl.facts.loops import LoopDone as LoopDone
 from noetl.facts.loops import LoopStarted as LoopStarted
 from noetl.facts.loops import TaskItemDone as TaskItemDone
@@ -437,6 +438,7 @@ Fact: TypeAlias = (
     | TaskItemDone
     | TaskItemFailed
     | LoopStarted
+    | LoopClaimed
     | LoopDone
     | IterationStarted
     | IterationSuspended

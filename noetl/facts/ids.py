@@ -36,7 +36,8 @@ def command_id(execution: str, run: str, part: str, issue: int) -> CommandId:
     return CommandId(f"{execution}/{run}/{part}/{issue}")
 
 
-def idempotency_key(execution: str, run: str, iteration: int | None, task: str) -> str:
-    """What tools hand on so that a repeated call has one effect: the same for every try and issue."""
-    place = "-" if iteration is None else str(iteration)
+def idempotency_key(execution: str, run: str, iteration: int | None, task: str, claim: str = "") -> str:
+    """What tools hand on so that a repeated call has one effect: the same for every try and issue. `claim` is which
+    one of a cursor's it is."""
+    place = (claim or "-") if iteration is None else str(iteration)
     return hashlib.sha256(f"{execution}/{run}/{place}/{task}".encode()).hexdigest()[:32]

@@ -12,7 +12,9 @@ from noetl.facts.outcome import ErrorInfo
 
 @dataclass(frozen=True, slots=True)
 class LoopStarted:
-    """The collection was evaluated. `items` is the list, or the reference that stands for it."""
+    """The collection was evaluated. `items` is the list, or the reference that stands for it.
+
+    A loop over a `cursor` begins without items: its lanes claim them."""
 
     type: ClassVar[str] = "loop.started"
     count: int
@@ -20,6 +22,24 @@ class LoopStarted:
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
     warnings: tuple[str, ...] = ()
+    cursor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopClaimed:
+    """A lane claimed rows: `items` are the `count` of them, or the reference that stands for them. The event's
+    iteration is the index of the first. Recorded before any of them runs.
+
+    `waiting` rows, of this claim and of others, are in no lane's hands yet. A claim without rows found none; one
+    with an `error` fails the loop."""
+
+    type: ClassVar[str] = "loop.claimed"
+    lane: str
+    count: int = 0
+    items: Json = None
+    waiting: int = 0
+    error: ErrorInfo | None = None
+    meta: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

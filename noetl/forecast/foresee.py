@@ -109,13 +109,13 @@ class _Ahead:
         return StepAhead(
             name=step.name,
             description=step.description,
-            queue=step.queue if step.tasks else None,
+            queue=step.queue if step.calls else None,
             sources=(),
             join=step.join,
             admit=step.admit,
             loop=self._loop(step.loop, before) if step.loop is not None else None,
             args=inputs,
-            tasks=tuple(task_ahead(task, of_task, self._given.kinds) for task in step.tasks),
+            tasks=tuple(task_ahead(task, of_task, self._given.kinds) for task in step.calls),
             router=step.router,
             arcs=arcs,
             line=step.line,
@@ -150,13 +150,15 @@ class _Ahead:
 
     def _loop(self, loop: Loop, sight: Sight) -> LoopAhead:
         collection = rendered(loop.collection, sight)
+        known = collection.known and loop.cursor is None
         width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
         return LoopAhead(
             iterator=loop.iterator,
             mode=loop.mode,
             collection=collection,
             width=rendered(self._given.max_in_flight if width is None else width, sight),
-            count=as_items(collection.worlds[0], None)[0] if collection.known else None,
+            count=as_items(collection.worlds[0], None)[0] if known else None,
+            cursor=loop.cursor.kind if loop.cursor is not None else None,
         )
 
 

@@ -53,13 +53,15 @@ class TaskAhead:
 
 @dataclass(frozen=True, slots=True)
 class LoopAhead:
-    """A loop. `count` None: known only when it begins. `width` is how many iterations run at once."""
+    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
+    `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
 
     iterator: str
     mode: str
     collection: Rendered
     width: Rendered
     count: int | None = None
+    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

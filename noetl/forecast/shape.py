@@ -89,6 +89,7 @@ def _loop(loop: LoopAhead | None) -> Json:
         return None
     return {
         "in": loop.collection.value,
+        "cursor": loop.cursor,
         "iterator": loop.iterator,
         "mode": loop.mode,
         "width": loop.width.value,

@@ -16,7 +16,9 @@ from noetl.net.model import Template
 Chain = tuple[str, ...]
 
 #: Names that only a run can answer for: at any place of a step, and at its end besides.
-DURING: Final = frozenset({"ctx", "vars", "iter", "loop_index", "step", "_prev", "_task", "_attempt"})
+DURING: Final = frozenset(
+    {"ctx", "vars", "iter", "loop_index", "step", "_prev", "_task", "_attempt", "_run", "_worker"}
+)
 AT_THE_END: Final = frozenset({"event", "outcome", "output", "result", "response", "error"})
 #: Names that are known whatever the playbook says.
 _GIVEN: Final = frozenset({"env", "execution_id", "job", "keychain"})

@@ -61,7 +61,8 @@ def _label(transition: Transition) -> list[str]:
     if transition.loop is not None:
         width = transition.loop.max_in_flight
         times = f" ×{_cut(str(width))}" if width is not None and transition.loop.mode == "parallel" else ""
-        lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times})")
+        rows = f", rows of {transition.loop.cursor.kind}" if transition.loop.cursor else ""
+        lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times}{rows})")
     if transition.join.mode != "auto":
         count = f" {transition.join.count}" if transition.join.mode == "count" else ""
         lines.append(f"join: {transition.join.mode}{count}")

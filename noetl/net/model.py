@@ -184,7 +184,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`in` is a template or a literal list. `iterator` names the element in `iter` and bare."""
+    """`in` is a template or a literal list. `iterator` names the element in `iter` and bare.
+
+    With a `cursor` there is no collection: lanes make this call again and again, and every row that it yields is an
+    element, until it yields none."""
 
     collection: Template
     iterator: str
@@ -195,6 +198,7 @@ class Loop:
     reduce: Mapping[str, Reducer] = field(default_factory=dict)
     #: `each`: every iteration is committed by itself. None: decided by mode and the tools' effects.
     commit: Literal["each", "batch"] | None = None
+    cursor: Task | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +294,12 @@ class Transition:
             if arc.step:
                 found[-1].append(arc)
         return tuple(tuple(choice) for choice in found if choice)
+
+    @property
+    def calls(self) -> tuple[Task, ...]:
+        """All that its workers call: its tasks, behind the cursor that its loop may have."""
+        cursor = self.loop.cursor if self.loop else None
+        return self.tasks if cursor is None else (cursor, *self.tasks)
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,7 @@ class Caller:
             task=task.name,
             attempt=progress.attempt,
             idempotency_key=idempotency_key(
-                where.execution_id, where.run_id, where.iteration, occasion(task.name, progress)
+                where.execution_id, where.run_id, where.iteration, occasion(task.name, progress), where.claim
             ),
             deadline_s=deadline,
             context=self._context(sight) if task.wants_context else None,

@@ -28,6 +28,8 @@ class Where:
     iteration: int | None = None
     #: Digest of the net: what runs the same code may share the processes that run it.
     net: str = ""
+    #: Which claim of a loop's cursor it is: the lane's name, and a number. Empty elsewhere.
+    claim: str = ""
 
     @property
     def owner(self) -> str:

@@ -9,6 +9,7 @@ from noetl.engine.state import State
 from noetl.facts.events import (
     Event,
     Fact,
+    LoopClaimed,
     LoopDone,
     LoopStarted,
     StepCancelled,
@@ -54,7 +55,7 @@ class Steps:
         values = self._open.get(event.draft.run_id or "")
         if values is None:
             return
-        if changes := _moved(event.fact):
+        if changes := _moved(event.fact, values):
             values |= {**changes, "as_of": event.version}
         if ended := _ended(event, values, state):
             del self._open[values["run_id"]]
@@ -88,7 +89,7 @@ def _scheduled(event: Event, fact: StepScheduled) -> dict[str, Any]:
     }
 
 
-def _moved(fact: Fact) -> dict[str, Json]:
+def _moved(fact: Fact, values: dict[str, Any]) -> dict[str, Json]:
     match fact:
         case StepStarted(worker=worker, started_at=started_at):
             return {"status": "running", "worker": worker, "started_at": started_at}
@@ -98,6 +99,8 @@ def _moved(fact: Fact) -> dict[str, Json]:
             return {"status": "waiting"}
         case LoopStarted(mode=mode, count=count):
             return {"loop_mode": mode, "iterations": count, "iterations_done": 0, "iterations_failed": 0}
+        case LoopClaimed(count=count) if count:
+            return {"iterations": values["iterations"] + count}
         case LoopDone(completed=completed, failed=failed):
             return {"iterations_done": completed, "iterations_failed": failed}
         case _:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, exists, insert, select, update
 
 from noetl.errors import NoetlError, VersionConflict
-from noetl.facts.events import Draft, Event
+from noetl.facts.events import Draft, Event, LoopClaimed
 from noetl.store import codec, envelope
 from noetl.store.concern import Concern
 from noetl.store.rules import known_types, missing
@@ -53,6 +53,17 @@ _run = (
 )
 _run_alone = _run.where(_e.iteration.is_(None))
 _run_iteration = _run.where(_e.iteration == bindparam("iteration"))
+_claim_of = (
+    select(*_columns)
+    .where(
+        _e.execution_id == bindparam("id"),
+        _e.step_run_id == bindparam("run"),
+        _e.iteration <= bindparam("iteration"),
+        _e.type == LoopClaimed.type,
+    )
+    .order_by(_e.iteration.desc(), _e.version.desc())
+    .limit(1)
+)
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
 
 
@@ -115,6 +126,11 @@ class Log(Concern):
         else:
             found = self._session.read(_run_iteration, {**values, "iteration": iteration})
         return [envelope.event(execution_id, columns) for columns in found]
+
+    def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
+        values = {"id": codec.number(execution_id), "run": run_id, "iteration": index}
+        found = self._session.read(_claim_of, values).first()
+        return None if found is None else envelope.event(execution_id, found)
 
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         values = {"id": codec.number(execution_id), "dedup_key": dedup_key}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Column, bindparam, false, select, true, update
+from sqlalchemy import Column, bindparam, case, false, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.errors import NoetlError
 from noetl.store import codec
 from noetl.store.concern import Concern
-from noetl.store.rules import not_later
+from noetl.store.rules import not_later, not_of_generation
 from noetl.store.schema import loop_run
 from noetl.store.session import text_or_none, value_or_none
 from noetl.usecases.ports import LoopRow
@@ -37,6 +38,17 @@ _take = (
     .values(next_index=_c.next_index + bindparam("wanted"))
     .returning(*_taken)
 )
+#: Whoever took the last indices may have moved `next_index` beyond them: new ones begin where it should be.
+_extend = (
+    update(loop_run)
+    .where(*_its, _c.generation == bindparam("its_generation"))
+    .values(
+        next_index=case((_c.next_index > _c.size, _c.size), else_=_c.next_index),
+        size=_c.size + bindparam("more"),
+        count=_c["count"] + bindparam("more"),
+    )
+)
+_listed = update(loop_run).where(*_its).values(indices=bindparam("all_indices"))
 _close = update(loop_run).where(*_its).values(open=false())
 _close_all = (
     update(loop_run).where(_c.execution_id == bindparam("id"), _c.open == true()).values(open=false())
@@ -69,7 +81,7 @@ class Loops(Concern):
             "generation": row.generation,
             "next_index": row.next_index,
             "count": row.count,
-            "size": row.count if row.indices is None else len(row.indices),
+            "size": row.size,
             "open": row.open,
             "indices": text_or_none(row.indices),
             "items": text_or_none(row.items),
@@ -107,6 +119,21 @@ class Loops(Concern):
         end, size, indices = found
         taken = range(end - count, min(end, size))
         return tuple(taken) if indices is None else tuple(codec.loads(indices)[taken.start : taken.stop])
+
+    def extend_loop(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
+        its = {"id": codec.number(execution_id), "run": run_id}
+        self._session.sure(
+            _extend,
+            {**its, "its_generation": generation, "more": more},
+            lambda: not_of_generation(execution_id, run_id, generation),
+        )
+        row = self.loop(execution_id, run_id)
+        assert row is not None, "it was just changed"
+        if row.indices is None:
+            return row
+        row = replace(row, indices=(*row.indices, *range(row.count - more, row.count)))
+        self._session.later(_listed, {**its, "all_indices": text_or_none(row.indices)})
+        return row
 
     def close_loop(self, execution_id: str, run_id: str) -> None:
         self._session.later(_close, {"id": codec.number(execution_id), "run": run_id})

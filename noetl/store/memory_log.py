@@ -9,11 +9,11 @@ from heapq import nsmallest
 from itertools import islice
 
 from noetl.errors import BadRequest, Conflict, VersionConflict
-from noetl.facts.events import SCHEMA, Draft, Event
+from noetl.facts.events import SCHEMA, Draft, Event, LoopClaimed
 from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.memory_tables import Concern, Logged
-from noetl.store.rules import aware, known_types, missing, not_later
+from noetl.store.rules import aware, known_types, missing, not_later, not_of_generation
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow, Owing
 
 
@@ -177,6 +177,14 @@ class Log(Concern):
             if row[_RUN] == run_id and row[_ITERATION] == iteration
         ]
 
+    def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
+        stream = self._journal.tables.streams.get(execution_id, [])
+        for row in reversed(stream):
+            first = row[_ITERATION]
+            if row[_RUN] == run_id and row[2] == LoopClaimed.type and first is not None and first <= index:
+                return envelope.event(execution_id, row)
+        return None
+
     def recorded(self, execution_id: str, dedup_key: str) -> bool:
         return (execution_id, dedup_key) in self._journal.tables.dedup.rows
 
@@ -232,6 +240,16 @@ class Loops(Concern):
         if taken:
             self._put_loop(replace(row, next_index=row.next_index + len(taken)))
         return taken
+
+    def extend_loop(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
+        self._journal.locked  # noqa: B018 - refuses readers
+        row = self.loop(execution_id, run_id)
+        if row is None or row.generation != generation:
+            raise self._journal.fail(not_of_generation(execution_id, run_id, generation))
+        count = row.count + more
+        indices = None if row.indices is None else (*row.indices, *range(row.count, count))
+        self._put_loop(replace(row, count=count, indices=indices, items=None))
+        return replace(row, count=count, indices=indices)
 
     def close_loop(self, execution_id: str, run_id: str) -> None:
         row = self._journal.locked.loops.rows.get((execution_id, run_id))

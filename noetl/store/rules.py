@@ -37,6 +37,10 @@ def not_later(row: LoopRow) -> Conflict:
     )
 
 
+def not_of_generation(execution_id: str, run_id: str, generation: int) -> Conflict:
+    return Conflict(f"The loop of {run_id} in execution {execution_id} is not at generation {generation}.")
+
+
 def known_types(types: Iterable[str]) -> list[str]:
     """The stored names of `types`, aliases resolved."""
     return sorted({ALIASES.get(name, name) for name in types})

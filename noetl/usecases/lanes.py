@@ -16,6 +16,7 @@ from enum import Enum
 from typing import assert_never, cast
 
 from noetl.engine.evolve import patched
+from noetl.engine.loops import too_many
 from noetl.engine.plan import Plan
 from noetl.facts.events import (
     CtxPatched,
@@ -25,6 +26,7 @@ from noetl.facts.events import (
     IterationResumed,
     IterationStarted,
     IterationSuspended,
+    LoopClaimed,
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Keep, loaded
@@ -44,6 +46,7 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases import shares
+from noetl.usecases.claims import Claim, Claimer, Frame
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
@@ -88,6 +91,8 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
         patches = shares.own_patches(tx, command, plan)
     watched = Watched(rt)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
+    if (cursor := lane.loop.cursor) is not None:
+        lane.claimer = Claimer(worker, command, plan, watched, cursor)
     with worker.leases.hold(command, watched.end, lane.alive):
         try:
             return lane.slice(taken)
@@ -113,6 +118,10 @@ class _Lane:
     woken: bool = False
     patches: JsonMap = field(default_factory=dict)
     items: Sequence[Json] | None = None
+    #: Of a loop over a cursor: the rows at hand, and what claims more.
+    frame: Frame = field(default_factory=Frame)
+    claimer: Claimer | None = None
+    claim_failed: bool = False
     #: Seconds that an iteration took lately; decides how many are taken at once.
     pace: float = 1.0
     #: When the current iteration began, and whether that is in the log.
@@ -133,16 +142,33 @@ class _Lane:
     def slice(self, taken: tuple[int, ...]) -> LaneEnd:
         """Runs iterations until none are left, one suspends, or the slice is over."""
         begun = time.monotonic()
-        while taken:
+        while True:
+            if not taken:
+                taken, end = self._take()
+                if end is not None:
+                    return end
             self._run(taken)
             if self._stopped() or self.suspended:
-                return self.commit(close=True)[1]
+                return self._finish(close=True)
             if time.monotonic() - begun >= self.worker.rt.limits.slice_s:
-                return self.commit(release=True)[1]
-            taken, end = self.commit(take=self._share())
-            if not taken:
-                return end
-        return self.commit(close=True)[1]
+                return self._finish(release=True)
+            taken = ()
+
+    def _take(self) -> tuple[tuple[int, ...], LaneEnd | None]:
+        """The next indices, or how the lane ended. What is pending is committed with it. A cursor is asked for rows
+        where none are left."""
+        taken, end = self.commit(take=self._share())
+        while not taken and end is None:
+            taken, end = self.commit(take=self._share(), claim=self._claim())
+        return taken, end
+
+    def _claim(self) -> Claim:
+        if self.claimer is None:
+            raise ValueError(f"step {self.command.step} has no cursor")
+        return self.claimer.claim(self._ctx())
+
+    def _finish(self, *, close: bool = False, release: bool = False) -> LaneEnd:
+        return self.commit(close=close, release=release)[1] or LaneEnd.DONE
 
     def _run(self, taken: tuple[int, ...]) -> None:
         """The last one's end is committed by the caller, together with what follows it."""
@@ -159,7 +185,7 @@ class _Lane:
                 committed = now
 
     def _stopped(self) -> bool:
-        return self.failed and self.loop.failure.mode == "fail_fast"
+        return self.claim_failed or (self.failed and self.loop.failure.mode == "fail_fast")
 
     def _each(self) -> bool:
         loop = self.loop
@@ -186,7 +212,7 @@ class _Lane:
         if self._each() or self._may_suspend():
             # A lane whose iteration suspends ends: it may hold no others.
             return 1
-        fair = max(1, self.row.count // (4 * (self.command.chord_size or 1)))
+        fair = max(1, self.row.size // (4 * (self.command.chord_size or 1)))
         return max(1, min(limits.commit_iterations, fair, int(limits.commit_s / max(self.pace, 1e-4))))
 
     # --- one iteration -----------------------------------------------------------------------------
@@ -197,11 +223,11 @@ class _Lane:
         prog = program(self.plan, command, index)
         earlier = self.recorded.get(index, [])
         progress = replay_pipeline(prog, earlier)
-        self.started, self.begun = rt.clock(), bool(earlier)
+        self.started = rt.clock()
+        self.begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        scope = names(rt, self.plan, command, self._scope(index))
-        scope = replace(scope, ctx=patched(scope.ctx, self.patches))
+        scope = replace(names(rt, self.plan, command, self._scope(index)), ctx=self._ctx())
         for move in run(prog, scope, progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
@@ -232,15 +258,24 @@ class _Lane:
         self.watched.announce(self._announce)
 
     def _announce(self, call: Call, draft: Draft) -> None:
-        self._begin(call.where.iteration or 0)
+        if call.where.iteration is not None:
+            self._begin(call.where.iteration)
         self.pending.append(draft)
         self.commit()
 
+    def _ctx(self) -> JsonMap:
+        return patched(self.command.context["ctx"], self.patches)
+
     def _scope(self, index: int) -> JsonMap:
+        item = self._item(index)
+        return {self.loop.iterator: item, "index": index, "parent": around_iteration(self.command.context)}
+
+    def _item(self, index: int) -> Json:
+        if self.loop.cursor is not None:
+            return self.frame.row(self.worker, self.command, index)
         if self.items is None:
             self.items = cast("Sequence[Json]", loaded(self.row.items, self.worker.rt.load))
-        item = self.items[index] if self.items else None
-        return {self.loop.iterator: item, "index": index, "parent": around_iteration(self.command.context)}
+        return self.items[index] if self.items else None
 
     def _extend(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
@@ -296,10 +331,11 @@ class _Lane:
     # --- reporting --------------------------------------------------------------------------------
 
     def commit(
-        self, *, close: bool = False, take: int = 0, release: bool = False
-    ) -> tuple[tuple[int, ...], LaneEnd]:
-        """T4: appends what is pending. In the same transaction it takes the next indices, or gives the
-        lease back after a slice, or closes the lane: when told so, and when nothing is left to take."""
+        self, *, close: bool = False, take: int = 0, release: bool = False, claim: Claim | None = None
+    ) -> tuple[tuple[int, ...], LaneEnd | None]:
+        """T4: appends what is pending, and the rows of a claim. In the same transaction it takes the next indices, or
+        gives the lease back after a slice, or closes the lane: when told so, and when nothing is left to take. Then
+        there is an end; there is none either where a cursor has to be asked first."""
         rt, command = self.worker.rt, self.command
         self.watched.check()
         with rt.store.begin() as tx:
@@ -307,19 +343,54 @@ class _Lane:
             if at is None:
                 discard(rt, tx, command, self.pending)
             else:
+                if claim is not None:
+                    self._add_claim(tx, claim, take)
                 append(rt, tx, at, self.pending)
-                taken, end = self._next(tx, at, close=close, take=take, release=release)
+                taken, end = self._next(
+                    tx, at, close=close, take=take, release=release, asked=claim is not None
+                )
         if at is None:
             raise LeaseLost(command.command_id)
         self.pending.clear()
+        if claim is not None and self.claimer is not None:
+            self.claimer.recorded()
         if self.woken:
             self.woken = False
             wake_after_report(rt)
         return taken, end
 
+    def _add_claim(self, tx: Transaction, claim: Claim, share: int) -> None:
+        """Puts the rows of a claim behind those that the loop has, and into the log."""
+        command, claimer = self.command, self.claimer
+        assert claimer is not None, "it has just made the claim"
+        row = claimer.extended(tx, claim)
+        error = claim.error
+        if row.count > self.worker.rt.limits.max_items:
+            error = too_many(self.plan.step(command.step), row.count, self.worker.rt.limits.max_items)
+        waiting = max(0, row.size - row.next_index - share)
+        draft = Draft(
+            LoopClaimed(command.part, claim.count, claim.items, waiting, error, claim.meta),
+            source="worker",
+            step=command.step,
+            run_id=command.run_id,
+            iteration=row.count - claim.count if claim.count else None,
+            duration_ms=claim.meta.get("duration_ms"),
+            dedup_key=claimer.key(),
+        )
+        self.pending.append(draft)
+        self.row, self.claim_failed = row, error is not None
+        # Rows bring lanes, and an error ends the loop.
+        self.woken = self.woken or claim.count > 0 or self.claim_failed
+
+    def _may_claim(self, tx: Transaction) -> bool:
+        if self.loop.cursor is None:
+            return False
+        row = tx.loop(self.command.execution_id, self.command.run_id)
+        return row is not None and row.open
+
     def _next(
-        self, tx: Transaction, at: Standing, *, close: bool, take: int, release: bool
-    ) -> tuple[tuple[int, ...], LaneEnd]:
+        self, tx: Transaction, at: Standing, *, close: bool, take: int, release: bool, asked: bool
+    ) -> tuple[tuple[int, ...], LaneEnd | None]:
         command, now = self.command, self.worker.rt.clock()
         if self._stopped():
             tx.close_loop(command.execution_id, command.run_id)
@@ -334,6 +405,8 @@ class _Lane:
         taken: tuple[int, ...] = ()
         if take:
             taken, self.recorded = shares.take(tx, command, take)
+            if taken or (not asked and self._may_claim(tx)):
+                return taken, None
         if close or (take and not taken):
             tx.close_commands([command.command_id])
             if self._is_last(tx):

@@ -76,13 +76,14 @@ def _opened(state: State, draft: Draft) -> LoopRow:
 
 
 def _reopened(before: State, run_id: str, generation: int, held: Collection[str]) -> LoopRow | None:
-    """The row of a later generation: what is still to be run."""
+    """The row of a later generation: what is still to be run. None where these lanes belong to one that is there."""
     run = before.runs.get(run_id)
-    if generation == 1 or run is None or run.loop is None:
+    if run is None or run.loop is None or run.loop.generation == generation:
         return None
-    lost = missing(run, run.loop, held)
+    loop = run.loop
+    lost = missing(run, loop, held)
     return LoopRow(
-        before.execution_id, run_id, generation, 0, len(lost), open=True, items=run.loop.items, indices=lost
+        before.execution_id, run_id, generation, 0, loop.count, open=True, items=loop.items, indices=lost
     )
 
 
@@ -112,8 +113,10 @@ def _order(plan: Plan, state: State, draft: Draft, fact: CommandIssued, now: dat
 
 
 def _in_chord(row: CommandRow, members: list[CommandRow]) -> CommandRow:
-    """Lanes of one generation are the header of one chord."""
-    name = f"{row.execution_id}/{row.run_id}/{row.generation}"
+    """Lanes of one generation that leave together are the header of one chord."""
+    first = members[0].part
+    later = "" if first == "l0" else f"/{first}"
+    name = f"{row.execution_id}/{row.run_id}/{row.generation}{later}"
     chord = str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:chord:{name}"))
     index = [member.command_id for member in members].index(row.command_id)
     return replace(row, chord_id=chord, chord_index=index, chord_size=len(members))

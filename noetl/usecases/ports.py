@@ -89,7 +89,10 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class LoopRow:
-    """The hand-out of a loop's indices: lanes take from `next_index` while `open`."""
+    """The hand-out of a loop's indices: lanes take from `next_index` while `open`.
+
+    `count` is how many items the loop has: where a cursor finds them, so far.
+    """
 
     execution_id: str
     run_id: str
@@ -101,6 +104,11 @@ class LoopRow:
     items: Json = None
     #: For a later generation: the indices that are still to be run (`next_index` counts within it).
     indices: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many indices there are to hand out."""
+        return self.count if self.indices is None else len(self.indices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +256,9 @@ class Transaction(Protocol):
     def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         """Events of one step run and of one iteration of it (None: those of no iteration), in order."""
 
+    def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
+        """Of a loop over a cursor: the `loop.claimed` that holds the row of that index, or would, were it longer."""
+
     def recorded(self, execution_id: str, dedup_key: str) -> bool: ...
 
     # --- commands ---------------------------------------------------------------------------
@@ -302,6 +313,10 @@ class Transaction(Protocol):
 
     def take(self, execution_id: str, run_id: str, generation: int, count: int) -> tuple[int, ...]:
         """The next indices, at most `count`; none where the loop is closed or of another generation."""
+
+    def extend_loop(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
+        """Adds so many items, and their indices to those that are still to be handed out; also to a loop that is
+        closed. The row as it is then. Raises Conflict where the loop is not of that generation."""
 
     def close_loop(self, execution_id: str, run_id: str) -> None: ...
 

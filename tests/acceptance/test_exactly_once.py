@@ -1,4 +1,4 @@
-"""Workers die with SIGKILL at random points of a loop of inserts, and of a transfer: every row arrives once.
+"""Workers die with SIGKILL at random points of a loop of inserts, of a cursor, and of a transfer: every row arrives once.
 
 `NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of a run that failed.
 """
@@ -47,6 +47,32 @@ workflow:
       exactly_once: true
       command: insert into inserted (execution, n) values (:execution, :n)
       params: {{execution: "{{{{ execution_id }}}}", n: "{{{{ n }}}}"}}
+"""
+
+CURSOR = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: drain, path: tests/drain}}
+workflow:
+  - step: start
+    loop:
+      cursor:
+        kind: postgres
+        dsn: {dsn}
+        exactly_once: true
+        claim: |
+          update jobs set claims = claims + 1
+          where id in (select id from jobs where claims = 0 for update skip locked limit :max_rows) returning id
+      iterator: row
+      spec: {{mode: parallel, max_in_flight: 4, frame: {{max_rows: 3}}}}
+    tool:
+      kind: postgres
+      dsn: {dsn}
+      exactly_once: true
+      command: |
+        insert into worked (id) values (:id);
+        select pg_sleep(0.02)
+      params: {{id: "{{{{ row.id }}}}"}}
 """
 
 TRANSFER = """
@@ -150,6 +176,35 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     )
     assert statuses == {"completed"}
     assert (rows, different) == (ITEMS * len(begun), ITEMS * len(begun))
+
+
+@pytest.mark.timeout(240 + 10 * KILLS)
+def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: str) -> None:
+    print(f"seed {SEED}, {KILLS} kills")
+    chance = random.Random(SEED)
+    asked(dsn, "create table jobs (id int primary key, claims int not null default 0)")
+    asked(dsn, "create table worked (id int)")
+    playbook = textwrap.dedent(CURSOR).format(dsn=dsn)
+    begun: list[str] = []
+    for number in range(KILLS):
+        asked(
+            dsn,
+            f"insert into jobs (id) select generate_series({number * ITEMS}, {number * ITEMS + ITEMS - 1})",
+        )
+        if not any(mortal.row(one).status not in ENDED for one in begun):
+            begun.append(mortal.begin(playbook, {}))
+        kill_one(mortal, chance, number)
+    mortal.wait(begun, 200)
+    begun.append(mortal.begin(playbook, {}))
+    mortal.wait(begun, 60)
+
+    statuses = {mortal.row(one).status for one in begun}
+    totals = sum(mortal.report(one).as_json()["result"]["stats"]["completed"] for one in begun)
+    [(rows, different)] = asked(dsn, "select count(*), count(distinct id) from worked")
+    [(claimed_once,)] = asked(dsn, "select count(*) from jobs where claims = 1")
+    print(f"{KILLS} kills, {len(begun)} executions: {rows} rows, {different} different")
+    assert statuses == {"completed"}
+    assert (rows, different, totals, claimed_once) == (ITEMS * KILLS,) * 4
 
 
 @pytest.mark.timeout(300)

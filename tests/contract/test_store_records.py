@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from noetl.errors import Conflict, NotFound
+from noetl.facts.events import Draft, IterationDone, LoopClaimed
+from noetl.facts.json import Json
 from noetl.usecases.ports import (
     CredentialRow,
     LoopRow,
@@ -67,6 +69,83 @@ def test_an_earlier_generation_does_not_replace_a_later_one(store: Store, genera
         tx.save_loop(LoopRow("100", "s#1", generation, 0, 3, True))
     with store.read() as tx:
         assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 1, 0, 9, True)
+
+
+def test_a_loop_that_grows_hands_out_what_is_new_however_far_lanes_have_asked(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True, items=[]))
+        assert tx.take("100", "s#1", 1, 3) == ()
+        assert tx.extend_loop("100", "s#1", 1, 3) == LoopRow("100", "s#1", 1, 0, 3, True, items=[])
+        assert tx.take("100", "s#1", 1, 2) == (0, 1)
+        assert tx.take("100", "s#1", 1, 5) == (2,)
+    with store.begin() as tx:
+        assert tx.extend_loop("100", "s#1", 1, 2) == LoopRow("100", "s#1", 1, 3, 5, True, items=[])
+        assert tx.take("100", "s#1", 1, 5) == (3, 4)
+
+
+def test_a_later_generation_of_a_growing_loop_hands_out_what_is_left_and_then_what_is_new(
+    store: Store,
+) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True))
+        tx.extend_loop("100", "s#1", 1, 4)
+        tx.save_loop(LoopRow("100", "s#1", 2, 0, 4, True, indices=(1, 3)))
+        assert tx.take("100", "s#1", 2, 1) == (1,)
+    with store.begin() as tx:
+        grown = tx.extend_loop("100", "s#1", 2, 2)
+        assert grown == LoopRow("100", "s#1", 2, 1, 6, True, indices=(1, 3, 4, 5))
+        assert tx.loop("100", "s#1") == grown
+        assert tx.take("100", "s#1", 2, 9) == (3, 4, 5)
+
+
+def test_a_closed_loop_grows_and_hands_nothing_out(store: Store) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True))
+        tx.close_loop("100", "s#1")
+        assert tx.extend_loop("100", "s#1", 1, 2).count == 2
+        assert tx.take("100", "s#1", 1, 2) == ()
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+def test_a_loop_of_another_generation_does_not_grow(store: Store, generation: int) -> None:
+    create(store)
+    with store.begin() as tx:
+        tx.save_loop(LoopRow("100", "s#1", 2, 0, 1, True))
+    with pytest.raises(Conflict), store.begin() as tx:
+        tx.extend_loop("100", "s#1", generation, 2)
+    with store.read() as tx:
+        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 2, 0, 1, True)
+
+
+def test_the_claim_of_an_index_is_the_last_one_that_begins_before_it(store: Store) -> None:
+    create(store, execution("100"), execution("200"))
+
+    def claimed(run: str, first: int | None, *items: Json) -> Draft:
+        return Draft(LoopClaimed("l0", len(items), list(items)), step="s", run_id=run, iteration=first)
+
+    drafts = [
+        claimed("s#1", 0, "a", "b"),
+        Draft(IterationDone(), step="s", run_id="s#1", iteration=0),
+        claimed("s#1", None),
+        claimed("s#2", 1, "other"),
+        claimed("s#1", 2, "c"),
+        Draft(IterationDone(), step="s", run_id="s#1", iteration=3),
+    ]
+    with store.begin() as tx:
+        tx.lock("100")
+        tx.append("100", 0, drafts, NOW)
+
+    def items(run: str, index: int, owner: str = "100") -> Json:
+        with store.read() as tx:
+            event = tx.claim_of(owner, run, index)
+        return event.fact.items if event and isinstance(event.fact, LoopClaimed) else None
+
+    assert [items("s#1", index) for index in range(4)] == [["a", "b"], ["a", "b"], ["c"], ["c"]]
+    assert [items("s#2", index) for index in range(2)] == [None, ["other"]]
+    assert items("s#1", 0, "200") is None
 
 
 def test_an_unknown_loop_hands_nothing_out(store: Store) -> None:

@@ -32,6 +32,7 @@ REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
     "Admission": (parts.Admit, parts.Allow),
     "Failure": (parts.FailurePolicy, parts.Tolerate),
     "Loop": (parts.Loop, parts.LoopSpec),
+    "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
     "Next": (parts.Router, parts.NextSpec, parts.Arc),
     "Join": (parts.JoinSpec,),
 }
@@ -52,7 +53,7 @@ OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
 }
 OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
 #: Parts that hold nothing but what another one is wrapped in.
-WRAPPERS = {parts.Part, parts.Classic, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+WRAPPERS = {parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
 
 _ROOT = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "start"}]}
 _FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

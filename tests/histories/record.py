@@ -222,6 +222,21 @@ workflow:
 """
 
 
+ROWS = f"""{HEAD}
+workflow:
+  - step: start
+    loop:
+      cursor: {{kind: postgres, claim: "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs LIMIT :max_rows) RETURNING *"}}
+      iterator: row
+      spec: {{mode: parallel, max_in_flight: 2, frame: {{max_rows: 2}}, policy: {{failure: {{mode: best_effort}}}}}}
+    tool: {{kind: python, code: "result = 6 / (n - 4)", input: {{n: "{{{{ row.id }}}}"}}}}
+    next: more
+  - step: more
+    loop: {{cursor: {{kind: postgres, claim: "DELETE FROM nowhere RETURNING *"}}, iterator: row}}
+    tool: {{kind: noop}}
+"""
+
+
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
         raise ToolError("server_error", "503", retryable=True)
@@ -339,6 +354,24 @@ def behind_the_end_of_pipelines() -> Simulation:
     return settled(sim, sim.start())
 
 
+def rows_that_are_claimed() -> Simulation:
+    free = list(range(1, 8))
+    claims: list[Call] = []
+
+    def postgres(call: Call) -> Json:
+        claims.append(call)
+        if "nowhere" in str(call.config["command"]):
+            raise ToolError("sql", "there is no table nowhere")
+        if len(claims) == 2:
+            raise Death
+        taken = free[:2]
+        del free[:2]
+        return {"rows": [{"id": one} for one in taken], "row_count": len(taken), "columns": ["id"]}
+
+    sim = Simulation(ROWS, {"postgres": postgres}, limits=Limits(slice_s=0.0, snapshot_events=20))
+    return settled(sim, sim.start())
+
+
 def repeats_and_loops_of_tasks() -> Simulation:
     deaths = iter([False, True, False])
 
@@ -382,6 +415,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         called_by_an_iteration,
         children_that_wait,
         behind_the_end_of_pipelines,
+        rows_that_are_claimed,
         repeats_and_loops_of_tasks,
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import chdir
 
 import pytest
 
@@ -19,12 +20,14 @@ INLINE = {"inline": 1 << 30, "by_reference": 1}
 @pytest.fixture(scope="module", params=INLINE)
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     """A run says the same whatever is kept by reference."""
+    home = tmp_path_factory.mktemp("home")
     settings = Settings(
-        home=tmp_path_factory.mktemp("home"),
+        home=home,
         allow_private_networks=True,
         inline_bytes=INLINE[request.param],
     )
-    with bootstrap.local(settings) as opened:
+    # Databases that playbooks name are files below the working directory.
+    with chdir(home), bootstrap.local(settings) as opened:
         yield opened
 
 

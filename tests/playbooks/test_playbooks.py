@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,11 @@ _numbers = count(1)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
-def test_a_playbook_does_what_it_says(case: Case, rt: Runtime, web: str) -> None:
+def test_a_playbook_does_what_it_says(
+    case: Case, rt: Runtime, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files that playbooks name by themselves are made here.
+    monkeypatch.chdir(tmp_path)
     top = head(f"corpus/{next(_numbers)}")
     compiled = compile_playbook(top + case.body, file="test.yaml", kinds=rt.kinds)
     expected = dict(case.expected)

@@ -137,6 +137,8 @@ def _fan_in(events: list[Event]) -> Iterator[str]:
         run = event.draft.run_id or ""
         if isinstance(event.fact, e.LoopStarted):
             counts[run] = event.fact.count
+        elif isinstance(event.fact, e.LoopClaimed):
+            counts[run] += event.fact.count
         elif isinstance(event.fact, ITERATION_ENDS):
             ended[run] += 1
         elif isinstance(event.fact, e.StepDone) and run in counts and ended[run] != counts[run]:

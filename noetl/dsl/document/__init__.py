@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.dsl.document.arcs import Arc, Destination, Router
 from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
-from noetl.dsl.document.classic import Classic
+from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
@@ -25,7 +25,9 @@ from noetl.dsl.document.root import Document, Executor, Metadata, NamedTask, Req
 from noetl.dsl.document.rules import Action, NamedActions, Rule
 from noetl.dsl.document.specs import (
     CallSpec,
+    ClaimSpec,
     ExecutorSpec,
+    FrameSpec,
     JoinSpec,
     LoopSpec,
     NextSpec,
@@ -34,7 +36,7 @@ from noetl.dsl.document.specs import (
     StepSpec,
     TaskSpec,
 )
-from noetl.dsl.document.steps import Loop, Step
+from noetl.dsl.document.steps import Cursor, Loop, Step
 from noetl.dsl.document.tools import Assert, Collect, NextCall, Pagination, Repeat, TaskLoop, Tool
 
 __all__ = [
@@ -45,8 +47,10 @@ __all__ = [
     "Arc",
     "Assert",
     "CallSpec",
+    "ClaimSpec",
     "Classic",
     "Collect",
+    "Cursor",
     "Destination",
     "Document",
     "ElseAllow",
@@ -54,6 +58,7 @@ __all__ = [
     "Executor",
     "ExecutorSpec",
     "FailurePolicy",
+    "FrameSpec",
     "JoinSpec",
     "Loop",
     "LoopSpec",
@@ -73,6 +78,7 @@ __all__ = [
     "Router",
     "Rule",
     "SelectSpec",
+    "Sink",
     "Step",
     "StepSpec",
     "TaskLoop",

@@ -93,6 +93,20 @@ class StepSpec(TaskSpec):
     ) = None
 
 
+class ClaimSpec(Part):
+    """How a claim runs."""
+
+    timeout: int | float | str | None = None
+    """Seconds, `500ms`, `10s`, or a template."""
+
+
+class FrameSpec(Part):
+    """How rows of a cursor are claimed."""
+
+    max_rows: int | str | None = None
+    """What `:max_rows` in the claim stands for; 100 unless given; or a template."""
+
+
 class LoopSpec(TaskSpec):
     """How a loop runs."""
 
@@ -100,6 +114,7 @@ class LoopSpec(TaskSpec):
     max_in_flight: int | str | None = None
     reduce: dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None = None
     commit: Literal["each", "batch"] | None = None
+    frame: FrameSpec | None = None
 
 
 class ExecutorSpec(TaskSpec):

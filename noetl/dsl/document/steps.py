@@ -10,15 +10,27 @@ from noetl.dsl.document.arcs import NextForm
 from noetl.dsl.document.base import Names, Part, older
 from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
 from noetl.dsl.document.rules import Rule, RunForm
-from noetl.dsl.document.specs import LoopSpec, OutputForm, StepSpec
+from noetl.dsl.document.specs import ClaimSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import ToolForm
+
+
+class Cursor(Part):
+    """Where rows are claimed. Keys that are not named here are those of the kind: `auth`, `database`..."""
+
+    kind: str | None = None
+    claim: str | None = None
+    """The statement: it marks rows as taken and returns them."""
+    params: Names | None = None
+    """What `:name` in the claim stands for, besides `:max_rows`, `:execution_id`, `:run` and `:worker`."""
+    spec: ClaimSpec | None = None
 
 
 class Loop(Part):
     """Runs the step's pipeline once for each element."""
 
     in_: Any = Field(None, alias="in")
-    cursor: Any = None
+    cursor: Cursor | None = None
+    """In the place of `in`: rows of a database, claimed until none are left."""
     iterator: str | None = None
     mode: Literal["sequential", "parallel"] | None = older()
     spec: LoopSpec | None = None

@@ -94,4 +94,16 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         "        - when: '{{ error.retryable }}'\n          then: {do: retry, attempts: 2, delay: 5}\n"
         "        - when: '{{ error }}'\n          then: {do: fail}\n",
     ),
+    Code.CLAIM: Lesson(
+        why="A cursor claims rows until none are left. A statement that does not mark the rows that it takes finds the same ones again, "
+        "for ever; one that does not return them yields nothing to work on.",
+        bad="- step: start\n  loop:\n    cursor:\n      kind: postgres\n      auth: warehouse\n      claim: SELECT * FROM jobs LIMIT :max_rows\n"
+        "    iterator: row\n  tool: {kind: noop, input: {id: '{{ row.id }}'}}\n",
+        at="SELECT",
+        good="- step: start\n  loop:\n    cursor:\n      kind: postgres\n      auth: warehouse\n      claim: |\n"
+        "        UPDATE jobs SET taken = now() WHERE id IN (\n"
+        "          SELECT id FROM jobs WHERE taken IS NULL LIMIT :max_rows FOR UPDATE SKIP LOCKED\n"
+        "        ) RETURNING *\n"
+        "    iterator: row\n  tool: {kind: noop, input: {id: '{{ row.id }}'}}\n",
+    ),
 }

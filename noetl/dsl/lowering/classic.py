@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.document import Classic, Document, Part, Step, Tool
+from noetl.dsl.document import Classic, Document, Part, Sink, Step, Tool
 from noetl.dsl.identifiers import readable
 from noetl.dsl.lowering import after_loops, cases
 from noetl.dsl.lowering.guards import Guards
@@ -52,6 +52,10 @@ def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
     """Whether a part has keys of this dialect; warns of each, and of keys that mean nothing inside of them."""
     if isinstance(part, Classic):
         warn_unknown(part, path, report)
+    if isinstance(part, Sink):
+        for key in _CANONICAL.keys() & (part.model_extra or {}).keys():
+            hint = "say it in the canonical form" if key == "retry" else "put it at the step"
+            report.add(Code.MISPLACED, (*path, key), f"`{key}` stands inside of a sink", hint, at_key=True)
     if not isinstance(part, Step | Tool):
         return False
     found = _CANONICAL.keys() & part.model_fields_set & type(part).model_fields.keys()

@@ -235,6 +235,7 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
         *(Code.UNKNOWN_KIND, 11, 17, "case[0].then.sink.tool.kind", "'nop'"),
     ),
     ("sink:\n    kind: http", Code.MISSING, 7, 3, "sink", "url"),
+    ("sink: {kind: noop, retry: {delay: 1}}", Code.MISPLACED, 7, 22, "sink.retry", "canonical form"),
     ("sink:\n    table: t", Code.MISSING, 7, 3, "sink", "kind"),
     ("sink: {kind: http, url: u, metod: GET}", Code.UNKNOWN_KEY, 7, 30, "sink.metod", "'method'"),
     ("retry:\n    max_attempts: 0", Code.VALUE, 8, 19, "retry.max_attempts", "attempts is 0"),

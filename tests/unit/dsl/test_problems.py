@@ -85,10 +85,10 @@ SAMPLES = [
     ),
     (Code.TOO_MANY_STEPS, _many(1_001), 4, "1,001"),
     (
-        Code.UNSUPPORTED,
-        f"workflow:\n- {{step: a, loop: {{cursor: {{}}, iterator: i}}, {_TOOL}}}",
+        Code.CLAIM,
+        f"workflow:\n- {{step: a, loop: {{cursor: {{kind: postgres, claim: SELECT 1}}, iterator: i}}, {_TOOL}}}",
         5,
-        "cursor",
+        "for ever",
     ),
     (
         Code.MISPLACED,
@@ -388,7 +388,7 @@ NUMBERS = {
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
     "BUILT_IN": 458, "CIRCLE": 459, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
-    "RETRY_ONCE": 558,
+    "RETRY_ONCE": 558, "CLAIM": 559,
 }  # fmt: skip
 
 

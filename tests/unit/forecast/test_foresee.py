@@ -313,6 +313,26 @@ workflow:
     assert (loop.iterator, loop.mode, loop.width.value) == ("one", "parallel", 3)
 
 
+def test_the_claim_of_a_cursor_is_the_first_call_of_its_step() -> None:
+    body = """
+workload: {table: jobs}
+workflow:
+  - step: each
+    loop:
+      cursor: {kind: sqlite, database: jobs.db, claim: "UPDATE {{ table }} SET run = :run LIMIT :max_rows RETURNING *"}
+      iterator: row
+      spec: {mode: parallel, max_in_flight: 3}
+    tool: {kind: http, url: "http://a/{{ row.id }}"}
+"""
+    forecast = ahead(body)
+    step = steps_of(forecast)["each"]
+    assert step.loop is not None
+    assert (step.loop.cursor, step.loop.count, step.queue) == ("sqlite", None, "sqlite")
+    assert [(task.name, task.kind) for task in step.tasks] == [("claim", "sqlite"), ("task_0", "http")]
+    assert config(forecast, "each", "command")[0] == "UPDATE jobs SET run = :run LIMIT :max_rows RETURNING *"
+    assert step.tasks[0].touches == ("SQL on SQLite file jobs.db: update",)
+
+
 def test_a_parallel_loop_without_a_width_has_that_of_the_settings_and_a_sequential_one_is_one_wide() -> None:
     body = """
 workflow:
