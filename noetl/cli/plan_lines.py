@@ -11,6 +11,8 @@ from typing import Any, Final
 from noetl.cli.tables import aligned
 from noetl.facts.json import Json
 
+#: Indent of what stands in a section.
+IN: Final = "  "
 #: Characters of a value or a template that are told.
 _SHOWN: Final = 100
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedBase, CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 from ruamel.yaml.util import load_yaml_guess_indent
@@ -99,6 +99,8 @@ class _Printer:
         self._tree = tree
         self._written = read(source.text, source.file).data
         self._used: set[int] = set()
+        #: Entries whose comments stand somewhere already.
+        self._commented: set[Path] = set()
 
     def node(self, path: Path, value: Json) -> Any:
         at = self._origin(path)
@@ -146,12 +148,15 @@ class _Printer:
         return made
 
     def _keep_comment(self, made: Any, key: str | int, path: Path) -> None:
-        """The comment behind an entry moves with it."""
+        """The comment behind an entry moves with it, where the entry is still of the same form."""
         at = self._origin(path)
         if not at or at not in self._source.marks:
             return
         around = _at(self._tree, at[:-1])
-        if isinstance(around, CommentedMap | CommentedSeq) and at[-1] in around.ca.items:
+        if type(around) is not type(made) or at[-1] not in around.ca.items or at in self._commented:
+            return
+        if isinstance(around[at[-1]], CommentedBase) == isinstance(made[key], CommentedBase):
+            self._commented.add(at)
             made.ca.items[key] = around.ca.items[at[-1]]
 
     def _keep_style(self, made: CommentedMap | CommentedSeq, at: Path) -> None:
@@ -162,9 +167,9 @@ class _Printer:
             return
         if found.fa.flow_style():
             made.fa.set_flow_style()
-        if found.ca.comment is not None:
+        if type(found) is type(made):
             made.ca.comment = found.ca.comment
-        made.ca.end = found.ca.end
+            made.ca.end = found.ca.end
 
 
 def _nodes(node: Any) -> Iterator[Any]:

@@ -22,6 +22,8 @@ _BEFORE_VALUE = re.compile(
 )
 # Filters after which nothing of the value can end the literal that it stands in.
 _NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
+# The id of the execution is digits.
+_ID = re.compile(r"^[-\s]*(execution_id|job\.(uuid|execution_id))\s*(\|\s*string\s*)?$")
 _QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
 #: A `main` whose parameters are not in sight.
@@ -236,4 +238,5 @@ def _expressions(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_safe(expression: str) -> bool:
-    return bool(_NUMERIC.search(expression.rstrip("- \n")) or _QUOTES_DOUBLED.search(expression))
+    ended = expression.rstrip("- \n")
+    return bool(_NUMERIC.search(ended) or _ID.search(ended) or _QUOTES_DOUBLED.search(expression))

@@ -188,6 +188,8 @@ class _Pages:
             kept=tuple(self._kept()),
             then=(again(store, in_braces(f"{store}.more and not {store}.stop"), later),),
             result=result,
+            pages=self._form.type,
+            until=self._given.stop_when,
         )
 
     # --- the request ---

@@ -155,6 +155,9 @@ class _Form:
             sets=sets_,
             first=request_of(task, self.store, sorted(config), sorted(args)),
             each=each,
+            when=tuple(entry.when for entry, _ in entries),
+            config={key: task.config[key] for key in sorted(config)},
+            args={name: task.args[name] for name in sorted(args)},
         )
 
     # --- the request ---

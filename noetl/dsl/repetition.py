@@ -14,11 +14,11 @@ of its calls: a retry repeats one of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.net.model import Assignment, Backoff, Directive, Rule, Task, Template
+from noetl.net.model import Again, Assignment, Backoff, Directive, Rule, Task, Template
 
 #: Calls unless the playbook says how many.
 MOST_CALLS: Final = 100
@@ -48,16 +48,24 @@ class Repetition:
     #: Keeps the parts of the first request that later ones change (`request_of`).
     first: Task | None = None
     each: tuple[Task, ...] = ()
+    #: How it was written: `when` of `next`; or how pages follow, and when they end.
+    when: tuple[Template, ...] = ()
+    pages: str = ""
+    until: Template = None
+    #: What the first request says where later ones differ.
+    config: Mapping[str, Template] = field(default_factory=dict)
+    args: Mapping[str, Template] = field(default_factory=dict)
 
     def tasks(self) -> tuple[Task, ...]:
         """In the order of the pipeline; jumps to the task lead to the first of them. All stand where the task stood:
         in the pipeline proper, or behind its end."""
         first = () if self.first is None else (self.first,)
         each = (self._guard(), *self.each) if self.each else ()
-        every = (*first, self._call(), *each, self._more(), self._whole())
+        parts = (*first, *each[:1], self._more())
+        every = (*first, self._call(tuple(part.name for part in parts)), *each, self._more(), self._whole())
         return tuple(replace(one, after=self.task.after) for one in every)
 
-    def _call(self) -> Task:
+    def _call(self, parts: tuple[str, ...]) -> Task:
         store = self.store
         kept = (
             *self.kept,
@@ -73,6 +81,22 @@ class Repetition:
             over=in_braces(f"{store}.request | default({{}})"),
             # What `spec.result` selects is of the whole.
             result=replace(self.task.result, select=()),
+            again=self._again(parts),
+        )
+
+    def _again(self, parts: tuple[str, ...]) -> Again:
+        merged = (one.value for rule in self.then for one in rule.then.set if one.merge)
+        return Again(
+            self.task.name,
+            self.most,
+            self.when,
+            self.pages,
+            self.until,
+            changes=tuple(dict.fromkeys(key for request in merged for key in request)),
+            config=self.config,
+            args=self.args,
+            parts=(*parts, self.task.name),
+            each=tuple(task.name for task in self.each),
         )
 
     def _guard(self) -> Task:

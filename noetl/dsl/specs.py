@@ -42,14 +42,34 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
     merged: Json = dict(kind.defaults)
     for path in site.specs:
         around = context.raw(path)
-        merged = deep_merge(merged, {k: v for k, v in around.items() if k not in _STRUCTURE})
+        merged = deep_merge(
+            merged, {k: v for k, v in around.items() if k not in _STRUCTURE and _is_plain(k, v)}
+        )
     for path in tools:
         own = context.raw((*path, "spec"))
         moved = config_from_spec(own, kind)
-        merged = deep_merge(merged, {k: v for k, v in own.items() if k == "timeout" or k not in moved})
-        check_timeout(context, (*path, "spec"))
+        kept = {k: v for k, v in own.items() if k not in moved or (k == "timeout" and _is_plain(k, v))}
+        merged = deep_merge(merged, kept)
+        check_timeout(context, (*path, "spec"), takes_parts=_takes_timeout(kind))
         _check_policy(context, (*path, "spec"), {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
     return _without_structure(merged)
+
+
+def _is_plain(key: str, value: Json) -> bool:
+    """Not the parts of a timeout (`{connect, read}`), which are the tool's own."""
+    return key != "timeout" or not isinstance(value, Mapping)
+
+
+def _takes_timeout(kind: KindInfo) -> bool:
+    return "timeout" in kind.schema.get("properties", {})
+
+
+def timeout_around(context: Context, kind: KindInfo, site: Site) -> Path | None:
+    """Where the innermost spec around a task gives a tool that has them the parts of its timeout."""
+    for path in reversed(site.specs):
+        if (given := context.raw(path).get("timeout")) is not None:
+            return (*path, "timeout") if _takes_timeout(kind) and not _is_plain("timeout", given) else None
+    return None
 
 
 def config_from_spec(spec: JsonMap, kind: KindInfo) -> dict[str, Json]:
@@ -137,9 +157,12 @@ def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None
             )
 
 
-def check_timeout(context: Context, path: Path) -> None:
-    """Adds a problem where the timeout of the spec at `path` is no duration above zero."""
+def check_timeout(context: Context, path: Path, *, takes_parts: bool = True) -> None:
+    """Adds a problem where the timeout of the spec at `path` is no duration above zero, nor parts that the tool has."""
     timeout = context.raw(path).get("timeout")
+    if isinstance(timeout, Mapping) and not takes_parts:
+        hint = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
+        context.report.add(Code.VALUE, (*path, "timeout"), "this tool has one timeout, without parts", hint)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | str) or is_template(timeout):
         return
     try:

@@ -18,7 +18,7 @@ from noetl.dsl.keeping import keeping, warn_of_output
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.repeat import repeated
-from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of
+from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of, timeout_around
 from noetl.dsl.task_loops import task_loop
 from noetl.facts.json import JsonMap
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
@@ -61,7 +61,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
         return None
-    config, paths = _config(context, entry, kind)
+    config, paths = _config(context, entry, kind, site)
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
     verbatim = _verbatim(kind, config, spec)
@@ -138,10 +138,14 @@ def _kind(context: Context, entry: Entry) -> KindInfo | None:
     return None
 
 
-def _config(context: Context, entry: Entry, kind: KindInfo) -> tuple[dict[str, Template], dict[str, Path]]:
+def _config(
+    context: Context, entry: Entry, kind: KindInfo, site: Site
+) -> tuple[dict[str, Template], dict[str, Path]]:
     """The tool's own keys and where each stands."""
     config: dict[str, Template] = {}
     paths: dict[str, Path] = {}
+    if (around := timeout_around(context, kind, site)) is not None:
+        config, paths = {"timeout": context.raw(around[:-1])["timeout"]}, {"timeout": around}
     for tool, path in entry.parts:
         own = {
             key: (value, (*path, key))

@@ -323,7 +323,7 @@ def _constant(value: Any) -> Eval:
 
 
 def _present(value: Any) -> Any:
-    return None if type(value) is Undefined else value
+    return None if isinstance(value, Undefined) else value
 
 
 def _as_key(value: Any) -> Any:

@@ -68,7 +68,7 @@ def _settle(
     code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None, *, shell: bool = False
 ) -> Json:
     value = code.value(names, load, shell=shell)
-    if type(value) is not Undefined:
+    if not isinstance(value, Undefined):
         return value
     if warn is not None:
         warn(f"The template `{shorten(code.source)}` is undefined and became null.")

@@ -47,7 +47,7 @@ class Program:
         try:
             if self.whole is not None:
                 value = self.whole(Scope(run))
-                return value if type(value) is Undefined else plain(value, run)
+                return value if isinstance(value, Undefined) else plain(value, run)
             return self._render(run, ShellOut(run) if shell else Out(run))
         except NoetlError:
             # What `names` and `load` are built on may be out of reach: that is not the template's fault.
@@ -65,7 +65,7 @@ class Program:
             value = follow(names, chain, load)
             if type(value) in ATOMS:
                 return value
-            return Undefined(".".join(chain.words)) if type(value) is Undefined else plain(value)
+            return Undefined(".".join(chain.words)) if isinstance(value, Undefined) else plain(value)
         except NoetlError:
             raise
         except Exception as error:  # as above

@@ -213,6 +213,19 @@ class Method(Callee):
         return self._function(run, self._value, *args, **kwargs)
 
 
+class MissingKey(Undefined, Callee):
+    """A key that a mapping does not have, called like one of its methods: undefined, unless it is called."""
+
+    __slots__ = ("_method",)
+
+    def __init__(self, name: str, method: Method) -> None:
+        super().__init__(name)
+        self._method = method
+
+    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return self._method.call(run, args, kwargs)
+
+
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     """The value at the end of a chain, a reference left as it is where it is the end."""
     value, parts, at = find(names, chain.head), chain.parts, 0
@@ -239,7 +252,7 @@ def into(value: Any, part: str | int, load: Load | None) -> Any:
         return reach(_loaded(value, load), part)
     inner = _loaded(value.value, load)
     found = reach(inner, part)
-    if type(found) is not Undefined:
+    if not isinstance(found, Undefined):
         return found
     if part in value.also:
         return value.also[str(part)]
@@ -305,7 +318,8 @@ def _from_object(value: Any, name: str) -> Any:
         return Undefined(f"{value.path}.{name}")
     method = _methods(value).get(name)
     if method is not None:
-        return Method(method, value)
+        bound = Method(method, value)
+        return MissingKey(name, bound) if isinstance(value, Mapping) else bound
     if isinstance(value, Members):
         return value.member(name)
     if isinstance(value, tuple) and name in getattr(value, "_fields", ()):

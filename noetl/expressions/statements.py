@@ -118,7 +118,7 @@ class Statements(Expressions):
                 value = part(scope)
                 if own:
                     out.write(text(value, run))
-                elif value is not None and type(value) is not Undefined:
+                elif value is not None and not isinstance(value, Undefined):
                     out.insert(text(value, run))
 
         return render

@@ -142,7 +142,7 @@ def text(value: Any, meter: Meter) -> str:
         return value  # type: ignore[no-any-return]  # `kind`
     if kind is int or kind is float:
         return str(value)
-    if value is None or kind is Undefined:
+    if value is None or isinstance(value, Undefined):
         return ""
     if kind is bool:
         return "true" if value else "false"

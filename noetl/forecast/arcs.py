@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl.forecast.model import ArcAhead
-from noetl.forecast.sight import Sight, rendered_all, verdict
+from noetl.forecast.sight import Sight, rendered, rendered_all, verdict
 from noetl.net.model import Arc, Transition
 
 
@@ -33,6 +33,8 @@ def _arc(arc: Arc, sight: Sight) -> ArcAhead:
         on_failure=arc.boundary,
         args=rendered_all(arc.args, sight),
         line=arc.line,
+        also=arc.also,
+        sets={f"{one.scope}.{one.name}": rendered(one.value, sight) for one in arc.set},
     )
 
 

@@ -9,16 +9,19 @@ from typing import Any, Final
 from noetl.errors import TemplateError
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import as_items
 from noetl.forecast.arcs import arcs_ahead
-from noetl.forecast.model import ArcAhead, Forecast, LoopAhead, Rendered, StepAhead
+from noetl.forecast.early import early
+from noetl.forecast.loops import loop_ahead
+from noetl.forecast.model import ArcAhead, Forecast, Rendered, StepAhead
 from noetl.forecast.order import followed
 from noetl.forecast.secrets import secrets_of, variables_of
-from noetl.forecast.sight import AT_THE_END, DURING, THE_RUN, Sight, rendered, rendered_all
-from noetl.forecast.tasks import Kinds, calls_of, task_ahead
-from noetl.forecast.worlds import WORLDS, World, agreed, keychain, workloads
+from noetl.forecast.sight import AT_THE_END, DURING, THE_RUN, Sight, rendered_all
+from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
+from noetl.forecast.tasks import Kinds, Views, calls_of, task_ahead
+from noetl.forecast.worlds import WORLDS, Asked, World, agreed, asked
+from noetl.forecast.written import written
 from noetl.net.checks import cycles
-from noetl.net.model import ENTRY, Arc, Assignment, Loop, Net, Task, Template, Transition
+from noetl.net.model import ENTRY, Arc, Net, Transition
 
 #: What the final step is handed.
 _FINAL_ARGS: Final = ("status", "steps", "errors")
@@ -54,10 +57,11 @@ def foresee(net: Net, given: Given) -> Forecast:
         entry=net.entry,
         final_step=net.final_step,
         workload=ahead.workload,
+        ctx=ahead.early.ctx,
         steps=reached,
         unreached=tuple(name for name in net.steps if name not in inside),
         cycles=tuple(cycle for cycle in cycles(taken) if inside.issuperset(cycle)),
-        secrets=secrets_of(net, reached, given.kinds.infos),
+        secrets=secrets_of(net, ahead.early.keychain, reached, given.kinds.infos),
         variables=variables_of(net, reached, given.env),
         playbooks=calls_of(reached),
     )
@@ -84,28 +88,26 @@ class _Ahead:
     def __init__(self, net: Net, given: Given) -> None:
         self._net = net
         self._given = given
-        found = workloads(net, given.payload, given.overrides, given.env)
-        self.workload = {key: _of_worlds(net, key, [one[key] for one in found]) for key in found[0]}
-        self._names = tuple(_names(net, given, *one) for one in zip(WORLDS, found, strict=True))
-        self._assigned = frozenset(_assigned(net))
+        found = asked(net, given.payload, given.overrides, given.env)
+        keys = found[0].workload
+        self.workload = {key: _of_worlds(net, key, [one.workload[key] for one in found]) for key in keys}
+        self.early = early(net, found, self.workload)
+        self._names = tuple(_names(given, *one) for one in zip(WORLDS, found, strict=True))
+        self._starts = Starts(net)
         self._arcs: dict[str, ArcAhead] = {}
 
     def step(self, step: Transition) -> StepAhead:
         handed = self._handed(step)
-        inputs = {**rendered_all(step.args, self._sight(handed, DURING)), **handed}
-        before = self._sight(inputs, DURING)
-        arcs = arcs_ahead(step, self._sight(inputs, DURING | AT_THE_END))
+        starts = {moment: self._untouched(step, moment) for moment in MOMENTS}
+        inputs = {**rendered_all(step.args, self._sight(handed, DURING, starts["before"])), **handed}
+        before = self._sight(inputs, DURING, starts["before"])
+        arcs = arcs_ahead(step, self._sight(inputs, DURING | AT_THE_END, starts["end"]))
         if step.name == self._net.final_step:
             # It runs when nothing else is left, and nothing follows it.
             arcs = tuple(replace(arc, taken=False) for arc in arcs)
         self._arcs |= {arc.id: one for arc, one in zip(step.arcs, arcs, strict=True)}
         own = DURING | frozenset(_own(step))
-        if any(task.after is not None for task in step.tasks):
-            own |= AT_THE_END
-
-        def of_task(values: Mapping[str, Rendered]) -> Sight:
-            return self._sight({**inputs, **values}, own)
-
+        views = Views(lambda over, hidden: self._sight({**inputs, **over}, own | hidden, starts["during"]))
         return StepAhead(
             name=step.name,
             description=step.description,
@@ -113,9 +115,9 @@ class _Ahead:
             sources=(),
             join=step.join,
             admit=step.admit,
-            loop=self._loop(step.loop, before) if step.loop is not None else None,
+            loop=None if step.loop is None else loop_ahead(step.loop, before, self._given.max_in_flight),
             args=inputs,
-            tasks=tuple(task_ahead(task, of_task, self._given.kinds) for task in step.calls),
+            tasks=tuple(task_ahead(one, views, self._given.kinds) for one in written(step)),
             router=step.router,
             arcs=arcs,
             line=step.line,
@@ -130,36 +132,36 @@ class _Ahead:
         only = self._arcs.get(places[0]) if len(places) == 1 else None
         return {name: only.args[name] if only is not None else _UNKNOWN for name in names}
 
-    def _sight(self, args: Mapping[str, Rendered], hidden: frozenset[str]) -> Sight:
-        values = [
-            {name: arg.worlds[world] for name, arg in args.items() if arg.known}
-            for world in range(len(WORLDS))
-        ]
-        names = tuple(
-            layered({"args": mine, "input": mine}, fixed, mine, workload)
-            for mine, (fixed, workload) in zip(values, self._names, strict=True)
-        )
+    def _untouched(self, step: Transition, moment: Moment) -> dict[str, Rendered]:
+        """The variables that still hold by then what they began with."""
+        touched = self._starts.touched(step.name, moment)
+        return {name: value for name, value in self.early.ctx.items() if name not in touched}
+
+    def _sight(
+        self, args: Mapping[str, Rendered], hidden: frozenset[str], ctx: Mapping[str, Rendered]
+    ) -> Sight:
+        names = []
+        for world, (fixed, workload) in enumerate(self._names):
+            mine, starts = _in_world(args, world), _in_world(ctx, world)
+            above = {"args": mine, "input": mine, "ctx": starts, "vars": starts}
+            names.append(layered(above, fixed, mine, starts, workload))
         return Sight(
-            names=names,
-            workload={key: value.known for key, value in self.workload.items()},
-            args={name: arg.known for name, arg in args.items()},
+            names=tuple(names),
+            workload=_known(self.workload),
+            args=_known(args),
             steps=self._net.steps.keys(),
             hidden=hidden,
-            assigned=self._assigned,
+            assigned=self._starts.assigned,
+            ctx=_known(ctx),
         )
 
-    def _loop(self, loop: Loop, sight: Sight) -> LoopAhead:
-        collection = rendered(loop.collection, sight)
-        known = collection.known and loop.cursor is None
-        width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
-        return LoopAhead(
-            iterator=loop.iterator,
-            mode=loop.mode,
-            collection=collection,
-            width=rendered(self._given.max_in_flight if width is None else width, sight),
-            count=as_items(collection.worlds[0], None)[0] if known else None,
-            cursor=loop.cursor.kind if loop.cursor is not None else None,
-        )
+
+def _known(values: Mapping[str, Rendered]) -> dict[str, bool]:
+    return {name: value.known for name, value in values.items()}
+
+
+def _in_world(values: Mapping[str, Rendered], world: int) -> dict[str, Json]:
+    return {name: value.worlds[world] for name, value in values.items() if value.known}
 
 
 def _of_worlds(net: Net, key: str, values: list[Json | TemplateError]) -> Rendered:
@@ -173,40 +175,21 @@ def _of_worlds(net: Net, key: str, values: list[Json | TemplateError]) -> Render
     return Rendered(value, worlds=tuple(values)) if same else Rendered(template, (THE_RUN,))
 
 
-def _names(
-    net: Net, given: Given, world: World, workload: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _names(given: Given, world: World, request: Asked) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What the names of every step mean in one world: those that win over args, and the workload."""
-    values = {key: value for key, value in workload.items() if not isinstance(value, TemplateError)}
     fixed = {
-        "workload": values,
+        "workload": request.values,
         "execution_id": world.execution_id,
         "job": {"uuid": world.execution_id, "execution_id": world.execution_id},
         "env": given.env,
-        "keychain": keychain(net, world),
+        "keychain": request.inputs.keychain,
     }
-    return fixed, values
-
-
-def _assigned(net: Net) -> Iterator[str]:
-    """The names of ctx that anything assigns, and those that it begins with."""
-    yield from net.ctx
-    for step in net.transitions:
-        for assignment in (*step.set, *(one for arc in step.arcs for one in arc.set), *_of_tasks(step.tasks)):
-            if assignment.scope == "ctx":
-                yield assignment.name.partition(".")[0]
-
-
-def _of_tasks(tasks: tuple[Task, ...]) -> Iterator[Assignment]:
-    for task in tasks:
-        yield from task.set
-        for rule in task.rules or ():
-            yield from rule.then.set
+    return fixed, request.values
 
 
 def _own(step: Transition) -> Iterator[str]:
     """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the item of its loop."""
     yield from (task.name for task in step.tasks)
-    yield from (one.name.partition(".")[0] for one in _of_tasks(step.tasks) if one.scope in ("local", "iter"))
+    yield from (one.name.partition(".")[0] for one in in_tasks(step.tasks) if one.scope in ("local", "iter"))
     if step.loop is not None:
         yield step.loop.iterator

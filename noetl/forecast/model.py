@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl.facts.json import Json
-from noetl.net.model import Admission, Join, Template
+from noetl.net.model import Admission, Demand, Join, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +31,6 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAhead:
-    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
-    its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to."""
-
-    name: str
-    kind: str
-    effects: str
-    touches: tuple[str, ...]
-    config: Mapping[str, Rendered]
-    args: Mapping[str, Rendered]
-    tries: Template = None
-    jumps: tuple[str, ...] = ()
-    line: int = 0
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The names that its values still need, each once."""
-        return needs_of((*self.config.values(), *self.args.values()))
-
-
-@dataclass(frozen=True, slots=True)
 class LoopAhead:
     """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
     `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
@@ -63,10 +42,85 @@ class LoopAhead:
     count: int | None = None
     cursor: str | None = None
 
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        """Everything of it that is rendered."""
+        return self.collection, self.width
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatAhead:
+    """That a task is called again: `most` is how many calls there are at most. There is another one while any of `when`
+    holds; or, where `pages` names how they follow each other (`link`), while there is another page and `until` does not
+    hold. `changes` are the keys in which later requests differ from the first; `input` stands for the inputs."""
+
+    when: tuple[Template, ...]
+    pages: str
+    until: Template
+    most: Rendered
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterAhead:
+    """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this workload; None: it
+    depends. `when` True: without a guard."""
+
+    when: Template
+    guard: Rendered
+
+    @property
+    def runs(self) -> bool | None:
+        return bool(self.guard.value) if self.guard.known else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAhead:
+    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
+    its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to. Of one that is
+    called again they are those of its first call. `behind` names the task after each of whose calls it runs, and then
+    `repeat` is that of the other one."""
+
+    name: str
+    kind: str
+    effects: str
+    touches: tuple[str, ...]
+    config: Mapping[str, Rendered]
+    args: Mapping[str, Rendered]
+    tries: Template = None
+    jumps: tuple[str, ...] = ()
+    line: int = 0
+    loop: LoopAhead | None = None
+    repeat: RepeatAhead | None = None
+    behind: str = ""
+    after: AfterAhead | None = None
+    expects: tuple[Demand, ...] = ()
+    returns: tuple[Demand, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The names that its values still need, each once."""
+        return needs_of((*self.config.values(), *self.args.values()))
+
+    @property
+    def values(self) -> tuple[Rendered, ...]:
+        """Everything of it that is rendered."""
+        loop = self.loop.values if self.loop is not None else ()
+        most = (self.repeat.most,) if self.repeat is not None and not self.behind else ()
+        guard = (self.after.guard,) if self.after is not None else ()
+        return (*loop, *most, *guard, *self.config.values(), *self.args.values())
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a run can come to it."""
+        return self.after is None or self.after.runs is not False
+
 
 @dataclass(frozen=True, slots=True)
 class ArcAhead:
-    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends."""
+    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends. Without a
+    `step` it only assigns. `also`: it is taken together with the arc before it. `sets` is what it assigns, by dotted name
+    with its scope."""
 
     step: str
     when: Template
@@ -75,10 +129,14 @@ class ArcAhead:
     on_failure: bool
     args: Mapping[str, Rendered]
     line: int = 0
+    also: bool = False
+    sets: Mapping[str, Rendered] = field(default_factory=dict)
 
     @property
     def values(self) -> tuple[Rendered, ...]:
-        return (*(() if self.guard is None else (self.guard,)), *self.args.values())
+        """Everything of it that is rendered."""
+        guard = () if self.guard is None else (self.guard,)
+        return (*guard, *self.args.values(), *self.sets.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +159,8 @@ class StepAhead:
     @property
     def values(self) -> tuple[Rendered, ...]:
         """Everything of it that is rendered."""
-        loop = (self.loop.collection, self.loop.width) if self.loop is not None else ()
-        tasks = (value for task in self.tasks for value in (*task.config.values(), *task.args.values()))
+        loop = self.loop.values if self.loop is not None else ()
+        tasks = (value for task in self.tasks for value in task.values)
         return (*self.args.values(), *loop, *tasks, *(value for arc in self.arcs for value in arc.values))
 
     @property
@@ -125,6 +183,8 @@ class Secret:
     needs: tuple[str, ...] = ()
     #: Of an entry of the keychain: what its provider knows it by.
     source: str = ""
+    #: With what its entry would be refused.
+    error: str = ""
     exists: bool | None = None
     note: str = ""
 
@@ -162,12 +222,19 @@ class Forecast:
     entry: str
     final_step: str | None
     workload: Mapping[str, Rendered]
+    #: What variables begin with.
+    ctx: Mapping[str, Rendered]
     steps: tuple[StepAhead, ...]
     unreached: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
     secrets: tuple[Secret, ...] = ()
     variables: tuple[Variable, ...] = ()
     playbooks: tuple[Called, ...] = field(default=())
+
+    @property
+    def entries(self) -> tuple[Rendered, ...]:
+        """The entries of the keychain that would be refused."""
+        return tuple(Rendered(None, error=secret.error) for secret in self.secrets if secret.error)
 
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:

@@ -7,22 +7,26 @@ from typing import Final
 
 from noetl.engine.plan import Plan
 from noetl.expressions import names_used
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
+from noetl.forecast.early import Entry
 from noetl.forecast.model import Secret, StepAhead, TaskAhead, Variable
 from noetl.forecast.tasks import place_of
 from noetl.net.model import KindInfo, Net, Transition
 
 #: Where credentials by name are kept.
 STORE: Final = "store"
-#: Who uses what the workload mentions.
+#: Who uses what is mentioned outside of steps.
 _WORKLOAD: Final = "workload"
+_CTX: Final = "ctx"
+_KEYCHAIN: Final = "keychain"
 
 
-def secrets_of(net: Net, steps: tuple[StepAhead, ...], kinds: Mapping[str, KindInfo]) -> tuple[Secret, ...]:
+def secrets_of(
+    net: Net, entries: Mapping[str, Entry], steps: tuple[StepAhead, ...], kinds: Mapping[str, KindInfo]
+) -> tuple[Secret, ...]:
     """The entries of the keychain, used or not, and then the credentials that tasks name."""
     named = list(_named(steps, kinds))
     users = _mentions(net, steps, "keychain")
-    entries = {str(entry["name"]): entry for entry in net.keychain}
     found: dict[str, Secret] = {}
     for name, entry in entries.items():
         used = dict.fromkeys((*users.get(name, ()), *(place for place, value, _ in named if value == name)))
@@ -35,7 +39,8 @@ def secrets_of(net: Net, steps: tuple[StepAhead, ...], kinds: Mapping[str, KindI
     return tuple(found.values())
 
 
-def _entry(name: str, entry: JsonMap, used_by: tuple[str, ...]) -> Secret:
+def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> Secret:
+    entry = found.values
     kind = str(entry.get("kind"))
     match kind:
         case "credential":
@@ -48,7 +53,7 @@ def _entry(name: str, entry: JsonMap, used_by: tuple[str, ...]) -> Secret:
             provider = STORE
         case _:
             source, provider = "", ""
-    return Secret(name, kind, provider, used_by, source=source)
+    return Secret(name, kind, provider, used_by, found.needs, source, found.error)
 
 
 def _named(
@@ -89,7 +94,11 @@ def variables_of(net: Net, steps: tuple[StepAhead, ...], env: Mapping[str, str])
 def _mentions(net: Net, steps: tuple[StepAhead, ...], head: str) -> dict[str, tuple[str, ...]]:
     """What is named below `head`, and by which steps."""
     plan, found = Plan(net), dict[str, dict[str, None]]()
-    places = [(_WORKLOAD, names_used(dict(net.workload)))]
+    places = [
+        (_WORKLOAD, names_used(dict(net.workload))),
+        (_CTX, names_used(dict(net.ctx))),
+        (_KEYCHAIN, names_used(list(net.keychain))),
+    ]
     places += [(step.name, plan.needs(step.name).chains | _around(net.steps[step.name])) for step in steps]
     for place, chains in places:
         for chain in chains:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.model import (
+    AfterAhead,
     ArcAhead,
     Called,
     Forecast,
     LoopAhead,
     Rendered,
+    RepeatAhead,
     Secret,
     StepAhead,
     TaskAhead,
@@ -19,7 +21,7 @@ from noetl.forecast.model import (
     needs_of,
     warnings_of,
 )
-from noetl.net.model import Admission
+from noetl.net.model import Admission, Demand
 
 
 def as_json(forecast: Forecast) -> dict[str, Json]:
@@ -32,6 +34,7 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
         "entry": forecast.entry,
         "final_step": forecast.final_step,
         "workload": _values(forecast.workload),
+        "ctx": _values(forecast.ctx),
         "steps": [_step(step) for step in forecast.steps],
         "unreached": list(forecast.unreached),
         "cycles": [list(cycle) for cycle in forecast.cycles],
@@ -45,8 +48,9 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
 
 
 def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
-    """`{step, message}` of every step; the step is null for the workload."""
-    found: list[Json] = [{"step": None, "message": message} for message in of(forecast.workload.values())]
+    """`{step, message}` of every step; the step is null for what is rendered before the first one."""
+    early = of((*forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
+    found: list[Json] = [{"step": None, "message": message} for message in early]
     for step in forecast.steps:
         found += [{"step": step.name, "message": message} for message in of(step.values)]
     return found
@@ -94,7 +98,7 @@ def _loop(loop: LoopAhead | None) -> Json:
         "mode": loop.mode,
         "width": loop.width.value,
         "count": loop.count,
-        "needs": list(needs_of((loop.collection, loop.width))),
+        "needs": list(needs_of(loop.values)),
     }
 
 
@@ -110,18 +114,49 @@ def _task(task: TaskAhead) -> JsonMap:
         "needs": list(task.needs),
         "tries": task.tries,
         "jumps": list(task.jumps),
+        "loop": _loop(task.loop),
+        "repeat": _repeat(task.repeat) if not task.behind else None,
+        "behind": task.behind or None,
+        "after": _after(task.after),
+        "expects": [_demand(demand) for demand in task.expects],
+        "returns": [_demand(demand) for demand in task.returns],
     }
+
+
+def _repeat(repeat: RepeatAhead | None) -> Json:
+    if repeat is None:
+        return None
+    return {
+        "when": list(repeat.when),
+        "pages": repeat.pages or None,
+        "until": repeat.until,
+        "most": repeat.most.value,
+        "changes": list(repeat.changes),
+        "needs": list(repeat.most.needs),
+    }
+
+
+def _after(after: AfterAhead | None) -> Json:
+    if after is None:
+        return None
+    return {"when": after.when, "runs": after.runs, "needs": list(after.guard.needs)}
+
+
+def _demand(demand: Demand) -> JsonMap:
+    return {"path": demand.path, "type": demand.type, "workbook": demand.of or None}
 
 
 def _arc(arc: ArcAhead) -> JsonMap:
     return {
-        "step": arc.step,
+        "step": arc.step or None,
         "when": arc.when,
         "line": arc.line or None,
         "taken": arc.taken,
         "needs": list(arc.guard.needs if arc.guard is not None else ()),
         "on_failure": arc.on_failure,
         "input": _values(arc.args),
+        "also": arc.also,
+        "set": _values(arc.sets),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
@@ -16,9 +16,7 @@ from noetl.net.model import Template
 Chain = tuple[str, ...]
 
 #: Names that only a run can answer for: at any place of a step, and at its end besides.
-DURING: Final = frozenset(
-    {"ctx", "vars", "iter", "loop_index", "step", "_prev", "_task", "_attempt", "_run", "_worker"}
-)
+DURING: Final = frozenset({"iter", "loop_index", "step", "_prev", "_task", "_attempt", "_run", "_worker"})
 AT_THE_END: Final = frozenset({"event", "outcome", "output", "result", "response", "error"})
 #: Names that are known whatever the playbook says.
 _GIVEN: Final = frozenset({"env", "execution_id", "job", "keychain"})
@@ -33,7 +31,8 @@ class Sight:
     """The names that a template of one place sees, in each of the worlds.
 
     `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are names that the
-    run answers for before the args do, `assigned` those of ctx, which answers behind them.
+    run answers for before the args do, `assigned` those of ctx, which answers behind them; `ctx` says which of these still
+    hold what they began with, and whether that is known.
     """
 
     names: tuple[Mapping[str, Any], ...]
@@ -42,6 +41,7 @@ class Sight:
     steps: Container[str]
     hidden: frozenset[str]
     assigned: frozenset[str]
+    ctx: Mapping[str, bool] = field(default_factory=dict)
 
     def knows(self, chain: Chain) -> bool:
         """Whether the value of `chain` is known before the execution."""
@@ -52,12 +52,15 @@ class Sight:
             return True
         if head in ("args", "input"):
             return _all(self.args, chain)
+        if head in ("ctx", "vars"):
+            # What it has not begun with may be put into it from outside.
+            return len(chain) > 1 and self.ctx.get(chain[1], False)
         if head in self.hidden or head in self.steps:
             return False
         if head in self.args:
             return self.args[head]
         if head in self.assigned:
-            return False
+            return self.ctx.get(head, False)
         return self.workload.get(head, False)
 
 

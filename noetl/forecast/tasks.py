@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from noetl.facts.json import Json
-from noetl.forecast.model import Called, Rendered, StepAhead, TaskAhead
-from noetl.forecast.sight import Sight, rendered_all
+from noetl.forecast.loops import loop_ahead
+from noetl.forecast.model import AfterAhead, Called, Rendered, RepeatAhead, StepAhead, TaskAhead
+from noetl.forecast.sight import AT_THE_END, Sight, rendered, rendered_all, verdict
 from noetl.forecast.worlds import WORLDS
-from noetl.net.model import KindInfo, Task, Template
+from noetl.forecast.written import Written
+from noetl.net.model import Again, KindInfo, Task, Template
 from noetl.pipeline.calls import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
@@ -28,8 +30,27 @@ class Kinds:
     touches: Touches
 
 
-def task_ahead(task: Task, sight: Callable[[Mapping[str, Rendered]], Sight], kinds: Kinds) -> TaskAhead:
-    """`sight` is what the task sees with such inputs beside those of its step."""
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the parts of a step's tasks see. `of` makes a sight of inputs that lie over those of the step, and of names
+    that only the run answers for."""
+
+    of: Callable[[Mapping[str, Rendered], frozenset[str]], Sight]
+
+    def before(self, task: Task) -> Sight:
+        """What is rendered before the task's inputs are."""
+        return self.of({}, _ends(task))
+
+    def item(self, one: Written) -> Callable[[Mapping[str, Rendered]], Sight]:
+        """What the task itself sees with its inputs, and where it has a loop for each item."""
+        iterator = {one.task.loop.iterator} if one.task.loop is not None else set()
+        handed = {name: Rendered(None, (name,)) for name in one.given}
+        return lambda inputs: self.of({**handed, **inputs}, _ends(one.task) | iterator)
+
+
+def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
+    """A task of a step, with what `views` lets it see."""
+    task, before, sight = one.task, views.before(one.task), views.item(one)
     ready = prepared(task)
     inputs: dict[str, Rendered] = {}
     for stage in ready.stages:
@@ -46,7 +67,24 @@ def task_ahead(task: Task, sight: Callable[[Mapping[str, Rendered]], Sight], kin
         tries=_tries(task),
         jumps=tuple(dict.fromkeys(rule.then.to for rule in task.rules or () if rule.then.to is not None)),
         line=task.line,
+        # One item after another, so the width of parallel loops means nothing here.
+        loop=loop_ahead(task.loop, before, 1) if task.loop is not None else None,
+        repeat=_repeat(one.again, before) if one.again is not None else None,
+        behind=one.behind,
+        after=None if task.after is None else AfterAhead(task.after, verdict(task.after, before)),
+        expects=task.expects,
+        returns=task.returns,
     )
+
+
+def _ends(task: Task) -> frozenset[str]:
+    """The names of an outcome: those behind the end of a pipeline see one."""
+    return AT_THE_END if task.after is not None else frozenset()
+
+
+def _repeat(again: Again, sight: Sight) -> RepeatAhead:
+    changes = tuple("input" if key == "args" else key for key in again.changes)
+    return RepeatAhead(again.when, again.pages, again.until, rendered(again.most, sight), changes)
 
 
 def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
-from noetl.engine.workload import rendered_keys
+from noetl.engine.workload import rendered_keys, request_names
 from noetl.errors import NoetlError, TemplateError
+from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import MARK, Keychain, called, is_secret, unmarked, unsealed
 from noetl.net.model import Net
@@ -61,18 +62,35 @@ def agreed(values: tuple[Json, ...]) -> tuple[bool, Json]:
         return False, None
 
 
-def workloads(
-    net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str]
-) -> tuple[dict[str, Json | TemplateError], ...]:
-    """The workload in each world: of every key its value, or why it has none."""
-    return tuple(_workload(net, payload, overrides, env, world) for world in WORLDS)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The request in one world. Of every key of the workload there is its value, or why it has none."""
+
+    state: State
+    inputs: Inputs
+    workload: Mapping[str, Json | TemplateError]
+
+    @property
+    def values(self) -> JsonMap:
+        """The workload, as far as it has values."""
+        return {key: value for key, value in self.workload.items() if not isinstance(value, TemplateError)}
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """What the start of ctx sees."""
+        own = {"workload": self.values, "keychain": self.inputs.keychain}
+        return layered(own, request_names(self.state, self.inputs), self.values)
 
 
-def _workload(
-    net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str], world: World
-) -> dict[str, Json | TemplateError]:
+def asked(net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str]) -> tuple[Asked, ...]:
+    """The request in each world."""
+    return tuple(_asked(net, payload, overrides, env, world) for world in WORLDS)
+
+
+def _asked(net: Net, payload: JsonMap, overrides: JsonMap, env: Mapping[str, str], world: World) -> Asked:
     state = State(world.execution_id, payload=payload, overrides=overrides)
-    return rendered_keys(net, state, Inputs(now=world.now, env=env, keychain=keychain(net, world)))
+    inputs = Inputs(now=world.now, env=env, keychain=keychain(net, world))
+    return Asked(state, inputs, rendered_keys(net, state, inputs))
 
 
 def keychain(net: Net, world: World) -> Keychain:

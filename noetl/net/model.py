@@ -109,6 +109,28 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """What the call of a task that is called again was written as, before it became several tasks: for who reads a net.
+
+    `task` is how it was called; `parts` are those of the tasks it became that nobody wrote, `each` those that run after
+    every call. There are at most `most` calls: another one while any of `when` holds, or where `pages` names how pages
+    follow each other (`link`), until there is none or `until` holds. `changes` are the keys in which later requests differ;
+    `config` and `args` have what the first one says there.
+    """
+
+    task: str
+    most: Template
+    when: tuple[Template, ...] = ()
+    pages: str = ""
+    until: Template = None
+    changes: tuple[str, ...] = ()
+    config: Mapping[str, Template] = field(default_factory=dict)
+    args: Mapping[str, Template] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One labelled tool call of a pipeline.
 
@@ -155,6 +177,7 @@ class Task:
     #: rendered after the one before it, and sees it. Empty: all at once.
     stages: tuple[tuple[str, ...], ...] = ()
     after: Template = None
+    again: Again | None = None
 
 
 @dataclass(frozen=True, slots=True)

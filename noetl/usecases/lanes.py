@@ -82,7 +82,7 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
     """One slice of a lane; also of the one that goes on with a suspended iteration and then takes more."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
-        command = claim(rt, tx, worker.name, command_id, rt.clock())
+        command = claim(rt, tx, worker.name, command_id)
         row = tx.loop(command.execution_id, command.run_id) if command else None
         if command is None or row is None:
             return LaneEnd.REFUSED

@@ -103,8 +103,9 @@ class Leases:
             held = list(self._held.values())
         if not held:
             return
-        until = self._rt.clock() + timedelta(seconds=self._rt.limits.lease_s)
         with self._rt.store.begin_async_commit() as tx:
+            # As with a claim, what was waited for until here is not taken off the leases.
+            until = self._rt.clock() + timedelta(seconds=self._rt.limits.lease_s)
             answers = [tx.heartbeat(one.command.command_id, one.command.attempt, until) for one in held]
         for one, halt in zip(held, answers, strict=True):
             if halt is None or halt == "cancel":

@@ -48,6 +48,8 @@ def unseen(forecast: Forecast, why: str) -> Forecast:
 
 
 def _secret(secret: Secret, path: str, by: Provisions) -> Secret:
+    if secret.error:
+        return replace(secret, note="its entry would be refused")
     if secret.needs:
         return replace(secret, note=_NEEDED)
     name = secret.source or (secret.name if secret.kind == "credential" else "")

@@ -72,16 +72,15 @@ def run_step(worker: Worker, command_id: str) -> bool:
     False where the claim was refused or the lease was lost: nothing of this delivery counts.
     """
     rt = worker.rt
-    now = rt.clock()
     with rt.store.begin_async_commit() as tx:
-        command = claim(rt, tx, worker.name, command_id, now)
+        command = claim(rt, tx, worker.name, command_id)
         if command is None:
             return False
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
     watched = Watched(rt)
-    job = _Job(worker, command, plan, now, watched)
+    job = _Job(worker, command, plan, rt.clock(), watched)
     with worker.leases.hold(command, watched.end, job.alive):
         try:
             job.run([event.draft for event in recorded])
@@ -167,8 +166,10 @@ class Watched(ToolPort):
             self._tools.interrupt(call)
 
 
-def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str, now: datetime) -> CommandRow | None:
-    """T3."""
+def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
+    """T3. The lease counts from here: what was waited for before, or in order to get into the transaction, is
+    not taken off it. A lease that has run out when it is taken keeps nobody else away."""
+    now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
 

@@ -350,7 +350,12 @@ PLANNED = """
 keychain: {db: {kind: credential, credential: x}}
 workload: {host: "{{ env.HOST }}"}
 workflow:
-  - {step: start, loop: {in: [1], iterator: i}, tool: {kind: playbook, path: a/b}, next: [end, {step: more}]}
+  - step: start
+    loop: {in: [1], iterator: i}
+    tool:
+      - {kind: playbook, path: a/b, assert: {returns: [x]}, repeat: {next: {when: "{{ result.x }}", args: {n: 1}}}}
+      - {kind: noop, spec: {after: true}}
+    next: [end, {step: more}]
   - step: more
     spec: {join: all, policy: {admit: {rules: [{when: "{{ ctx.x }}", then: {allow: true}}]}}}
     tool: {kind: noop}
@@ -368,8 +373,8 @@ def planned() -> dict[str, Any]:
 def test_plans_lists_every_key_of_the_json_in_its_order() -> None:
     found, text = planned(), sections("docs/plan.md")["JSON"]
     step = found["steps"][0]
-    parts_of = [found, step, found["secrets"][0], found["playbooks"][0]]
-    tables = re.findall(r"^\| key \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text + "\n", re.MULTILINE)
+    parts_of = [found, step, step["tasks"][0]["repeat"], found["secrets"][0], found["playbooks"][0]]
+    tables = re.findall(r"^\| key (?:of `repeat` )?\|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text + "\n", re.MULTILINE)
     listed = [[key for row in rows(table) for key in re.findall(r"`(\w+)`", row[0])] for table in tables]
     assert listed == [list(part) for part in parts_of]
 
@@ -390,6 +395,12 @@ def test_plans_lists_the_keys_of_the_parts_of_the_json(key: str, value: Any) -> 
     listed = re.search(r"`\{(.*?)\}`", row[2])
     assert listed is not None
     assert re.findall(r"(\w+)(?=[,:]|$)", re.sub(r"\[.*?\]", "", listed[1])) == list(value(planned()))
+
+
+def test_plans_lists_the_keys_of_what_is_said_of_a_task() -> None:
+    first, last = planned()["steps"][0]["tasks"]
+    for part in (first["returns"][0], last["after"]):
+        assert f"`{{{', '.join(part)}}}`" in sections("docs/plan.md")["JSON"]
 
 
 def test_plans_lists_every_section_of_the_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from noetl.dsl import compile_playbook
 from noetl.dsl.canonical_text import canonical_text
@@ -14,6 +15,34 @@ from .corpus import Case, cases
 HEAD = "# kept\napiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 KINDS = kinds()
 VALID = [case for case in cases() if case.expected["status"] is not None]
+
+
+def commented(text: str) -> tuple[str, list[str]]:
+    """`text` with a comment behind every line that can have one, and these comments."""
+    inside: set[int] = set()
+    for token in yaml.scan(text):
+        if isinstance(token, yaml.ScalarToken):
+            # A block text begins behind its header, and ends before the line of its end mark.
+            block = token.style in ("|", ">")
+            inside |= set(range(token.start_mark.line + block, token.end_mark.line))
+    lines = text.splitlines()
+    free = [number for number, line in enumerate(lines) if line.strip() and number not in inside]
+    for number in free:
+        lines[number] += f"  # {number}!"
+    return "\n".join(lines) + "\n", [f"# {number}!" for number in free]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in VALID])
+def test_comments_are_kept_wherever_they_stand(case: Case) -> None:
+    text, comments = commented(HEAD + case.body)
+    before = compile_playbook(text, file="p.yaml", kinds=KINDS)
+    found = canonical_text(before.source)
+    after = compile_playbook(found, file="p.yaml", kinds=KINDS)
+    assert before.net is not None
+    assert after.net is not None, (found, after.problems)
+    assert same_net(before.net, after.net)
+    # What is said twice now has its comment twice.
+    assert [comment for comment in comments if comment not in found] == []
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in VALID])

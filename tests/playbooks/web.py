@@ -1,4 +1,4 @@
-"""The server that the corpus calls: it echoes, pages, fails twice for each name, and refuses the rest."""
+"""The server that the corpus calls: it echoes, pages in four ways, fails twice for each name, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ class Handler(BaseHTTPRequestHandler):
         match url.path:
             case "/echo":
                 self._answer(200, {"query": query})
+            case "/listed":
+                self._answer(200, {"items": [1, 2]})
             case "/page":
                 page = int(query["page"])
                 rows = [page * 10 + number for number in range(3)]
                 self._answer(200, {"rows": rows, "next": page + 1 if page < 3 else None})
+            case "/orders":
+                self._orders(int(query["page"]), int(query["size"]))
+            case "/offset":
+                start, limit = int(query["offset"]), int(query["limit"])
+                users = [{"id": number} for number in range(start, min(start + limit, 25))]
+                self._answer(200, {"users": users, "has_more": start + limit < 25})
             case "/flaky":
                 tries = self.seen[query["name"]] = self.seen.get(query["name"], 0) + 1
                 self._answer(503 if tries < 3 else 200, {"seen": tries})
@@ -37,6 +45,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self._answer(201, {"got": body})
+
+    def _orders(self, page: int, size: int) -> None:
+        """A page of 35 orders, in the envelope that many services have."""
+        orders = [{"id": number} for number in range(35)][(page - 1) * size : page * size]
+        self._answer(200, {"data": orders, "paging": {"page": page, "hasMore": page * size < 35}})
 
     def _linked(self, page: int, name: str) -> None:
         """Three pages, each refused once."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from books import Book, books, tangles, tool
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, Schedule, World
+
+from noetl.facts.json import Json
 
 TOOLS = {"python": tool}
 
@@ -35,6 +38,28 @@ def test_calm_books_come_out_as_if_nothing_had_happened(book: Book, schedule: Sc
     note(f"undisturbed: {expected}")
     assert expected.status == "completed"
     assert played(book, schedule, expected) == []
+
+
+@pytest.mark.parametrize("loop", [None, {"in": [1], "iterator": "item"}], ids=["pipeline", "loop"])
+def test_a_worker_that_waits_for_longer_than_a_lease_before_it_claims_works_alone_all_the_same(
+    loop: Json,
+) -> None:
+    book = Book()
+    book.add(
+        "start", tool=[{"name": "t0", "kind": "python", "code": "x"}], **({"loop": loop} if loop else {})
+    )
+    expected = undisturbed(book, dict(TOOLS))
+    world = World(book.text, dict(TOOLS))
+    try:
+        world.start()
+        world.play([("deliver", 0), ("finish", 0), ("duplicate", 0)])
+        world.play([("deliver", 0), ("step", 0), ("expire", 0), *[("step", 0)] * 4])
+        assert world.measured.running.total() == 1, "the first delivery claimed late, and stands in its call"
+        world.play([("deliver", 0), ("finish", 1)])
+        world.settle()
+        assert broken(world, book, expected) == []
+    finally:
+        world.abandon()
 
 
 @given(book=books(wild=True), schedule=schedules("cancel"))

@@ -407,7 +407,7 @@ class World:
             if row.purpose == "pipeline":
                 run_step(worker, row.command_id)
                 return
-            if row.purpose in ("answer", "cancel"):
+            if row.purpose in ("answer", "waits", "cancel"):
                 tell(self.ports, row.command_id)
                 return
             end = run_lane(worker, row.command_id)

@@ -83,6 +83,77 @@ def test_a_plan_tells_what_a_run_would_touch_and_need(cli: Cli, loading: str) ->
     assert not any("never reached" in line for line in lines)
 
 
+REPEATING = """
+workload: {base: "https://a.example", mode: full}
+ctx: {day: mon}
+workflow:
+  - step: start
+    spec: {policy: {admit: {rules: [{when: "{{ ctx.open }}", then: {allow: false}}], on_deny: pass}}}
+    tool:
+      - name: fetch
+        kind: http
+        url: "{{ base }}/{{ ctx.day }}"
+        repeat: {next: {when: "{{ output.data.next }}", params: {page: 2}}, max: 7, each: [{name: keep, kind: http, method: POST, url: "{{ base }}/keep"}]}
+      - {name: pages, kind: http, url: "{{ base }}/p", pagination: {type: link, stop_when: "{{ output.data.done }}"}}
+      - {name: each, kind: http, url: "{{ base }}/{{ n }}", loop: {in: [1, 2], iterator: n}, input: {k: 1}, assert: {expects: {k: integer}, returns: [a]}}
+      - {name: never, kind: http, url: "{{ base }}/never", spec: {after: "{{ mode == 'other' }}"}}
+      - {name: tell, kind: http, url: "{{ base }}/tell", spec: {after: "{{ outcome.status == 'error' }}"}}
+    next:
+      spec: {mode: first}
+      arcs:
+        - {when: "{{ mode == 'full' }}", set: {ctx.seen: 1}}
+        - [{step: end, when: "{{ fetch.x }}"}, {step: more, when: "{{ fetch.y }}", set: {ctx.a: 1}}]
+  - {step: more, tool: {kind: noop}}
+  - {step: end, tool: {kind: noop}}
+"""
+
+
+def test_a_plan_tells_how_often_tasks_are_called_and_when(cli: Cli) -> None:
+    ended = cli("plan", write(Path.cwd(), "repeating", REPEATING))
+    assert (ended.code, ended.err) == (0, "")
+    lines = [" ".join(line.split()) for line in ended.out.splitlines()]
+    for expected in (
+        "day mon",
+        "refused when {{ ctx.open }}; where it is refused it is passed over, and its arcs are asked",
+        "fetch http GET https://a.example/mon",
+        "again while {{ output.data.next }}: at most 7 calls, later ones with other params",
+        "after every call of fetch",
+        "again while there are more pages (by link) until {{ output.data.done }}: at most 100 calls, later ones with other url, params",
+        "for each n in [1, 2]: 2 items, one after another in its worker",
+        "expects k (integer)",
+        "has to return a",
+        "at the end of the step when {{ mode == 'other' }} (never, with this workload)",
+        "at the end of the step when {{ outcome.status == 'error' }}",
+        "sets ctx.seen when {{ mode == 'full' }} (it holds)",
+        "→ end when {{ fetch.x }}",
+        "and → more when {{ fetch.y }}, sets ctx.a",
+        "http GET https://a.example/mon start.fetch ×≤7",
+        "http POST https://a.example/keep start.keep ×≤7",
+        "http GET https://a.example/{{ n }} start.each ×2",
+    ):
+        assert expected in lines, expected
+    assert not any("http GET https://a.example/never start" in line for line in lines)
+
+
+def test_an_entry_of_the_keychain_that_would_be_refused_is_told(cli: Cli) -> None:
+    body = """
+keychain: {db: {kind: credential, credential: "{{ workload.nothing }}"}}
+workload: {a: 1}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
+    file = write(Path.cwd(), "refused", body)
+    assert (
+        "would fail: keychain.db: `credential` comes out as null; it has to be a name."
+        in cli("plan", file).out
+    )
+    found = json.loads(cli("plan", file, "--json").out)
+    assert [one["step"] for one in found["errors"]] == [None]
+    assert (found["secrets"][0]["exists"], found["secrets"][0]["note"]) == (
+        None,
+        "its entry would be refused",
+    )
+
+
 def test_a_payload_and_overrides_change_the_plan(cli: Cli, loading: str) -> None:
     ended = cli("plan", loading, "--payload", '{"mode": "none"}', "--set", "base=http://b")
     assert "GET http://b/list" in ended.out

@@ -94,6 +94,33 @@ def test_configuration_may_stand_under_spec(net_of: NetOf) -> None:
     assert task.spec == {"retries": {"max": 1}, "timeout": 3, "pool": 1}
 
 
+@pytest.mark.parametrize(
+    ("step", "task"),
+    [
+        ("", ", spec: {timeout: {connect: 5, read: 15}}"),
+        ("  spec: {timeout: {connect: 5, read: 15}}\n", ""),
+        ("  spec: {timeout: {connect: 1}}\n", ", spec: {timeout: {connect: 5, read: 15}}"),
+        ("  spec: {timeout: 9}\n", ", spec: {timeout: {connect: 5, read: 15}}"),
+    ],
+)
+def test_the_parts_of_a_timeout_under_spec_are_the_tools(net_of: NetOf, step: str, task: str) -> None:
+    net = net_of(f"workflow:\n- step: a\n{step}  tool: {{kind: http, url: 'http://x'{task}}}\n")
+    found = net.steps["a"].tasks[0]
+    assert found.config["timeout"] == {"connect": 5, "read": 15}
+    assert found.spec.get("timeout") == (9 if "9" in step else None)
+
+
+def test_a_timeout_around_tasks_has_parts_only_for_tools_that_take_them(net_of: NetOf) -> None:
+    net = net_of(
+        "executor: {spec: {timeout: {connect: 5}}}\n"
+        "workflow:\n- step: a\n  tool: [{kind: noop}, {kind: http, url: 'http://x', spec: {timeout: 3}}]\n"
+    )
+    waits, calls = net.steps["a"].tasks
+    assert "timeout" not in waits.config
+    assert "timeout" not in waits.spec
+    assert (calls.config["timeout"], calls.spec["timeout"]) == (3, 3)
+
+
 def test_specs_merge_from_the_kind_inwards(net_of: NetOf) -> None:
     net = net_of(
         "executor: {spec: {a: 1, b: 1, c: 1, d: 1, retries: {wait: 2}, list: [1, 2]}}\n"

@@ -64,6 +64,7 @@ SAMPLES = [
         "max_in_flight is 0",
     ),
     (Code.VALUE, "workflow:\n- {step: a, tool: {kind: noop, spec: {timeout: -1}}}", 5, "timeout"),
+    (Code.VALUE, "workflow:\n- {step: a, tool: {kind: noop, spec: {timeout: {read: 1}}}}", 5, "one timeout"),
     (
         Code.VALUE,
         f"workflow:\n- {{step: a, spec: {{policy: {{failure: {{tolerate: {{percent: 101}}}}}}}}, {_TOOL}}}",
@@ -355,6 +356,7 @@ workflow:
         "select * from {{ whole }}",
         "select a = {{ whole | int }}",
         """insert into t values ('{{ whole | tojson | replace("'", "''") }}')""",
+        "select a from t where run = {{ execution_id }} or run = '{{ job.uuid }}' or run in ({{ job.execution_id | string }})",
     ],
 )
 def test_sql_in_which_templates_are_no_values_is_not_warned_of(body: Compile, sql: str) -> None:

@@ -160,6 +160,21 @@ def test_a_key_must_come_out_as_a_scalar() -> None:
         evaluate({"{{ xs }}": 1}, NAMES)
 
 
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ d.items | default([]) }}", []),
+        ("{{ d['items'] }}", None),
+        ("{{ d.keys is defined or d.values or d.copy is not none }}", False),
+        ("{{ d.get.deeper }}", None),
+        ("x{{ d.items }}", "x"),
+        ("{{ d.items() | list }}", [["a", 1]]),
+    ],
+)
+def test_a_key_that_is_called_like_a_method_and_is_missing_is_undefined(template: str, expected: Any) -> None:
+    assert evaluate(template, {"d": {"a": 1}}) == expected
+
+
 def test_keys_win_over_methods_and_methods_answer_where_there_is_no_key() -> None:
     assert evaluate("{{ d.items }}", NAMES) == [1, 2]
     assert evaluate("{{ d.keys() | length }}", NAMES) == 4

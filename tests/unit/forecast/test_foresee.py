@@ -463,3 +463,189 @@ workflow:
     step = steps_of(found)["start"]
     values = [found.workload["w"], step.args["a"], step.tasks[0].config["url"], step.arcs[0].args["a"]]
     assert all(value.error and not value.known for value in values), values
+
+
+# --- variables, the keychain, and tasks that are more than one call ---
+
+
+def test_a_variable_is_known_until_something_may_have_assigned_it() -> None:
+    seen = 'tool: {kind: http, url: "{{ ctx.a }}/{{ b }}/{{ c }}"}'
+    body = f"""
+workload: {{tier: blue, b: shadowed}}
+ctx: {{a: "{{{{ tier }}}}", b: 2, c: "{{{{ execution_id }}}}"}}
+workflow:
+  - {{step: start, {seen}, set: {{ctx.b: 3}}, next: [left, right]}}
+  - step: left
+    tool: {{kind: http, url: "{{{{ ctx.a }}}}/{{{{ b }}}}/{{{{ c }}}}", set: {{ctx.c: 1}}}}
+  - {{step: right, {seen}, next: last}}
+  - {{step: last, {seen}}}
+"""
+    found = ahead(body)
+    assert {name: value.value for name, value in found.ctx.items()} == {
+        "a": "blue",
+        "b": 2,
+        "c": "<execution_id>",
+    }
+    assert [config(found, step, "url")[0] for step in ("start", "left", "right", "last")] == [
+        "blue/2/<execution_id>",
+        "blue/{{ b }}/{{ c }}",
+        "blue/{{ b }}/{{ c }}",
+        "blue/{{ b }}/{{ c }}",
+    ]
+
+
+def test_a_variable_that_an_earlier_round_may_have_assigned_is_open() -> None:
+    body = """
+ctx: {n: 0}
+workflow:
+  - step: start
+    input: {n: "{{ n }}"}
+    tool: {kind: noop}
+    set: {ctx.n: "{{ n + 1 }}"}
+    next: {arcs: [{step: start, when: "{{ ctx.n < 3 }}"}, {step: end, when: "{{ n == 3 }}"}]}
+  - {step: end, tool: {kind: noop}}
+"""
+    found = ahead(body)
+    assert steps_of(found)["start"].args["n"].needs == ("n",)
+    assert arcs(found, "start") == [("start", None), ("end", None)]
+
+
+def test_a_variable_behind_a_join_for_any_may_have_been_assigned_by_the_first_that_came() -> None:
+    body = """
+ctx: {n: 0}
+workflow:
+  - {step: start, tool: {kind: noop}, next: [a, b]}
+  - {step: a, tool: {kind: noop}, next: c}
+  - {step: b, tool: {kind: noop}, next: c}
+  - {step: c, spec: {join: JOIN}, tool: {kind: noop, input: {n: "{{ n }}"}}, next: d}
+  - {step: d, tool: {kind: noop}, set: {ctx.n: 1}}
+"""
+    once, often = (
+        steps_of(ahead(body.replace("JOIN", join)))["c"].tasks[0].args["n"] for join in ("all", "any")
+    )
+    assert (once.value, often.needs) == (0, ("n",))
+
+
+def test_the_credential_of_a_keychain_entry_is_that_of_the_payload() -> None:
+    body = """
+keychain:
+  db: {kind: credential, credential: "{{ tier }}_db"}
+  late: {kind: credential, credential: "{{ execution_id | length }}"}
+  none: {kind: credential, credential: "{{ workload.nothing }}"}
+workload: {tier: blue}
+workflow: [{step: start, tool: {kind: postgres, auth: db, command: select 1}}]
+"""
+    found = ahead(body, {"tier": "red"})
+    assert [(one.name, one.source, one.needs) for one in found.secrets[:2]] == [
+        ("db", "red_db", ()),
+        ("late", "{{ execution_id | length }}", ("the run itself",)),
+    ]
+    assert found.secrets[2].error == "keychain.none: `credential` comes out as null; it has to be a name."
+
+
+def test_a_task_that_is_called_again_is_one_task_with_its_first_call() -> None:
+    body = """
+workload: {base: "http://a", most: 5}
+workflow:
+  - step: start
+    tool:
+      - name: fetch
+        kind: http
+        url: "{{ base }}/rows"
+        params: {page: 1, size: 9}
+        input: {day: mon}
+        repeat:
+          next: {when: "{{ output.data.next }}", params: {page: "{{ output.data.next }}"}, args: {day: tue}}
+          max: "{{ most }}"
+          delay: 1s
+          collect: {path: rows}
+          each: {name: keep, kind: http, method: POST, url: "{{ base }}/{{ data.n }}", json: "{{ args.data }}"}
+      - {name: all, kind: http, url: "{{ base }}/all", pagination: {type: page, items: rows, stop_when: "{{ output.data.done }}"}}
+      - name: back
+        kind: noop
+        spec: {policy: {rules: [{when: "{{ fetch.again }}", then: {do: jump, to: fetch}}]}}
+"""
+    fetch, keep, every, back = steps_of(ahead(body))["start"].tasks
+    assert (fetch.name, fetch.touches, fetch.needs) == ("fetch", ("GET http://a/rows",), ())
+    assert fetch.config["params"].value == {"page": 1, "size": 9}
+    assert {name: value.value for name, value in fetch.args.items()} == {"day": "mon"}
+    assert fetch.repeat is not None
+    assert (fetch.repeat.when, fetch.repeat.most.value) == (("{{ output.data.next }}",), 5)
+    assert fetch.repeat.changes == ("params", "input")
+    assert (keep.name, keep.behind, keep.needs, dict(keep.args)) == (
+        "keep",
+        "fetch",
+        ("data.n", "args.data"),
+        {},
+    )
+    assert every.repeat is not None
+    assert (every.repeat.pages, every.repeat.until, every.repeat.most.value) == (
+        "page",
+        "{{ output.data.done }}",
+        100,
+    )
+    assert every.config["params"].value == {"page": 1}
+    assert back.jumps == ("fetch",)
+
+
+def test_tasks_at_the_end_of_a_step_say_when_and_see_its_outcome_alone() -> None:
+    body = """
+workload: {mode: full, outcome: mine}
+workflow:
+  - step: start
+    tool:
+      - {name: main, kind: noop, input: {o: "{{ outcome }}"}}
+      - {name: always, kind: noop, input: {o: "{{ outcome }}"}, spec: {after: true}}
+      - {name: never, kind: noop, spec: {after: "{{ mode != 'full' }}"}}
+      - {name: maybe, kind: noop, spec: {after: "event.name == 'call.error'"}}
+"""
+    tasks = steps_of(ahead(body))["start"].tasks
+    assert [None if task.after is None else task.after.runs for task in tasks] == [None, True, False, None]
+    assert [task.is_called for task in tasks] == [True, True, False, True]
+    assert [task.args["o"].needs for task in tasks[:2]] == [(), ("outcome",)]
+
+
+def test_the_loop_of_a_task_has_its_own_count_and_item() -> None:
+    body = """
+workload: {n: 7}
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: outer}
+    tool:
+      - {name: each, kind: http, loop: {in: [a, b, "{{ n }}"], iterator: n}, url: "http://a/{{ n }}/{{ outer }}"}
+      - {name: other, kind: http, url: "http://a/{{ n }}", assert: {expects: {x: integer}, returns: [y]}, input: {x: 1}}
+"""
+    each, other = steps_of(ahead(body))["start"].tasks
+    assert each.loop is not None
+    assert (each.loop.iterator, each.loop.count, each.loop.collection.value) == ("n", 3, ["a", "b", 7])
+    assert each.config["url"].needs == ("n", "outer")
+    assert other.config["url"].value == "http://a/7"
+    assert [(one.path, one.type) for one in (*other.expects, *other.returns)] == [
+        ("x", "integer"),
+        ("y", "any"),
+    ]
+
+
+def test_arcs_say_what_they_set_and_with_which_they_are_taken() -> None:
+    body = """
+workload: {n: 7}
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next:
+      spec: {mode: first}
+      arcs:
+        - {when: "{{ n == 7 }}", set: {ctx.a: "{{ n }}", ctx.b: "{{ start }}"}}
+        - [{step: a, when: "{{ n == 7 }}"}, {step: b}]
+        - {when: "{{ n == 8 }}", set: {ctx.a: 1}}
+        - {step: c, when: "{{ start.x }}"}
+  - {step: a, tool: {kind: noop}}
+  - {step: b, tool: {kind: noop}}
+  - {step: c, tool: {kind: noop}}
+"""
+    found = ahead(body)
+    assert arcs(found, "start") == [("", True), ("a", True), ("b", True), ("", False), ("c", False)]
+    first, _, with_it, *_ = steps_of(found)["start"].arcs
+    assert {name: value.value for name, value in first.sets.items()} == {"ctx.a": 7, "ctx.b": "{{ start }}"}
+    assert (first.also, with_it.also) == (False, True)
+    assert found.unreached == ("c",)

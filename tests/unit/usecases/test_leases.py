@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
 import pytest
@@ -11,10 +13,11 @@ from playbooks import lone
 from noetl.errors import Unavailable
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
+from noetl.store.memory import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.advance import take_turns
-from noetl.usecases.ports import CommandRow
+from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Limits
 from noetl.usecases.work import claim, run_step
 
@@ -24,7 +27,7 @@ ONE = lone("tool: {kind: http, url: http://x}")
 def claimed(sim: Simulation, owner: str) -> CommandRow:
     """The only command, claimed by `owner`."""
     with sim.rt.store.begin() as tx:
-        row = claim(sim.rt, tx, owner, "1/start#1/-/1", sim.now)
+        row = claim(sim.rt, tx, owner, "1/start#1/-/1")
     assert row is not None
     return row
 
@@ -48,6 +51,35 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     assert row.lease_until == START + timedelta(seconds=31 + 20 + 30)
     assert lost == []
     late.__exit__(None, None, None)
+
+
+class Slow(MemoryStore):
+    """Transactions that may commit asynchronously are waited for."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        super().__init__()
+        self._wait = wait
+
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        self._wait()
+        return super().begin_async_commit()
+
+
+def test_a_heartbeat_that_waits_for_the_store_gives_a_whole_lease() -> None:
+    def wait() -> None:
+        sim.now += timedelta(seconds=29)
+
+    sim = Simulation(ONE, store=Slow(wait))
+    sim.start()
+    sim.deliver()
+    command = claimed(sim, "w")
+    leases = StillLeases(sim.rt)
+    with leases.hold(command, lambda _: None, lambda: None):
+        leases.beat()
+    with sim.rt.store.read() as tx:
+        row = tx.command(command.command_id)
+    assert row is not None
+    assert row.lease_until == START + timedelta(seconds=29 + 30)
 
 
 def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:

@@ -1,0 +1,196 @@
+"""The steps of a plan, for people: each with its loop, its tasks, and its arcs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never
+
+from noetl.cli.plan_lines import IN, Line, cut, names, reads, short
+from noetl.forecast.model import (
+    ArcAhead,
+    Forecast,
+    LoopAhead,
+    Rendered,
+    RepeatAhead,
+    StepAhead,
+    TaskAhead,
+    errors_of,
+    needs_of,
+    warnings_of,
+)
+from noetl.net.model import Admission, Demand, Join, Template
+
+#: Indent of what is said of a step.
+_DEEP: Final = "     "
+
+
+def steps(forecast: Forecast) -> Iterator[Line]:
+    for number, step in enumerate(forecast.steps, 1):
+        role = (
+            "entry"
+            if step.name == forecast.entry
+            else "last, once"
+            if step.name == forecast.final_step
+            else ""
+        )
+        said = [step.name, role, f"queue {step.queue}" if step.queue else ""]
+        yield Line(f"{number:>3}  {' · '.join(filter(None, said))}", "title")
+        yield from (Line(_DEEP + line.text, line.mood) for line in _step(step))
+
+
+def _step(step: StepAhead) -> Iterator[Line]:
+    if step.description:
+        yield Line(cut(step.description), "quiet")
+    if step.joins:
+        yield Line(f"joins {names(step.sources)}: {_join(step.join)}")
+    if step.admit is not None:
+        yield Line(_admission(step.admit))
+    if step.loop is not None:
+        yield from _loop(step.loop, _order(step.loop))
+        if step.loop.cursor is not None:
+            yield Line(f"{IN}claims with {short(step.tasks[0].config['command'].value)}")
+    yield from failures(step.args.values())
+    for task in step.tasks:
+        yield from _task(task, named=len(step.tasks) > 1)
+    yield from _arcs(step)
+
+
+def _join(join: Join) -> str:
+    rest = ", and cancels the rest" if join.cancel_rest else ""
+    match join.mode:
+        case "auto":
+            return f"once, when no other branch can still come{rest}"
+        case "all":
+            return f"when all have come{rest}"
+        case "any":
+            return f"for each that comes{rest}"
+        case "first":
+            return f"for the first that comes{rest}"
+        case "count":
+            return f"when {join.count} have come{rest}"
+        case _:
+            assert_never(join.mode)
+
+
+def _admission(admit: Admission) -> str:
+    rules = (
+        f"{'admitted' if rule.allow else 'refused'} {'otherwise' if rule.when is None else f'when {short(rule.when)}'}"
+        for rule in admit.rules
+    )
+    return f"{', '.join(rules)}; where it is refused {_denied(admit)}"
+
+
+def _denied(admit: Admission) -> str:
+    match admit.on_deny:
+        case "pending":
+            return "it waits"
+        case "skip":
+            return "it is skipped"
+        case "pass":
+            return "it is passed over, and its arcs are asked"
+        case "fail":
+            return "it fails"
+        case _:
+            assert_never(admit.on_deny)
+
+
+def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
+    count = (
+        "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
+    )
+    where = f"in {short(loop.collection.value)}: {count}"
+    if loop.cursor is not None:
+        where = f"that {loop.cursor} claims: as many as there are"
+    yield Line(f"for each {loop.iterator} {where}, {order}")
+    if needs := needs_of(loop.values):
+        yield Line(f"{IN}reads {names(needs)}", "quiet")
+    yield from failures(loop.values)
+
+
+def _order(loop: LoopAhead) -> str:
+    return f"{loop.mode}, {short(loop.width.value)} at a time" if loop.mode == "parallel" else loop.mode
+
+
+def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
+    said = [f"{task.name}  {task.kind}" if named else task.kind, *(touch for touch in task.touches[:1])]
+    if task.tries is not None:
+        said.append(f"up to {short(task.tries)} tries")
+    if task.jumps:
+        said.append(f"may jump to {names(task.jumps)}")
+    yield Line("  ".join(said), "plain" if task.is_called else "quiet")
+    for touch in task.touches[1:]:
+        yield Line(f"{IN}{touch}")
+    for line in _how_often(task):
+        yield Line(IN + line.text, line.mood)
+    if task.expects:
+        yield Line(f"{IN}expects {_demands(task.expects)}", "quiet")
+    if task.returns:
+        yield Line(f"{IN}has to return {_demands(task.returns)}", "quiet")
+    if task.needs:
+        yield Line(f"{IN}reads {names(task.needs)}", "quiet")
+    yield from failures((*task.config.values(), *task.args.values()))
+
+
+def _how_often(task: TaskAhead) -> Iterator[Line]:
+    if task.after is not None:
+        yield Line(f"at the end of the step{_when(task.after.when, task.after.runs)}")
+        yield from failures((task.after.guard,))
+    if task.behind:
+        yield Line(f"after every call of {task.behind}")
+    elif task.repeat is not None:
+        yield Line(_again(task.repeat))
+        yield from failures((task.repeat.most,))
+    if task.loop is not None:
+        yield from _loop(task.loop, "one after another in its worker")
+
+
+def _again(repeat: RepeatAhead) -> str:
+    most = f"at most {short(repeat.most.value)} calls{reads(repeat.most.needs)}"
+    changes = f", later ones with other {names(repeat.changes)}" if repeat.changes else ""
+    if repeat.pages:
+        until = "" if repeat.until in (None, False) else f" until {short(repeat.until)}"
+        return f"again while there are more pages (by {repeat.pages}){until}: {most}{changes}"
+    guards = [short(when) for when in repeat.when if isinstance(when, str)]
+    return f"again{' while ' if guards else ''}{' or '.join(guards)}: {most}{changes}"
+
+
+def _demands(demands: Iterable[Demand]) -> str:
+    return names(one.path + (f" ({one.type})" if one.type != "any" else "") for one in demands)
+
+
+def _arcs(step: StepAhead) -> Iterator[Line]:
+    for arc in step.arcs:
+        yield from _arc(arc, together=arc.also and step.router != "inclusive")
+
+
+def _arc(arc: ArcAhead, *, together: bool) -> Iterator[Line]:
+    """`together`: it belongs to the choice of the arc before it, where a router takes one choice."""
+    sets = f"sets {names(arc.sets)}" if arc.sets else ""
+    target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
+    behind = f", {sets}" if arc.step and sets else ""
+    yield Line(f"{target}{_guard(arc)}{behind}", "quiet" if arc.taken is False else "plain")
+    yield from failures(arc.values)
+
+
+def _guard(arc: ArcAhead) -> str:
+    if arc.taken is None and arc.when is None:
+        return " otherwise"
+    return _when(arc.when, arc.taken)
+
+
+def _when(when: Template, holds: bool | None) -> str:
+    """The guard of an arc or a task, and whether it holds."""
+    said = "" if when is None or when is True else f" when {short(when)}"
+    match holds:
+        case True:
+            return f"{said} (it holds)" if said else ""
+        case False:
+            return f"{said} (never, with this workload)"
+        case None:
+            return said
+
+
+def failures(values: Iterable[Rendered]) -> Iterator[Line]:
+    every = tuple(values)
+    yield from (Line(f"would fail: {error}", "bad") for error in errors_of(every))
+    yield from (Line(f"would warn: {warning}", "warning") for warning in warnings_of(every))

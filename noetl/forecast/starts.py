@@ -1,0 +1,90 @@
+"""Which variables of an execution still hold at a step what they began with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, get_args
+
+from noetl.net.checks import cycles
+from noetl.net.dominators import Dominators
+from noetl.net.model import Assignment, Net, Task, Transition
+from noetl.net.unfillable import dominators
+
+#: When a template of a step is rendered: before its tasks, while they run, or once they have ended.
+Moment: TypeAlias = Literal["before", "during", "end"]
+MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
+
+#: Joins that fire once, where nothing leads back to them.
+_ONCE: Final = frozenset({"auto", "all"})
+
+
+class Starts:
+    """What assigns which variable, and whether that can have happened by the time a step is due.
+
+    A step that fires once is before all steps to which every path leads through it; whatever else assigns may have
+    done so, in another branch or in an earlier round.
+    """
+
+    def __init__(self, net: Net) -> None:
+        self._net = net
+        self._tasks = {step.name: frozenset(_of_ctx(in_tasks(step.tasks))) for step in net.transitions}
+        self._all = {step.name: frozenset(_of_ctx(_in_step(step))) for step in net.transitions}
+
+    @property
+    def assigned(self) -> frozenset[str]:
+        """The names of ctx that anything assigns, and those that it begins with."""
+        return frozenset(self._net.ctx).union(*self._all.values())
+
+    def touched(self, step: str, moment: Moment) -> frozenset[str]:
+        """The names that may have been assigned by then."""
+        own = {"before": frozenset[str](), "during": self._tasks[step], "end": self._all[step]}[moment]
+        later = self._once.get(step, False)
+        others = (
+            names
+            for name, names in self._all.items()
+            if name != step and not (later and self._tree.dominates(step, name))
+        )
+        return (own if later else self._all[step]).union(*others)
+
+    @cached_property
+    def _tree(self) -> Dominators:
+        return dominators(self._net)
+
+    @cached_property
+    def _once(self) -> Mapping[str, bool]:
+        """The steps that fire once at most: nothing before them is repeated, or comes late."""
+        circular = {name for cycle in cycles(self._net) for name in cycle}
+        doubtful = [
+            step.name for step in self._net.transitions if step.name in circular or self._may_repeat(step)
+        ]
+        behind, work = set(doubtful), doubtful
+        while work:
+            following = {arc.step for arc in self._net.steps[work.pop()].ways} - behind
+            behind |= following
+            work += following
+        return {name: name not in behind for name in self._net.steps}
+
+    def _may_repeat(self, step: Transition) -> bool:
+        several = len(self._net.incoming[step.name]) > 1 and step.join.mode not in _ONCE
+        late = step.admit is not None and step.admit.on_deny == "pending"
+        return several or late or step.name == self._net.final_step
+
+
+def in_tasks(tasks: tuple[Task, ...]) -> Iterator[Assignment]:
+    """What tasks and their policies assign."""
+    for task in tasks:
+        yield from task.set
+        for rule in (*(task.rules or ()), *task.then):
+            yield from rule.then.set
+
+
+def _in_step(step: Transition) -> Iterator[Assignment]:
+    yield from step.set
+    yield from in_tasks(step.tasks)
+    for arc in step.arcs:
+        yield from arc.set
+
+
+def _of_ctx(assignments: Iterator[Assignment]) -> Iterator[str]:
+    return (one.name.partition(".")[0] for one in assignments if one.scope == "ctx")
