@@ -35,7 +35,8 @@ class Form:
         return (*(key for group in self.needs for key in group), *self.may, "name", "kind", "description")
 
 
-_FORMS: Final[Mapping[str, Form]] = {
+#: Kind, as nets call it → its keys.
+FORMS: Final[Mapping[str, Form]] = {
     "credential": Form((("credential",),)),
     "secret": Form((("provider",),), ("path", "field", "version", "ttl")),
     "token": Form((("auth", "credential"),), ("ttl", "auto_renew")),
@@ -114,7 +115,7 @@ def _entry(context: Context, path: Path, name: str, entry: JsonMap) -> JsonMap |
         return {"name": name, "kind": "static"}
     _check_keys(context, path, kind, entry)
     _check_values(context, path, entry)
-    kept = {key: value for key, value in entry.items() if key in _FORMS[kind].keys}
+    kept = {key: value for key, value in entry.items() if key in FORMS[kind].keys}
     return {**_settled(kind, name, kept), "name": name, "kind": kind}
 
 
@@ -132,7 +133,7 @@ def _settled(kind: str, name: str, entry: dict[str, Json]) -> dict[str, Json]:
 
 
 def _check_keys(context: Context, path: Path, kind: str, entry: JsonMap) -> None:
-    form = _FORMS[kind]
+    form = FORMS[kind]
     for group in form.needs:
         if not any(entry.get(key) for key in group):
             message = f"a keychain entry of kind {kind} needs `{group[0]}`"

@@ -29,6 +29,9 @@ _STRUCTURE = frozenset(
         "after",
     }
 )
+#: Who the keys of a policy are said of.
+_OF_STEPS = "steps"
+_OF_BRANCHES = "steps, their loops and the executor"
 _POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
 #: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
 _OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result", "after"})
@@ -48,6 +51,7 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
         kept = {k: v for k, v in own.items() if k not in moved or (k == "timeout" and _is_plain(k, v))}
         merged = deep_merge(merged, kept)
         check_timeout(context, (*path, "spec"), takes_parts=_takes_timeout(kind))
+        _check_policy(context, (*path, "spec"), {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
     return _without_structure(merged)
 
 
@@ -131,10 +135,26 @@ def _without_structure(merged: Json) -> JsonMap:
 def check_spec(context: Context, path: Path) -> None:
     """Checks the spec at `path`, which is one around tasks."""
     check_timeout(context, path)
+    of_step = path[0] == "workflow" and len(path) == 3
+    _check_policy(context, path, {} if of_step else {"admit": _OF_STEPS})
     if "after" in context.raw(path):
         message = "`after` means nothing here: it is said of a task"
         hint = "put it under the spec: of each task that runs once the pipeline has ended"
         context.report.add(Code.MISPLACED, (*path, "after"), message, hint, at_key=True)
+
+
+def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None:
+    """Warns of keys of the policy in the spec at `path` that have no effect there: those of `idle`, which says why."""
+    for key in context.raw((*path, "policy")):
+        if key in idle:
+            message = f"`{key}` has no effect here: it is said of {idle[key]}"
+            context.report.add(
+                Code.IGNORED,
+                (*path, "policy", key),
+                message,
+                "put it under spec.policy of the step",
+                at_key=True,
+            )
 
 
 def check_timeout(context: Context, path: Path, *, takes_parts: bool = True) -> None:

@@ -18,8 +18,6 @@ from noetl import dsl
 from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
-from noetl.dsl import document as parts
-from noetl.dsl.document import classic, known_keys
 from noetl.dsl.lessons import LESSONS, whole
 from noetl.dsl.lessons.page import problems
 from noetl.exports import clickhouse
@@ -240,81 +238,6 @@ def test_every_tool_says_all_of_itself(kind: str) -> None:
 
 
 # --- the language ----------------------------------------------------------------------------------
-
-#: Section of the reference → the parts of the document whose keys its tables list, all of them.
-REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
-    "Document": (parts.Document,),
-    "Metadata": (parts.Metadata,),
-    "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
-    "Step": (parts.Step, parts.StepSpec),
-    "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
-    "Pagination": (parts.Pagination,),
-    "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
-    "Loops of tasks": (parts.TaskLoop,),
-    "Results": (parts.ResultSpec, parts.SelectSpec),
-    "Workbook": (parts.NamedTask,),
-    "Assert": (parts.Assert,),
-    "Policy": (parts.Policy,),
-    "Rules": (parts.PolicyRule, parts.Then),
-    "Admission": (parts.Admit, parts.Allow),
-    "Failure": (parts.FailurePolicy, parts.Tolerate),
-    "Loop": (parts.Loop, parts.LoopSpec),
-    "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
-    "Next": (parts.Router, parts.NextSpec, parts.Arc),
-    "Join": (parts.JoinSpec,),
-}
-#: The same, of the page about dialects.
-OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
-    "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
-    "Sinks": (classic.Sink,),
-    "Retries": (
-        classic.Retry,
-        classic.RetryThen,
-        classic.RetryCall,
-        classic.RetryCollect,
-        classic.PerIteration,
-    ),
-    "Tasks of the playbook": (parts.NamedActions,),
-    "Rules of steps": (parts.Rule, parts.Destination),
-}
-#: Of parts that are others with more keys: those keys.
-BEYOND = {"Tasks of the playbook": set(known_keys(parts.Action)) - set(known_keys(parts.Tool))}
-OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
-#: Parts that hold nothing but what another one is wrapped in.
-WRAPPERS = {parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
-
-
-@pytest.mark.parametrize("title", REFERENCE)
-def test_the_reference_lists_every_key_of_its_parts(title: str) -> None:
-    text = sections("docs/playbooks.md")[title]
-    known = {key for part in REFERENCE[title] for key in known_keys(part)}
-    listed = {key for key in keys(text) if re.fullmatch(r"[A-Za-z_]+", key)}
-    values = {"auto", "all", "any", "first", "continue", "retry", "jump", "break", "fail"}
-    assert listed - values == known - values
-
-
-@pytest.mark.parametrize("title", OF_DIALECTS)
-def test_the_page_about_dialects_lists_every_key_of_its_parts(title: str) -> None:
-    known = {key for part in OF_DIALECTS[title] for key in known_keys(part)}
-    listed = {key for key in keys(sections("docs/dialects.md")[title]) if key.isidentifier()}
-    assert listed == known | BEYOND.get(title, set())
-
-
-def test_the_page_about_dialects_has_every_part_of_them() -> None:
-    every = {value for value in vars(classic).values() if isinstance(value, type)}
-    every = {part for part in every if part.__module__ == classic.__name__}
-    assert (every - {classic.Classic}) | OF_RULES == {
-        part for named in OF_DIALECTS.values() for part in named
-    }
-
-
-def test_the_reference_has_every_part_of_the_document() -> None:
-    every = {
-        value for value in vars(parts).values() if isinstance(value, type) and issubclass(value, parts.Part)
-    }
-    assert every - WRAPPERS - OF_RULES - {parts.Action} == {
-        part for named in REFERENCE.values() for part in named
-    }
 
 
 def test_every_code_has_its_meaning_and_its_section() -> None:

@@ -113,6 +113,18 @@ SAMPLES = [
     (Code.UNKNOWN_KEY, "workflow:\n- step: a\n  tool: {kind: http, url: x, metod: GET}", 6, "'method'"),
     (Code.IGNORED, f"workflow:\n- step: a\n  {_TOOL}\n  output: {{x: 1}}", 7, "set:"),
     (Code.IGNORED, "workflow:\n- step: a\n  tool: {kind: noop, policy: {rules: []}}", 6, "spec:"),
+    (
+        Code.IGNORED,
+        f"executor:\n  spec: {{policy: {{admit: {{}}}}}}\nworkflow:\n- step: a\n  {_TOOL}",
+        5,
+        "of the step",
+    ),
+    (
+        Code.IGNORED,
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {failure: {}}}}",
+        6,
+        "of the step",
+    ),
     (Code.DEPRECATED, f"workflow:\n- step: a\n  {_TOOL}\n  set_ctx: {{x: 1}}", 7, "ctx.<name>"),
     (Code.UNKNOWN_STEP, f"workflow:\n- step: a\n  next: fetc\n- {{step: fetch, {_TOOL}}}", 6, "'fetch'"),
     (Code.UNKNOWN_STEP, f"executor: {{spec: {{entry_step: x}}}}\nworkflow: [{{step: a, {_TOOL}}}]", 4, "'x'"),

@@ -1,0 +1,100 @@
+"""The examples of the playbook reference as documents: which keys of which parts they use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import yaml
+from pages import HEADER, sections
+
+from noetl.dsl import document as parts
+from noetl.dsl.document import Document, Part, classic
+from noetl.dsl.source import read
+
+PAGE = "docs/playbooks.md"
+
+#: Section of the reference → the parts of the document whose keys its tables list, all of them.
+REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
+    "Document": (parts.Document,),
+    "Metadata": (parts.Metadata,),
+    "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
+    "Step": (parts.Step, parts.StepSpec),
+    "Task": (parts.Tool, parts.TaskSpec, parts.CallSpec),
+    "Pagination": (parts.Pagination,),
+    "Repeat": (parts.Repeat, parts.NextCall, parts.Collect),
+    "Loops of tasks": (parts.TaskLoop,),
+    "Results": (parts.ResultSpec, parts.SelectSpec),
+    "Workbook": (parts.NamedTask,),
+    "Assert": (parts.Assert,),
+    "Policy": (parts.Policy,),
+    "Rules": (parts.PolicyRule, parts.Then),
+    "Admission": (parts.Admit, parts.Allow),
+    "Failure": (parts.FailurePolicy, parts.Tolerate),
+    "Loop": (parts.Loop, parts.LoopSpec),
+    "Cursor": (parts.Cursor, parts.ClaimSpec, parts.FrameSpec),
+    "Next": (parts.Router, parts.NextSpec, parts.Arc),
+    "Join": (parts.JoinSpec,),
+}
+
+#: The same, of the page about dialects.
+OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
+    "Cases": (classic.CaseRule, classic.CaseThen, classic.Target),
+    "Sinks": (classic.Sink,),
+    "Retries": (
+        classic.Retry,
+        classic.RetryThen,
+        classic.RetryCall,
+        classic.RetryCollect,
+        classic.PerIteration,
+    ),
+    "Tasks of the playbook": (parts.NamedActions,),
+    "Rules of steps": (parts.Rule, parts.Destination),
+}
+OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
+#: Parts that hold nothing but what another one is wrapped in.
+WRAPPERS = {parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+
+_ROOT = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "start"}]}
+_FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def as_playbook(example: str) -> str:
+    """A whole playbook of an example: of one that is whole, of a list of steps, or of root keys."""
+    if re.search(r"^workflow:", example, re.MULTILINE):
+        return example
+    if example.startswith("- "):
+        return HEADER + example
+    return yaml.safe_dump({**_ROOT, **yaml.safe_load(example)})
+
+
+def examples(title: str) -> list[str]:
+    """The whole playbooks of the examples of a section."""
+    return [as_playbook(text) for text in _FENCE.findall(sections(PAGE)[title] + "\n")]
+
+
+def used(part: type[Part], title: str) -> set[str]:
+    """The keys of `part`, as documents write them, that examples of the section use."""
+    found: set[str] = set()
+    for text in examples(title):
+        document = Document.model_validate(read(text, PAGE).data)
+        for one in _parts(document):
+            if isinstance(one, part):
+                fields = type(one).model_fields
+                found |= {fields[name].alias or name for name in one.model_fields_set if name in fields}
+    return found
+
+
+def _parts(value: object) -> Iterator[Part]:
+    """Every part in `value`, itself included."""
+    match value:
+        case Part():
+            yield value
+            for name in type(value).model_fields:
+                yield from _parts(getattr(value, name))
+        case dict():
+            for inner in value.values():
+                yield from _parts(inner)
+        case list():
+            for inner in value:
+                yield from _parts(inner)
