@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self._answer(201, {"got": body})
+        self._answer(201, {"got": body, "mark": self.headers.get("x-mark")})
 
     def _orders(self, page: int, size: int) -> None:
         """A page of 35 orders, in the envelope that many services have."""

@@ -93,6 +93,17 @@ def test_a_run_that_waits_exits_3_and_goes_on_after_a_patch(cli: Cli) -> None:
     assert json.loads(resumed.out) == {"went": True}
 
 
+def test_a_run_that_ends_partial_exits_1(cli: Cli) -> None:
+    Path("partial.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: tests/p}\n"
+        "executor: {spec: {policy: {failure: {mode: best_effort}}}}\nworkflow:\n"
+        "- {step: start, next: [good, bad]}\n- {step: good, tool: {kind: noop}}\n"
+        "- {step: bad, tool: {kind: python, code: 1 / 0}}\n"
+    )
+    ended = cli("run", "partial.yaml", "--json")
+    assert (ended.code, json.loads(ended.out)["status"]) == (1, "partial")
+
+
 def test_a_retry_that_is_due_later_is_no_wait_for_input(cli: Cli) -> None:
     Path("retry.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: r, path: tests/r}\nworkflow:\n- step: start\n"

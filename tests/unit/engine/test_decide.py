@@ -697,6 +697,11 @@ def test_a_parallel_loop_issues_as_many_lanes_as_may_be_in_flight() -> None:
     assert [fact.part for fact in play.facts(e.CommandIssued)] == ["l0", "l1", "l2"]
 
 
+def test_a_parallel_loop_is_sixteen_wide_unless_it_says_otherwise() -> None:
+    play = looped(list(range(20)))
+    assert len(list(play.facts(e.CommandIssued))) == 16
+
+
 @pytest.mark.parametrize(("items", "lanes"), [([], 0), (None, 0), ("text", 1), ({"a": 1}, 1), ([1], 1)])
 def test_a_collection_is_a_list_nothing_or_one_element(items: Any, lanes: int) -> None:
     assert len(list(looped(items).facts(e.CommandIssued))) == (lanes or 1), "an empty loop goes on to `end`"

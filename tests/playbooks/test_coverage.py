@@ -1,0 +1,101 @@
+"""Every sentence of the contract has a case or a test, and every key of documents stands in some case."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from noetl.dsl.document import Document, Part, canonical_keys, is_older
+from noetl.dsl.report import Report
+from noetl.dsl.source import read
+from noetl.dsl.validation import to_document
+
+from .corpus import COVERAGE, cases
+from .running import head
+
+ROOT = Path(__file__).parents[2]
+SENTENCES: list[dict[str, Any]] = yaml.safe_load(COVERAGE.read_text(encoding="utf-8"))
+CASES = list(cases())
+NAMES = {case.name for case in CASES}
+#: What every case has from its head, and no key of which means anything to a run.
+HEAD = "Metadata"
+
+Keys = dict[type[Part], set[str]]
+
+
+@pytest.mark.parametrize(
+    "sentence", SENTENCES, ids=lambda sentence: f"{sentence['where']}: {sentence['says']}"
+)
+def test_a_sentence_names_where_it_is_held_to(sentence: Mapping[str, Any]) -> None:
+    assert sentence.keys() <= {"says", "where", "cases", "tests", "later"}
+    assert sentence.keys() & {"cases", "tests", "later"}
+    assert not set(sentence.get("cases", ())) - NAMES
+    for test in sentence.get("tests", ()):
+        file, _, name = test.partition("::")
+        assert name in _tests(ROOT / file), test
+
+
+def test_no_sentence_stands_there_twice() -> None:
+    said = [(sentence["where"], sentence["says"]) for sentence in SENTENCES]
+    assert len(said) == len(set(said))
+
+
+def test_every_key_of_the_document_stands_in_some_case() -> None:
+    found: Keys = defaultdict(set)
+    for case in CASES:
+        source = read(head("corpus/keys") + case.body, "case.yaml")
+        read_as = to_document(source.data, Report(source)) if source.data is not None else None
+        if read_as is not None:
+            _note(read_as[0], found)
+    missing = {
+        part.__name__: keys
+        for part in _parts(Document, set())
+        if part.__name__ != HEAD and (keys := set(canonical_keys(part)) - found[part])
+    }
+    assert not missing
+
+
+def _note(value: object, found: Keys) -> None:
+    """Adds the keys that the parts in `value` have."""
+    match value:
+        case Part():
+            fields = type(value).model_fields
+            for name in value.model_fields_set & fields.keys():
+                found[type(value)].add(fields[name].alias or name)
+                _note(getattr(value, name), found)
+        case Mapping():
+            for one in value.values():
+                _note(one, found)
+        case list():
+            for one in value:
+                _note(one, found)
+
+
+def _parts(annotation: Any, seen: set[type[Part]]) -> Iterator[type[Part]]:
+    """The parts that canonical documents of this type are made of."""
+    for inner in get_args(annotation):
+        yield from _parts(inner, seen)
+    if isinstance(annotation, type) and issubclass(annotation, Part) and annotation not in seen:
+        seen.add(annotation)
+        yield annotation
+        for name, field in annotation.model_fields.items():
+            if not is_older(annotation, name):
+                yield from _parts(field.annotation, seen)
+
+
+def _tests(file: Path) -> set[str]:
+    """Names of the tests of a module, those of its classes as `Class::test`."""
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.ClassDef(name=name, body=body):
+                found |= {f"{name}::{one.name}" for one in body if isinstance(one, ast.FunctionDef)}
+    return found
