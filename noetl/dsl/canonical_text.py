@@ -41,21 +41,20 @@ def canonical_text(source: Source) -> str:
         return source.text
     yaml = _yaml(source.text)
     try:
-        tree = yaml.load(source.text)
+        texts = _texts(yaml, source)
+        text = next(text for text in texts if _same(read(text, source.file).data, source.data))
     except YAMLError as error:
         message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
         raise PlaybookInvalid(message) from error
-    text = next(
-        text for text in _texts(yaml, source, tree) if _same(read(text, source.file).data, source.data)
-    )
     return "".join(f"{comment}\n" for comment in _lost(source.text, text)) + text
 
 
-def _texts(yaml: Any, source: Source, tree: Any) -> Iterator[str]:
+def _texts(yaml: Any, source: Source) -> Iterator[str]:
     """The text with all its comments; without those whose places had to move, where the printer trips over them; with
     nothing of what was read."""
-    yield _printed(yaml, _Printer(source, copy.deepcopy(tree)).node((), source.data))
-    yield _printed(yaml, _Printer(source, tree, moving=False).node((), source.data))
+    for moving in (True, False):
+        tree = yaml.load(source.text)
+        yield _printed(yaml, _Printer(source, tree, moving=moving).node((), source.data))
     yield _printed(yaml, source.data)
 
 
