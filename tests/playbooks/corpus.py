@@ -15,7 +15,8 @@ A file is a list of cases:
 `coverage.yaml` is no file of cases: it names the cases, or the tests elsewhere, of every sentence of the contract.
 
 A file in `flows` is one such case, written several times: `dialects` stand in the place of `playbook`. Their nets are
-the same, so the canonical one gives its tasks the names that the other dialects' tasks are given.
+the same, and so are the histories of their executions; the canonical one gives its tasks the names that the other
+dialects' tasks are given. What a dialect has no word for is said canonically in it, too.
 """
 
 from __future__ import annotations
