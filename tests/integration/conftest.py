@@ -9,10 +9,11 @@ from itertools import count
 from typing import Any, TypeAlias
 
 import pytest
+from sqlalchemy import make_url
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.usecases import catalog, inspect
+from noetl.usecases import catalog, credentials, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
@@ -89,3 +90,19 @@ def error(run: Run) -> Callable[..., dict[str, Any]]:
         return found
 
     return of
+
+
+@pytest.fixture
+def warehouse(rt: Runtime, settings: Settings, empty_postgres_url: str) -> str:
+    """The name of a credential for a real database."""
+    url = make_url(empty_postgres_url)
+    data = {
+        "host": url.host or dict(url.query)["host"],
+        "port": url.port,
+        "user": url.username,
+        "password": url.password,
+        "database": url.database,
+    }
+    data = {key: value for key, value in data.items() if value is not None}
+    credentials.save(rt, bootstrap.vault(settings).encrypt, "warehouse", "postgres", data)
+    return "warehouse"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from sqlalchemy import make_url
 
 from noetl import bootstrap
 from noetl.config import Settings
@@ -327,22 +326,6 @@ def test_sql_errors_name_the_line_in_the_playbook(error: Run) -> None:
 
 
 # --- postgres -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def warehouse(rt: Runtime, settings: Settings, empty_postgres_url: str) -> str:
-    """The name of a credential for a real database."""
-    url = make_url(empty_postgres_url)
-    data = {
-        "host": url.host or dict(url.query)["host"],
-        "port": url.port,
-        "user": url.username,
-        "password": url.password,
-        "database": url.database,
-    }
-    data = {key: value for key, value in data.items() if value is not None}
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "warehouse", "postgres", data)
-    return "warehouse"
 
 
 @pytest.mark.postgres
