@@ -10,9 +10,10 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import json_out, read_bytes, read_text
-from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, listed, load_playbook
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
 from noetl.dsl.lessons.page import section
 from noetl.dsl.problems import shown
+from noetl.dsl.rendering import listed
 from noetl.errors import BadRequest
 from noetl.facts.nearest import did_you_mean
 from noetl.net.diagram import dot, mermaid

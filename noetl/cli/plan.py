@@ -12,8 +12,8 @@ from noetl.cli.complaints import INVALID, word
 from noetl.cli.inputs import json_out, overrides_of, payload_of, unused
 from noetl.cli.plan_text import told
 from noetl.config import Settings
-from noetl.dsl import render
 from noetl.dsl.problems import Problem
+from noetl.dsl.rendering import render
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.forecast.foresee import Given, foresee

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook
 from noetl.dsl.problems import MEANING, Code, Problem
-from noetl.dsl.rendering import listed, render
 from noetl.dsl.schema import json_schema
 
 __all__ = [
@@ -18,7 +17,5 @@ __all__ = [
     "Problem",
     "compile_playbook",
     "json_schema",
-    "listed",
     "load_playbook",
-    "render",
 ]

@@ -39,8 +39,8 @@ def canonical_text(source: Source) -> str:
     """
     if not source.origins:
         return source.text
-    yaml = _yaml(source.text)
     try:
+        yaml = _yaml(source.text)
         texts = _texts(yaml, source)
         text = next(text for text in texts if _same(read(text, source.file).data, source.data))
     except YAMLError as error:

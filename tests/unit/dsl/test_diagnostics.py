@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from noetl.dsl import Code, Compiled, compile_playbook, render
+from noetl.dsl import Code, Compiled, compile_playbook
+from noetl.dsl.rendering import render
 from noetl.net.model import KindInfo
 from tests.pace import within
 

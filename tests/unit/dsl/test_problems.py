@@ -15,11 +15,10 @@ from noetl.dsl import (
     Problem,
     compile_playbook,
     json_schema,
-    listed,
     load_playbook,
-    render,
 )
 from noetl.dsl.problems import dotted, severity_of
+from noetl.dsl.rendering import listed, render
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
 from tests.pace import within
