@@ -110,12 +110,16 @@ class Readings:
 
 
 def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chain]]) -> None:
-    """Warns of steps that a built-in hides, and of workload values that templates take for it. `read` has the chains
-    that the playbook's templates read, by their first name."""
+    """Warns of steps and iterators that a built-in hides, and of workload values that templates take for it. `read` has
+    the chains that the playbook's templates read, by their first name."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
             message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
             context.report.add(Code.BUILT_IN, ("workflow", index, "step"), message, "call it otherwise")
+        if transition.loop is not None and (name := transition.loop.iterator) in EVERYWHERE:
+            message = f"templates that read {shown(name)} get the built-in, not the item"
+            place = ("workflow", index, "loop", "iterator")
+            context.report.add(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
     for key, value in net.workload.items():
         if key not in EVERYWHERE or key in by_its_path:

@@ -81,6 +81,11 @@ BAD = [
         "- step: get-it\n  tool: {kind: noop}\n  next: e\n- step: e\n  tool: {kind: noop, input: {x: '{{ get-it.n }}'}}\n",
         "get-it.n",
     ),
+    (
+        Code.BUILT_IN,
+        "- step: start\n  loop: {in: [1], iterator: job}\n  tool: {kind: noop, input: {x: '{{ job.id }}'}}\n",
+        "job}",
+    ),
     (Code.BUILT_IN, "- step: start\n  next: ctx\n- step: ctx\n  tool: {kind: noop}\n", "ctx\n  tool"),
     (Code.UNDEFINED, _input("a {% if b %}{{ x }}{% endif %}", more=_LOAD), "b %}"),
 ]  # fmt: skip
