@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.document import Classic, Document, Part, Sink, Step, Tool
+from noetl.dsl.document import Classic, Part, Sink, Step, Tool
 from noetl.dsl.identifiers import readable
 from noetl.dsl.lowering import after_loops, cases
 from noetl.dsl.lowering.guards import Guards
-from noetl.dsl.lowering.parts import Spot, parts_of
+from noetl.dsl.lowering.parts import Parts, Spot
 from noetl.dsl.lowering.retries import Entry, error_rules, repetition
 from noetl.dsl.lowering.sinks import Labels, sink_tasks
 from noetl.dsl.lowering.tools import Item, items_of
@@ -31,11 +31,9 @@ _CANONICAL: Final[Mapping[str, str]] = {
 _SCOPED: Final = ("ctx.", "vars.")
 
 
-def rewrite(
-    document: Document, data: dict[str, Json], report: Report
-) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, which is that of `document`, without this dialect; None where it has none of it."""
-    found = [_of_this_dialect(part, path, report) for part, path in parts_of(document)]
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without this dialect; None where it has none of it."""
+    found = [_of_this_dialect(part, path, report) for part, path in parts]
     if not any(found):
         return None
     root = Spot(data, ())

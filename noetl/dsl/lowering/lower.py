@@ -7,13 +7,14 @@ from typing import Final
 
 from noetl.dsl.document import Document
 from noetl.dsl.lowering import classic, rules, synonyms
+from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
 from noetl.dsl.validation import to_document
 from noetl.facts.json import Json
 
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
-Pass = Callable[[Document, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
+Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
 
 #: What the classic pass makes tasks of may be spelled in older ways, too.
 PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite, synonyms.rewrite)
@@ -22,8 +23,9 @@ PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewr
 def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:
     """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
     source is that form; problems still point at the text."""
+    parts = parts_of(document)
     for rewrite in PASSES:
-        rewritten = rewrite(document, data, report)
+        rewritten = rewrite(parts, data, report)
         if rewritten is None:
             continue
         report.source = report.source.rewritten(*rewritten)
@@ -31,4 +33,5 @@ def lower(document: Document, data: dict[str, Json], report: Report) -> Document
         if read_as is None:
             return None
         document, data = read_as
+        parts = parts_of(document)
     return document

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from noetl.dsl.document import Part
 from noetl.dsl.origins import Moved
 from noetl.dsl.problems import Path
 
+#: Parts of a document, each with where it stands.
+Parts: TypeAlias = Sequence[tuple[Part, Path]]
 
-def parts_of(value: Any, path: Path = ()) -> Iterator[tuple[Part, Path]]:
-    """`value`, where it is a part, and those in it; outer ones first."""
+
+def parts_of(document: Part) -> Parts:
+    """`document`, and all parts in it; outer ones first."""
+    found: list[tuple[Part, Path]] = []
+    _collect(document, (), found)
+    return found
+
+
+def _collect(value: Any, path: Path, found: list[tuple[Part, Path]]) -> None:
     match value:
         case Part():
-            yield value, path
+            found.append((value, path))
             fields = type(value).model_fields
             for name in fields.keys() & value.model_fields_set:
-                key = fields[name].alias or name
-                yield from parts_of(getattr(value, name), (*path, key))
+                _collect(getattr(value, name), (*path, fields[name].alias or name), found)
         case list():
             for index, item in enumerate(value):
-                yield from parts_of(item, (*path, index))
+                _collect(item, (*path, index), found)
         case dict():
             for key, item in value.items():
-                yield from parts_of(item, (*path, key))
+                _collect(item, (*path, key), found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from noetl.dsl.document import Document, Loop, Part
-from noetl.dsl.lowering.parts import parts_of
+from noetl.dsl.lowering.parts import Parts
 from noetl.dsl.origins import Origins
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
@@ -17,13 +17,11 @@ VERSION: Final = "noetl.io/v2"
 _SCOPED: Final = ("ctx.", "vars.", "iter.", "step.")
 
 
-def rewrite(
-    document: Document, data: dict[str, Json], report: Report
-) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, which is that of `document`, without them; None where it has none."""
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without them; None where it has none."""
     found = [
         (key, path)
-        for part, path in parts_of(document)
+        for part, path in parts
         for key, field in _SPELLINGS.items()
         if field in part.model_fields_set and _is_synonym(part, key, field)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl.dsl.document import Action, Arc, Document, NamedActions, Part, Rule, Step
-from noetl.dsl.lowering.parts import parts_of
+from noetl.dsl.lowering.parts import Parts
 from noetl.dsl.lowering.rules.actions import has_rules, tasks_of
 from noetl.dsl.lowering.rules.brackets import opened
 from noetl.dsl.lowering.rules.choosing import choose
@@ -46,15 +46,13 @@ _WORDS: Final[Mapping[type[Part], Mapping[str, str]]] = {
 _TAKEN: Final = frozenset({"step", "next", *_WORDS[Step]})
 
 
-def rewrite(
-    document: Document, data: dict[str, Json], report: Report
-) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, which is that of `document`, without the dialect; None where it has none of it."""
-    found = [(key, path) for part, path in parts_of(document) for key in _foreign(part)]
+def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
+    """`data`, whose document has these `parts`, without the dialect; None where it has none of it."""
+    found = [(key, path) for part, path in parts for key in _foreign(part)]
     workflow: Any = data.get("workflow") or []
     if not found and not opened(workflow):
         return None
-    for part, path in parts_of(document):
+    for part, path in parts:
         if isinstance(part, Rule | NamedActions):
             warn_unknown(part, path, report)
     for key, path in found:
