@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
+from noetl.dsl.document.arcs import Destination
 from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.specs import CallSpec
 
@@ -40,18 +41,8 @@ SinkForm: TypeAlias = Annotated[
 ]
 
 
-class Target(Classic):
-    """A step that a case leads to."""
-
-    step: str | None = None
-    when: bool | str | None = None
-    """Must hold besides the rule's own guard."""
-    args: Names | None = None
-    input: Names | None = None
-    with_: Names | None = older("with")
-    set: Names | None = None
-    set_ctx: Names | None = older()
-    desc: Any = None
+class Target(Destination, Classic):
+    """A step that a case leads to; its `when` must hold besides the rule's own guard."""
 
 
 TargetForm: TypeAlias = Annotated[

@@ -47,8 +47,8 @@ class Arranger:
         tail = self._one_after_another([branch for branch in branches if isinstance(branch, Way)], onward)
         segments = list(_segments(works))
         head: tuple[Action, ...] = ()
-        if segments and not isinstance(segments[0], Work):
-            head = segments.pop(0)  # type: ignore[assignment]
+        if segments and not isinstance(first := segments[0], Work):
+            head, segments = first, segments[1:]
         for segment in reversed(segments):
             entry = (
                 self._fork(segment, tail) if isinstance(segment, Work) else [self._serial(segment, "", tail)]
