@@ -9,6 +9,7 @@ import pytest
 
 from noetl.dsl import compile_playbook
 from noetl.dsl.canonical_text import canonical_text
+from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net
 
@@ -139,3 +140,26 @@ def test_a_comment_whose_place_is_gone_comes_first(migrated: Migrate) -> None:
         """)
     found = migrated(text)
     assert sum(found.count(comment) for comment in ("# nobody needs this", "# the newer")) == 2
+
+
+def test_older_spellings_inside_of_what_a_dialect_moves_are_rewritten_too(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          loop: {in: [1], iterator: n}
+          tool: {kind: noop}
+          sink: {kind: noop, set_iter: {x: 1}}
+        """)
+    assert "set: {iter.x: 1}" in migrated(text)
+
+
+def test_a_yaml_that_cannot_be_printed_with_its_comments_is_refused_by_name(
+    kinds: Mapping[str, KindInfo],
+) -> None:
+    text = "apiVersion: noetl.io/v1\nkind: \tPlaybook\nworkflow: [{step: start}]\n"
+    found = compile_playbook(text, file="p.yaml", kinds=kinds)
+    assert found.net is not None
+    with pytest.raises(PlaybookInvalid, match=r"p\.yaml: this YAML cannot be rewritten"):
+        canonical_text(found.source)
