@@ -6,6 +6,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.document import Tool, known_keys
@@ -109,22 +111,25 @@ def names_read(
 
 
 def _names(code: str) -> set[str] | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parsed(code)
+    if isinstance(tree, _Fault):
         # `check_code` says what is wrong with it.
         return None
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    mains = [
-        node
-        for node in nodes
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "main"
-    ]
-    seen = names | {word for node in nodes for word in _words(node)}
-    if seen & _REACHES_ALL or any(main.args.kwarg or main.decorator_list for main in mains):
+    names: set[str] = set()
+    words: set[str] = set()
+    mains: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name():
+                names.add(node.id)
+                words.update(_words(node))
+            case ast.arg():
+                names.add(node.arg)
+            case ast.FunctionDef(name="main") | ast.AsyncFunctionDef(name="main"):
+                mains.append(node)
+            case ast.Attribute() | ast.Import() | ast.ImportFrom() | ast.ClassDef():
+                words.update(_words(node))
+    if (names | words) & _REACHES_ALL or any(main.args.kwarg or main.decorator_list for main in mains):
         return None
     return names | ({"main"} if mains else set())
 
@@ -166,37 +171,43 @@ def _check_source_file(context: Context, named: Template, path: Path) -> None:
             Code.FILE, path, error.message.rstrip("."), "name a file below the playbook's directory"
         )
         return
-    fault = _syntax_fault(source)
-    if fault is not None:
-        line, _, message = fault
-        context.report.add(
-            Code.PYTHON, path, f"python: {name}:{line}: {message}", "the line is that of the script"
-        )
+    tree = _parsed(source)
+    if isinstance(tree, _Fault):
+        message = f"python: {name}:{tree.line}: {tree.message}"
+        context.report.add(Code.PYTHON, path, message, "the line is that of the script")
 
 
 def _check_python(context: Context, code: str, path: Path) -> None:
-    fault = _syntax_fault(code)
-    if fault is not None:
-        line, column, message = fault
-        before = code.split("\n")[: line - 1]
+    tree = _parsed(code)
+    if isinstance(tree, _Fault):
+        before = code.split("\n")[: tree.line - 1]
         # What is missing at the end is missing behind the last word.
-        place = min(sum(len(one) + 1 for one in before) + column - 1, max(len(code.rstrip()) - 1, 0))
+        place = min(sum(len(one) + 1 for one in before) + tree.column - 1, max(len(code.rstrip()) - 1, 0))
         hint = "the line is that of the playbook"
-        context.report.add(Code.PYTHON, path, f"python: {message}", hint, within=(code, place))
+        context.report.add(Code.PYTHON, path, f"python: {tree.message}", hint, within=(code, place))
 
 
-def _syntax_fault(code: str) -> tuple[int, int, str] | None:
-    """Line and column (from 1), and what is wrong there."""
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why code is no python: `line` and `column` count from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+@lru_cache(maxsize=8)
+def _parsed(code: str) -> ast.Module | _Fault:
+    """The syntax tree of python code, which nobody changes."""
     try:
         with warnings.catch_warnings():
             # Invalid escapes in strings warn; they are the author's business, not a problem.
             warnings.simplefilter("ignore")
-            ast.parse(code)
+            return ast.parse(code)
     except SyntaxError as error:
-        return max(error.lineno or 1, 1), max(error.offset or 1, 1), error.msg
+        return _Fault(max(error.lineno or 1, 1), max(error.offset or 1, 1), error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
-        return 1, 1, str(error) or "nested too deeply"
-    return None
+        return _Fault(1, 1, str(error) or "nested too deeply")
 
 
 def _check_templates_in_code(context: Context, key: str, code: str, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,10 +21,14 @@ _IMPLICIT = frozenset({"loop", "caller", "varargs", "kwargs"})
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """`whole` is the expression where the template is exactly one; else `body` is the text's statements."""
+    """`whole` is the expression where the template is exactly one; else `body` is the text's statements.
+
+    `bound` are all names that the template itself binds anywhere.
+    """
 
     body: tuple[nodes.Node, ...]
     whole: nodes.Expr | None
+    bound: frozenset[str]
 
 
 def is_template(source: str) -> bool:
@@ -37,7 +41,7 @@ def parse(source: str, bare: bool = False) -> Parsed:
     if len(source) > MAX_SOURCE:
         raise OverLimit(f"has more than {MAX_SOURCE} characters")
     try:
-        tree = _parse_expression(source) if bare else _parse_text(source)
+        body, whole = ((), _parse_expression(source)) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
         raise Broken(f"has a syntax error: {_sentence(error.message)}", error.lineno) from error
     except RecursionError as error:
@@ -45,37 +49,53 @@ def parse(source: str, bare: bool = False) -> Parsed:
     except (ValueError, UnicodeError, OverflowError) as error:
         # A literal that Python refuses, such as a number of 5,000 digits.
         raise Broken(f"has a literal that cannot be read: {error}") from error
-    _check_depth(tree)
-    return tree
+    return Parsed(body, whole, _bound(body if whole is None else (whole,)))
 
 
-def _check_depth(tree: Parsed) -> None:
-    """Refuse deep trees before anything walks them by recursion."""
-    level: list[nodes.Node] = [*tree.body] if tree.whole is None else [tree.whole]
+def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
+    """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by recursion."""
+    bound: set[str] = set()
+    level: Sequence[nodes.Node] = body
     depth = 0
     while level:
         depth += 1
         if depth > MAX_TREE:
             raise Broken(f"is nested more than {MAX_TREE} deep")
+        for node in level:
+            bound.update(_bindings(node))
         level = [child for node in level for child in node.iter_child_nodes()]
+    return frozenset(bound)
+
+
+def _bindings(node: nodes.Node) -> Iterable[str]:
+    match node:
+        case nodes.Name(ctx="store" | "param"):
+            return (node.name,)
+        case nodes.Macro():
+            return (node.name, *_IMPLICIT)
+        case nodes.For() | nodes.CallBlock():
+            return _IMPLICIT
+        case _:
+            return ()
 
 
 def _sentence(message: str | None) -> str:
     return (message or "it cannot be read").rstrip(".")
 
 
-def _parse_expression(source: str) -> Parsed:
+def _parse_expression(source: str) -> nodes.Expr:
     parser = Parser(SANDBOX, source, state="variable")
     expression = parser.parse_expression()
     if not parser.stream.eos:
         token = parser.stream.current
         raise Broken(f"has a syntax error: '{token.value}' after the end of the expression", token.lineno)
-    return Parsed((), expression)
+    return expression
 
 
-def _parse_text(source: str) -> Parsed:
-    body = tuple(Parser(SANDBOX, source).parse().body)
-    return Parsed(body, _only_expression(body))
+def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]:
+    # `parse` would walk the tree to give every node its environment, which only Jinja's own optimizer reads.
+    body = tuple(Parser(SANDBOX, source).subparse())
+    return body, _only_expression(body)
 
 
 def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
@@ -139,23 +159,6 @@ def describe(node: nodes.Node) -> str:
 def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
     """Whether a call is of `range` or `dict`; those names mean something only there."""
     return isinstance(node.node, nodes.Name) and node.node.name in GLOBALS and node.node.name not in bound
-
-
-def bound_names(roots: tuple[nodes.Node, ...]) -> frozenset[str]:
-    """Every name that the template itself binds anywhere."""
-    return frozenset(_bindings(roots))
-
-
-def _bindings(roots: tuple[nodes.Node, ...]) -> Iterator[str]:
-    for node in descendants(roots):
-        match node:
-            case nodes.Name(ctx="store" | "param"):
-                yield node.name
-            case nodes.Macro():
-                yield node.name
-                yield from _IMPLICIT
-            case nodes.For() | nodes.CallBlock():
-                yield from _IMPLICIT
 
 
 def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import nodes
-
 from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
 from noetl.expressions.chains import Chain
 from noetl.expressions.compiler import Eval, Scope
-from noetl.expressions.grammar import bound_names, chain_of, parsed
+from noetl.expressions.grammar import Parsed, chain_of, parsed
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.run import Run, follow
 from noetl.expressions.shell import ShellOut
@@ -86,7 +84,7 @@ def program(source: str, bare: bool = False) -> Program:
 def _compile(source: str, bare: bool) -> Program:
     tree = parsed(source, bare)
     if tree.whole is None:
-        return Program(source, body=Statements(bound_names(tree.body), _raise).block(tree.body))
+        return Program(source, body=Statements(tree.bound, _raise).block(tree.body))
     chain = chain_of(tree.whole)
     if chain is not None:
         return Program(source, chain=chain)
@@ -102,7 +100,7 @@ def faults_of(source: str, bare: bool) -> list[Refusal]:
     found: list[Refusal] = []
     try:
         tree = parsed(source, bare)
-        _try(tree.whole, tree.body, found.append)
+        _try(tree, found.append)
     except Refusal as refusal:
         found.append(refusal)
     except RecursionError:
@@ -110,12 +108,12 @@ def faults_of(source: str, bare: bool) -> list[Refusal]:
     return found
 
 
-def _try(whole: nodes.Expr | None, body: tuple[nodes.Node, ...], report: Callable[[Refusal], None]) -> None:
-    compiler = Statements(bound_names(body), report)
-    if whole is not None:
-        compiler.expression(whole)
+def _try(tree: Parsed, report: Callable[[Refusal], None]) -> None:
+    compiler = Statements(tree.bound, report)
+    if tree.whole is not None:
+        compiler.expression(tree.whole)
     else:
-        compiler.block(body)
+        compiler.block(tree.body)
 
 
 def shorten(source: str) -> str:

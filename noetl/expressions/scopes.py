@@ -10,7 +10,6 @@ from jinja2 import nodes
 
 from noetl.expressions.chains import Chain
 from noetl.expressions.grammar import (
-    bound_names,
     chain_of,
     constant_key,
     is_global,
@@ -65,7 +64,7 @@ def _read(source: str, guard: bool) -> _Names:
 def _names(source: str, bare: bool) -> _Names:
     try:
         tree = parsed(source, bare)
-        finder = _Finder(bound_names(tree.body))
+        finder = _Finder(tree.bound)
         if tree.whole is not None:
             finder.expression(tree.whole, frozenset())
         else:

@@ -66,8 +66,10 @@ def _foreign(part: Part) -> list[str]:
     if isinstance(part, Action) and part.kind is None:
         given = [key for key in ("action", "type") if key in part.model_fields_set]
         return list(given[:1])
+    words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), None)
+    if words is None:
+        return []
     fields = type(part).model_fields
-    words = next((words for kind, words in _WORDS.items() if isinstance(part, kind)), {})
     names = {fields[name].alias or name for name in part.model_fields_set if name in fields}
     return [key for key in words if key in names]
 
