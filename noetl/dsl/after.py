@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from noetl.dsl.context import Context
@@ -15,18 +15,22 @@ from noetl.net.model import Template
 class Siblings:
     """The tasks of one step by name, in order, and those of them that run behind the end of the others."""
 
-    names: Sequence[str]
+    names: Collection[str]
     after: frozenset[str] = frozenset()
+
+    def may_lead(self, task: str, target: str) -> bool:
+        """Whether a jump of `task` may lead to `target`."""
+        return target in self.names and (target in self.after) == (task in self.after)
 
     def around(self, task: str) -> Sequence[str]:
         """Those that a jump of `task` may lead to."""
-        return [name for name in self.names if (name in self.after) == (task in self.after)]
+        return [name for name in self.names if self.may_lead(task, name)]
 
 
 def siblings(entries: Iterable[Entry]) -> Siblings:
     entries = list(entries)
     after = frozenset(entry.name for entry in entries if said(entry) is not None)
-    return Siblings([entry.name for entry in entries], after)
+    return Siblings(dict.fromkeys(entry.name for entry in entries), after)
 
 
 def said(entry: Entry) -> tuple[Template, Path] | None:

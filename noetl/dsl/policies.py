@@ -113,13 +113,13 @@ def _directive(context: Context, then: Then, at: Path, task: str, tasks: Sibling
 def _target(context: Context, then: Then, at: Path, task: str, tasks: Siblings) -> str | None:
     if then.do != "jump":
         return None
+    if then.to is not None and tasks.may_lead(task, then.to):
+        return then.to
     near = tasks.around(task)
     listed = ", ".join(near)
     if then.to is None:
         context.report.missing(at, "to", "the jump does not say where to", f"add to: with one of {listed}")
         return None
-    if then.to in near:
-        return then.to
     if then.to in tasks.names:
         message = f"the jump to {shown(then.to)} crosses the end of the pipeline, behind which tasks with spec.after run"
         context.report.add(Code.VALUE, (*at, "to"), message, f"it may lead to {listed}")

@@ -36,7 +36,8 @@ def _compiled(context: Context, form: Any, path: Path, site: Site) -> list[tuple
     """The tasks as they are written."""
     entries = list(entries_of(context, form, path))
     check_order(context, entries)
-    made = [(entry, _task(context, entry, siblings(entries), site)) for entry in entries]
+    around = siblings(entries)
+    made = [(entry, _task(context, entry, around, site)) for entry in entries]
     tasks = [(entry, task) for entry, task in made if task is not None]
     check_jumps(context, [(entry.path, task) for entry, task in tasks])
     return tasks

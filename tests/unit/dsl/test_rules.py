@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -152,3 +153,56 @@ def test_a_document_without_the_dialect_is_left_as_it_is(body: Body) -> None:
         "workflow: [{step: a, next: [{step: b, when: x is defined}]}, {step: b, tool: {kind: noop}}]"
     )
     assert found.source.origins == ()
+
+
+def _named_steps(number: int) -> str:
+    names = [f"s{index}" for index in range(number)]
+    steps = "".join(f"- {{step: {name}, tool: {{kind: noop}}}}\n" for name in names)
+    return f"workflow:\n- {{step: a, run: [{', '.join(names)}], next: end}}\n{steps}- {{step: end}}"
+
+
+def _actions(number: int) -> str:
+    items = "".join(f"  - {{kind: noop, name: t{index}}}\n" for index in range(number))
+    return f"workflow:\n- step: a\n  run:\n{items}"
+
+
+def _rules(number: int) -> str:
+    items = "".join(
+        f"  - {{when: '{{{{ workload.x == {index} }}}}', run: {{kind: noop, name: t{index}}}}}\n"
+        for index in range(number)
+    )
+    return f"workload: {{x: 1}}\nworkflow:\n- step: a\n  rules:\n{items}"
+
+
+def _chain(number: int) -> str:
+    steps = "".join(
+        f"- {{step: s{index}, tool: {{kind: noop}}, run: s{index + 1}}}\n" for index in range(number)
+    )
+    return f"workflow:\n{steps}- {{step: s{number}, tool: {{kind: noop}}}}"
+
+
+def _calls(run: Callable[[], object]) -> int:
+    """How many functions `run` calls, which unlike its time is always the same."""
+    count = 0
+
+    def counted(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("shape", [_named_steps, _actions, _rules, _chain], ids=lambda shape: shape.__name__)
+def test_given_four_times_as_much_to_run_then_compiling_costs_about_four_times_as_much(
+    body: Body, shape: Callable[[int], str]
+) -> None:
+    few, many = (shape(number) for number in (100, 400))
+    # From the second time on templates are parsed already.
+    assert body(few).errors + body(many).errors == ()
+    assert _calls(lambda: body(many)) < 4.4 * _calls(lambda: body(few))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -78,7 +78,8 @@ class Onward:
         return Moved({**({"spec": spec} if spec else {}), "arcs": arcs}, self.path)
 
 
-@dataclass(slots=True)
+# By identity: one is looked for among all others.
+@dataclass(slots=True, eq=False)
 class Draft:
     """A step; `body` are its other keys. One that is made up says by `path` what it is made from."""
 
@@ -131,12 +132,10 @@ class Workflow:
         at = self.drafts.index(draft) + 1
         self.drafts[at:at] = added
 
-    def reached(
-        self, starts: Collection[str], closed: Collection[str], known: Mapping[str, Draft] | None = None
-    ) -> list[str]:
+    def reached(self, starts: Collection[str], closed: Collection[str]) -> list[str]:
         """The steps that are reached from `starts` (which are among them), the nearest first; those in `closed` are
-        not entered. `known` are the steps by name, where who asks has them."""
-        steps = {draft.name: draft for draft in self.drafts} if known is None else known
+        not entered."""
+        steps = {draft.name: draft for draft in self.drafts}
         found: dict[str, None] = {}
         waiting = deque(name for name in starts if name in steps and name not in closed)
         while waiting:

@@ -65,13 +65,13 @@ class _Names:
 
 def _runs(actions: Sequence[Action]) -> Iterator[list[Action]]:
     """Apart where a task is run once more: jumps stay in their own run of it."""
-    group: list[Action] = []
+    group: dict[Path, Action] = {}
     for one in actions:
-        if any(one.path == known.path for known in group):
-            yield group
-            group = []
-        group.append(one)
-    yield group
+        if one.path in group:
+            yield list(group.values())
+            group = {}
+        group[one.path] = one
+    yield list(group.values())
 
 
 def _known_as(one: Action, name: str) -> Action:

@@ -12,7 +12,7 @@ from noetl.dsl.lowering.rules.brackets import opened
 from noetl.dsl.lowering.rules.choosing import choose
 from noetl.dsl.lowering.rules.cycles import bracket_loops
 from noetl.dsl.lowering.rules.drafts import Draft, Workflow, names_of
-from noetl.dsl.lowering.rules.sequence import close_gates
+from noetl.dsl.lowering.rules.gates import close_gates
 from noetl.dsl.lowering.rules.setting import Setting
 from noetl.dsl.lowering.rules.transitions import onward
 from noetl.dsl.origins import Moved, Origins, Tree, settle

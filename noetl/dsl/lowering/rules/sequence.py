@@ -6,12 +6,12 @@ all that the branch before it can still send.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from noetl.dsl.lowering.rules.actions import Action, Branch, Work
-from noetl.dsl.lowering.rules.drafts import Choice, Draft, Onward, Way, Workflow
+from noetl.dsl.lowering.rules.drafts import Choice, Draft, Onward, Way
 from noetl.dsl.lowering.rules.setting import Gate, Setting
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Path
@@ -173,29 +173,3 @@ def _segments(works: Sequence[Work]) -> Iterator[tuple[Action, ...] | Work]:
         yield work
     if serial:
         yield tuple(serial)
-
-
-def close_gates(setting: Setting) -> None:
-    """An arc from the branch to its gate that never fires: as long as the branch can reach it, the gate waits."""
-    drafts = {draft.name: draft for draft in setting.workflow.drafts}
-    for gate in setting.gates:
-        _close(setting.workflow, drafts, gate)
-
-
-def _close(workflow: Workflow, drafts: Mapping[str, Draft], gate: Gate) -> None:
-    closed = {gate.source, gate.name}
-    onward = drafts[gate.name].onward
-    starts = [way.step for way in onward.ways if way.step] if onward is not None else []
-    later = set(workflow.reached(starts, closed, drafts))
-    branch = workflow.reached([gate.branch], closed | later, drafts)
-    if not branch:
-        return
-    reaching = {gate.name}
-    for name in reversed(branch):
-        draft = drafts[name]
-        targets = {way.step for way in draft.onward.ways} if draft.onward is not None else set()
-        if not targets & reaching:
-            draft.lead().choices.insert(
-                0, [Way(gate.path, gate.name, gate.path, when=False, when_path=gate.path)]
-            )
-        reaching.add(name)
