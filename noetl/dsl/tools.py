@@ -9,6 +9,7 @@ from typing import Any
 from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
 from noetl.dsl.code import check_code, names_context, names_read, warn_unknown_config
+from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
 from noetl.dsl.document import PolicyRule, Tool
@@ -67,6 +68,9 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     spec = effective_spec(context, kind, site, tools)
     verbatim = _verbatim(kind, config, spec)
     check_code(context, kind, config, paths, verbatim, entry.path)
+    if site.step != WORKBOOK:
+        # What the workbook says may lack what its callers say.
+        check_config(context, kind, config, paths, verbatim, entry.path)
     for key, value in config.items():
         if key not in verbatim:
             context.use(paths[key], value, site.step)

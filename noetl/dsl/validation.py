@@ -3,7 +3,7 @@ rest is still read, so that everything is reported at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,11 @@ _WORDS: Mapping[str, str] = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "dict_type": "a mapping",
     "mapping_type": "a mapping",
     "model_type": "a mapping",
@@ -33,7 +36,7 @@ _MAX_ROUNDS = 4
 
 
 @dataclass(slots=True)
-class _TypeFault:
+class TypeFault:
     """What pydantic says about one place, all branches together."""
 
     expected: list[str] = field(default_factory=list)
@@ -46,9 +49,9 @@ def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[s
         try:
             return Document.model_validate(data), data
         except ValidationError as error:
-            faults = _by_place(error.errors(include_url=False, include_context=True), data)
+            faults = by_place(error.errors(include_url=False, include_context=True), data)
         for path, fault in faults.items():
-            _report(report, path, fault, _at(data, path))
+            report_fault(report, path, fault, value_at(data, path))
         for path in sorted(faults, key=lambda p: (len(p), str(p)), reverse=True):
             data = _without(data, path)
     return None
@@ -66,22 +69,25 @@ def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str]
         )
 
 
-def _by_place(errors: list[ErrorDetails], data: Json) -> dict[Path, _TypeFault]:
-    places: dict[Path, _TypeFault] = {}
+def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:
+    """The faults that pydantic found in `data`, by the path of what is faulty."""
+    places: dict[Path, TypeFault] = {}
     for error in errors:
-        path = _real_path(error["loc"], data)
-        fault = places.setdefault(path, _TypeFault())
+        path = real_path(error["loc"], data)
+        fault = places.setdefault(path, TypeFault())
         context = error.get("ctx") or {}
         if error["type"] == "literal_error":
             fault.choices.append(str(context.get("expected", "")))
             continue
-        words = error["msg"] if error["type"] == "shape" else _WORDS.get(error["type"], error["msg"])
+        words = _WORDS.get(error["type"], error["msg"].removeprefix("Input should be "))
+        if error["type"] == "string_pattern_mismatch":
+            words = f"text that matches {context['pattern']}"
         if words not in fault.expected:
             fault.expected.append(words)
     return places
 
 
-def _real_path(loc: tuple[int | str, ...], data: Json) -> Path:
+def real_path(loc: tuple[int | str, ...], data: Json) -> Path:
     """`loc` without the names of union branches that pydantic puts in."""
     path: list[str | int] = []
     for part in loc:
@@ -95,7 +101,10 @@ def _real_path(loc: tuple[int | str, ...], data: Json) -> Path:
     return tuple(path)
 
 
-def _report(report: Report, path: Path, fault: _TypeFault, value: Json) -> None:
+def report_fault(
+    report: Report, path: Path, fault: TypeFault, value: Json, *, may_be_secret: bool = False
+) -> None:
+    """Adds the problem of `value`, which stands at `path`. Of what may be a secret only the type is told."""
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this item"
     if fault.choices and isinstance(value, str):
         choices = _choices(fault.choices)
@@ -103,31 +112,45 @@ def _report(report: Report, path: Path, fault: _TypeFault, value: Json) -> None:
         report.add(Code.VALUE, path, f"{name} is {shown(value)}, not one of {', '.join(choices)}", hint)
         return
     expected = " or ".join([*fault.expected, *(f"one of {text}" for text in fault.choices)])
-    hint = f'quote it: "{value}"' if "text" in fault.expected and _is_scalar(value) else ""
-    report.add(Code.TYPE, path, f"{name} must be {expected}, not {_kind_of(value)}", hint)
+    told = f", not {_type_of(value) if may_be_secret else _kind_of(value)}"
+    if may_be_secret and not set(fault.expected) <= set(_WORDS.values()):
+        # It is of the right type.
+        told = ""
+    hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
+    hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
+    report.add(Code.TYPE, path, f"{name} must be {expected}{told}", hint)
 
 
 def _choices(texts: list[str]) -> list[str]:
     return [word.strip(" '") for text in texts for word in text.replace(" or ", ",").split(",")]
 
 
-def _is_scalar(value: Json) -> bool:
+def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _kind_of(value: Json) -> str:
+    return shown(value) if isinstance(value, bool | int | float | str) else _type_of(value)
+
+
+def _type_of(value: Json) -> str:
     match value:
         case None:
             return "null"
-        case bool() | int() | float() | str():
-            return shown(value)
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
         case list():
             return "a list"
         case _:
             return "a mapping"
 
 
-def _at(data: Json, path: Path) -> Json:
+def value_at(data: Json, path: Path) -> Json:
+    """The part of `data` at `path`, which is there."""
     for part in path:
         data = data[part]
     return data

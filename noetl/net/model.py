@@ -2,16 +2,18 @@
 
 A step is a transition. Every arc owns the place in which its tokens wait before the arc's step;
 the entry has a place of its own, `ENTRY`. Strings inside `Template` values may hold expressions;
-nothing here is evaluated. All classes are frozen and survive JSON (`noetl.net.codec`) unchanged.
+nothing here is evaluated. The classes of a net are frozen and survive JSON (`noetl.net.codec`) unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
+
+from pydantic_core import ErrorDetails
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Keep, ResultScope
@@ -373,6 +375,10 @@ class Net:
         return {place: Place(place, step) for step, places in self.incoming.items() for place in places}
 
 
+def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class KindInfo:
     """What the language needs to know of a tool kind to compile and check playbooks.
@@ -386,6 +392,7 @@ class KindInfo:
     name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
+    `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
 
     kind: str
@@ -403,3 +410,4 @@ class KindInfo:
     suspends: bool = False
     by_reference: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ("auth",)
+    faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults

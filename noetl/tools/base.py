@@ -84,7 +84,10 @@ class Services:
 
 
 class ToolConfig(BaseModel):
-    """Base of configurations: unknown keys are errors; every field carries a description."""
+    """Base of configurations: unknown keys are errors; every field carries a description.
+
+    Validators look at nothing but the values: the compiler runs them too, with templates where values are not known.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -6,11 +6,12 @@ import importlib.metadata
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -98,9 +99,22 @@ def kinds() -> Mapping[str, KindInfo]:
 @cache
 def _info(kind: str) -> KindInfo:
     try:
-        return load(kind).info()
+        tool = load(kind)
     except ToolError as error:
         return KindInfo(kind=kind, queue=kind, description=error.message)
+    return replace(tool.info(), faults=partial(faults, tool))
+
+
+def faults(tool: type[Tool], config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
+    """What the tool cannot take of `config`, besides keys that mean nothing to it."""
+    try:
+        _validated(tool, config)
+    except ValidationError as error:
+        return error.errors(include_url=False)
+    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs, and is told then.
+    except Exception:  # noqa: BLE001
+        return ()
+    return ()
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -242,10 +256,14 @@ def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfi
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:
-        unknown = set(unknown_keys(tool, config))
-        return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
+        return _validated(tool, config)
     except ValidationError as error:
         raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
+
+
+def _validated(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
+    unknown = set(unknown_keys(tool, config))
+    return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
 
 
 def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
