@@ -10,8 +10,7 @@ from pydantic import model_validator
 
 from noetl.dsl import Code, Problem, compile_playbook
 from noetl.net.model import KindInfo
-from noetl.tools.base import ToolConfig
-from noetl.tools.noop import Noop
+from noetl.tools.noop import Noop, NoopConfig
 from noetl.tools.registry import faults, kinds
 
 Found = Callable[[str], tuple[Problem, ...]]
@@ -92,7 +91,7 @@ def test_a_task_of_the_workbook_is_asked_with_what_its_caller_says() -> None:
     ]
 
 
-class _Broken(ToolConfig):
+class _Broken(NoopConfig):
     @model_validator(mode="before")
     @classmethod
     def _fail(cls, value: Any) -> Any:
