@@ -39,6 +39,7 @@ class Plan:
     def __init__(self, net: Net) -> None:
         self.net = net
         self._needs: dict[str, Needs] = {}
+        self._behind: dict[str, frozenset[str]] = {}
 
     def step(self, name: str) -> Transition:
         return self.net.steps[name]
@@ -73,12 +74,30 @@ class Plan:
 
     def _reach(self, join: str) -> Reach:
         """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait for
-        itself) nor another join that waits for this one (of the two, neither could ever fire first). What comes
-        after a step that dominates the join is its next round: joins there do not wait for it."""
-        after = _walk(join, self._successors, self._dominators(join))
-        mutual = frozenset(name for name in after if name != join and self._waits(name))
+        itself) nor another join that waits for this one (of the two, neither could ever fire first)."""
+        waiting = (name for name in self._after(join) if name != join and self._waits(name))
+        mutual = frozenset(name for name in waiting if not self._goes_first(name, join))
         before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
         return Reach(before, before - mutual)
+
+    def _goes_first(self, name: str, join: str) -> bool:
+        """Whether of two OR-joins the one called `name`, to which `join` leads, does not wait for it. Where they lead
+        to each other and neither dominates the other (a cycle with several entries), the first in the document
+        begins."""
+        return (
+            self.order[name] < self.order[join]
+            and self.is_or_join(self.step(name))
+            and join in self._after(name)
+            and join not in self._dominators(name)
+            and name not in self._dominators(join)
+        )
+
+    def _after(self, join: str) -> frozenset[str]:
+        """What `join` leads to. What comes after a step that dominates it is its next round: joins there do not wait
+        for it."""
+        if join not in self._behind:
+            self._behind[join] = frozenset(_walk(join, self._successors, self._dominators(join)))
+        return self._behind[join]
 
     def _dominators(self, name: str) -> frozenset[str]:
         """The steps that every path from the entry to `name` passes, itself included."""

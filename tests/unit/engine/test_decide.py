@@ -472,6 +472,52 @@ def test_joins_in_a_cycle_wait_for_joins_before_them_in_the_same_round() -> None
     assert play.running == ["gate"]
 
 
+def _two_entries(*steps: Transition) -> Play:
+    # start → p → a → j, start → c → j, j → a: the cycle of `a` and `j` is entered at both, so none dominates the other.
+    play = Play(plan(step("start", "p", "c"), *steps))
+    play.done("start")
+    return play
+
+
+def test_of_two_joins_that_lead_to_each_other_the_later_one_in_the_document_waits_for_the_earlier_one() -> (
+    None
+):
+    again = arc("j", "a", "{{ ctx.again is defined }}")
+    play = _two_entries(step("p", "a"), step("a", "j"), step("c", "j"), step("j", again))
+    play.done("c")
+    assert play.running == ["p"]
+    play.done("p")
+    assert play.running == ["a"]
+    play.done("a")
+    assert play.running == ["j"]
+    play.done("j")
+    assert play.status == "completed"
+
+
+def test_of_two_joins_that_lead_to_each_other_the_earlier_one_in_the_document_waits_for_neither() -> None:
+    again = arc("j", "a", "{{ j.again }}")
+    play = _two_entries(step("p", "a"), step("a", "j"), step("c", "j"), step("j", again))
+    play.done("p")
+    assert play.running == ["a", "c"]
+    play.done("a")
+    assert play.running == ["c"]
+    play.done("c")
+    assert play.running == ["j"]
+    play.done("j", {"again": True})
+    assert play.running == ["a"]
+    play.done("a")
+    assert play.running == ["j"]
+
+
+def test_a_join_that_an_all_join_needs_does_not_wait_for_it() -> None:
+    play = _two_entries(step("p", "a"), step("a", "j", join=Join("all")), step("c", "j"), step("j", "a"))
+    play.done("p")
+    play.done("c")
+    assert play.running == ["j"]
+    play.done("j")
+    assert play.running == ["a"]
+
+
 def test_an_all_join_waits_for_every_arc() -> None:
     play = fork(Join("all"))
     for name in ("a", "b"):
