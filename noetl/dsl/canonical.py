@@ -141,6 +141,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         loop=made_loop,
         admit=_admission(context, spec, path, name),
         join=_join(context, spec, (*path, "spec", "join")),
+        iteration=_iteration(context, step, (*path, "iteration")),
         args=_step_args(context, step, path, name),
         set=assignments(context, step, path, step_level(site)),
         failure=own_failure or around,
@@ -197,6 +198,15 @@ def _join(context: Context, spec: StepSpec, at: Path) -> Join:
             "write a whole number from 1",
         )
     return Join(mode, given.count or 0 if mode == "count" else 0, bool(given.cancel_rest))
+
+
+def _iteration(context: Context, step: Step, at: Path) -> str:
+    name = (step.iteration or "").removeprefix("ctx.")
+    if name and not name.isidentifier():
+        hint = "write the name of a variable in ctx that holds {<iterator>, index, parent}"
+        context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
+        return ""
+    return name
 
 
 def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:

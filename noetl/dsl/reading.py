@@ -68,7 +68,7 @@ class Readings:
         return tuple(sorted(name for name in names if not _IDENTIFIER.fullmatch(name)))
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
-        if here.loop is not None or self._task_loops(path):
+        if here.loop is not None or here.iteration or self._task_loops(path):
             return
         if chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] and chain[1] not in _OF_THE_CALLER):
             message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl.engine.names import scope_around
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State
 from noetl.facts.json import Json, JsonMap
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, args, workload, ctx, steps, caller?, everything?}`, narrowed to what the step's tasks read.
+    """`{digest, args, workload, ctx, steps, iteration?, caller?, everything?}`, narrowed to what the step's tasks read.
 
     `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
     `everything` is the version at which the worker may read the rest.
-    `caller` is the scope of the iteration that called this playbook.
+    `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
+    called this playbook.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
@@ -24,6 +26,9 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
         "steps": _steps(state, needs),
     }
+    scope = scope_around(state, plan.step(run.step))
+    if scope is not None:
+        context["iteration"] = scope
     if state.parent is not None and state.parent.iter is not None:
         context["caller"] = state.parent.iter
     if needs.everything:

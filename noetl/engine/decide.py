@@ -277,7 +277,7 @@ def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]:
     step = plan.step(one.step)
     try:
-        verdict = _admit(state, inputs, step.admit, one) if step.admit else None
+        verdict = _admit(state, inputs, step, step.admit, one) if step.admit else None
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
         return _refused_run(state, inputs, step, one, problem)
@@ -326,10 +326,10 @@ def _refused_run(
 
 
 def _admit(
-    state: State, inputs: Inputs, admission: Admission, one: Enabled
+    state: State, inputs: Inputs, step: Transition, admission: Admission, one: Enabled
 ) -> tuple[Draft, e.AdmitEvaluated] | None:
     """The first rule that matches. Raises TemplateError where a rule before it cannot be evaluated."""
-    names = step_names(state, inputs, one.args(inputs))
+    names = step_names(state, inputs, step, one.args(inputs))
     for rule in admission.rules:
         if rule.when is not None and not truth(rule.when, names, load=inputs.load):
             continue
@@ -372,12 +372,12 @@ def _start_run(
     **more: Any,
 ) -> list[Draft]:
     """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a tool."""
-    names = step_names(state, inputs, args)
+    names = step_names(state, inputs, step, args)
     problem: ErrorInfo | None = None
     warnings: list[str] = []
     try:
         args = {**_held_values(step.args, names, inputs, warnings.append), **args}
-        names = step_names(state, inputs, args)
+        names = step_names(state, inputs, step, args)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
     begin = _scheduled(state, step, tokens, args, warnings=tuple(warnings), **more)

@@ -8,10 +8,11 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import Run, State, StepRecord
 from noetl.expressions.results import of_step, of_task
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import bare_names, layered
 from noetl.facts.boundaries import DONE, FAILED, LOOP_DONE, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
+from noetl.facts.reference import loaded
 from noetl.net.model import Transition
 
 
@@ -35,7 +36,7 @@ class StepNames(Mapping[str, Any]):
 
 
 def step_names(
-    state: State, inputs: Inputs, args: JsonMap, extra: JsonMap | None = None
+    state: State, inputs: Inputs, step: Transition, args: JsonMap, extra: JsonMap | None = None
 ) -> Mapping[str, Any]:
     """Names before a step runs: built-ins, steps, args, ctx, workload, in that order of precedence."""
     builtins: dict[str, Any] = {
@@ -49,7 +50,12 @@ def step_names(
         "env": inputs.env,
         "keychain": inputs.keychain,
     }
-    if state.parent is not None and state.parent.iter is not None and not spans_steps(state.ctx):
+    scope = scope_around(state, step)
+    if scope is not None and inputs.load is not None:
+        scope = loaded(scope, inputs.load)
+    if scope is not None:
+        builtins.update(bare_names(scope), iter=scope)
+    elif state.parent is not None and state.parent.iter is not None:
         builtins["iter"] = {"parent": state.parent.iter}
     if extra:
         builtins.update(extra)
@@ -58,9 +64,10 @@ def step_names(
     return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
-def spans_steps(ctx: JsonMap) -> bool:
-    """Whether the steps are those of an iteration that spans several of them: its scope is `ctx.iter` then."""
-    return isinstance(ctx.get("iter"), Mapping)
+def scope_around(state: State, step: Transition) -> JsonMap | None:
+    """The scope of the iteration, of several steps, that `step` is a part of, or a reference to it."""
+    scope = state.ctx.get(step.iteration) if step.iteration else None
+    return scope if isinstance(scope, Mapping) else None
 
 
 def boundary(run: Run, step: Transition) -> BoundaryName:
@@ -97,4 +104,4 @@ def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> 
         extra["result"] = extra["response"] = of_step(run.result, run.results)
     if run.error is not None:
         extra["error"] = run.error.as_json()
-    return step_names(state, inputs, run.args, extra)
+    return step_names(state, inputs, step, run.args, extra)

@@ -296,6 +296,8 @@ class Transition:
     loop: Loop | None = None
     admit: Admission | None = None
     join: Join = Join()
+    #: Where ctx has the scope of the iteration, of several steps, that this one is a part of; empty: of none.
+    iteration: str = ""
     args: Mapping[str, Template] = field(default_factory=dict)
     set: tuple[Assignment, ...] = ()
     failure: Failure = Failure()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from noetl.expressions.results import TaskResults, of_step, of_task
-from noetl.expressions.scope import layered, without
+from noetl.expressions.scope import bare_names, layered, without
 from noetl.facts.boundaries import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
@@ -23,8 +23,6 @@ from noetl.pipeline.patches import applied
 #: What templates look names up in.
 Sight = Mapping[str, Any]
 
-#: Names of the iteration's scope that are not read bare.
-_NOT_BARE: Final = frozenset({"index", "parent"})
 _AFTER_SUCCESS: Final = frozenset({"error"})
 _AFTER_FAILURE: Final = frozenset({"result", "response"})
 
@@ -141,9 +139,4 @@ def in_set(sight: Sight, outcome: Outcome) -> Sight:
 
 def _bare(given: JsonMap | None, iteration: JsonMap) -> JsonMap:
     """The iterator under its own name, and `loop_index`; nothing outside of loops."""
-    if given is None:
-        return {}
-    bare = {name: iteration[name] for name in given if name not in _NOT_BARE}
-    if "index" in given:
-        bare["loop_index"] = given["index"]
-    return bare
+    return {} if given is None else bare_names({name: iteration[name] for name in given})

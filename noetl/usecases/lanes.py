@@ -53,13 +53,13 @@ from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, di
 from noetl.usecases.work import (
     Watched,
     Worker,
-    around_iteration,
     claim,
     due_at,
     give_up,
     hands,
     names,
     program,
+    spanning,
     wake_after_report,
 )
 
@@ -268,7 +268,12 @@ class _Lane:
 
     def _scope(self, index: int) -> JsonMap:
         item = self._item(index)
-        return {self.loop.iterator: item, "index": index, "parent": around_iteration(self.command.context)}
+        return {self.loop.iterator: item, "index": index, "parent": self._around()}
+
+    def _around(self) -> Json:
+        """The iteration of several steps that this one is a part of, or that of the playbook's caller."""
+        context = self.command.context
+        return spanning(self.worker.rt, context) or context.get("caller")
 
     def _item(self, index: int) -> Json:
         if self.loop.cursor is not None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from noetl.engine.evolve import replay
-from noetl.engine.names import StepNames, spans_steps
+from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.expressions.results import of_step
-from noetl.expressions.scope import layered
+from noetl.expressions.scope import bare_names, layered
 from noetl.facts.events import (
+    ChildCall,
     CtxPatched,
     Draft,
     StepDone,
@@ -28,7 +29,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
-from noetl.facts.reference import Keep
+from noetl.facts.reference import Keep, loaded
 from noetl.facts.secret import Keychain
 from noetl.net.model import Transition
 from noetl.pipeline.fold import replay as replay_pipeline
@@ -200,6 +201,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
 def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:
     """What the command's templates see, from the context in its row."""
     context = command.context
+    around = spanning(rt, context)
     steps = {
         name: of_step(view.get("result"), view.get("results") or {})
         for name, view in context["steps"].items()
@@ -214,23 +216,31 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
             "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
             "env": rt.env,
             "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
+            **_bare_around(around, iteration),
         },
-        iter=called_from(context) if iteration is None else iteration,
+        iter=iteration or around or called_from(context),
     )
 
 
 def called_from(context: JsonMap) -> JsonMap | None:
-    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`. In one that
-    spans several steps it is read from ctx."""
-    if "caller" not in context or spans_steps(context["ctx"]):
+    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`."""
+    return {"parent": context["caller"]} if "caller" in context else None
+
+
+def spanning(rt: Runtime, context: JsonMap) -> JsonMap | None:
+    """The scope of the iteration, of several steps, that the command's step is a part of."""
+    if "iteration" not in context:
         return None
-    return {"parent": context["caller"]}
+    scope: JsonMap = loaded(context["iteration"], rt.load)
+    return scope
 
 
-def around_iteration(context: JsonMap) -> Json:
-    """The `parent` of an iteration: the one that spans several steps, of which this is one, or the caller's."""
-    ctx: JsonMap = context["ctx"]
-    return ctx["iter"] if spans_steps(ctx) else context.get("caller")
+def _bare_around(around: JsonMap | None, iteration: JsonMap | None) -> JsonMap:
+    """What an iteration of one step reads bare of the one around it: what it has no name for itself."""
+    if around is None or iteration is None:
+        return {}
+    own = bare_names(iteration)
+    return {name: value for name, value in bare_names(around).items() if name not in own}
 
 
 def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
@@ -352,8 +362,14 @@ class _Job:
         fact = StepStarted(self.worker.name, self.started.isoformat())
         return self._draft(fact, f"started:{run_id}")
 
+    def _called(self, child: ChildCall | None) -> ChildCall | None:
+        """A playbook sees as its caller's iteration that of the task, or the one that the step is a part of."""
+        if child is None or child.iter is not None:
+            return child
+        return replace(child, iter=spanning(self.rt, self.command.context))
+
     def _suspended(self, move: Suspend) -> Draft:
-        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), move.child)
+        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), self._called(move.child))
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
     def _ended(self, ending: Ending) -> Draft:

@@ -51,6 +51,8 @@ class Step(Part):
     args: Names | None = None
     output: OutputForm = None
     """How the results of its tasks are kept: the same as `spec.result`, which wins."""
+    iteration: str | None = None
+    """The name in ctx of the scope of the iteration that the step is a part of: `iter` in its templates."""
     vars: Names | None = older()
     case: list[CaseRule] | None = older()
     sink: SinkForm | None = older()

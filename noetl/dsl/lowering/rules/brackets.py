@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +25,18 @@ class Bracket:
     loop: Mapping[str, Any]
     outer: Bracket | None
     result: Mapping[str, Any]
-
-    @property
-    def key(self) -> str:
-        return re.sub(r"\W", "_", self.begin_name)
+    #: What its names in ctx begin with.
+    key: str
 
     @property
     def state(self) -> str:
+        """Where the loop stands: its items, and the index."""
         return f"ctx.{self.key}_loop"
+
+    @property
+    def scope(self) -> str:
+        """What an iteration of it has as `iter`."""
+        return f"ctx.{self.key}_iter"
 
     @property
     def iterator(self) -> str:
@@ -68,10 +72,24 @@ def brackets(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> Iterator[Br
             _crossing(setting, crossed[-1], raws[begin])
             continue
         around = [one for one in made if end < one.end]
-        bracket = _bracket(setting, raws, begin, end, around[-1] if around else None)
+        name = str(raws[begin].get("step"))
+        # A loop that can be read by its own name is.
+        others = {str(raws[other].get("step")) for other in loops} - {name}
+        key = _key(name, others | {one.key for one in made})
+        bracket = _bracket(setting, raws, begin, end, around[-1] if around else None, key)
         if bracket is not None:
             made.append(bracket)
             yield bracket
+
+
+def _key(name: str, taken: Collection[str]) -> str:
+    """`name` as templates can read it, unlike those of other loops."""
+    key = wanted = re.sub(r"\W", "_", name)
+    number = 1
+    while key in taken:
+        number += 1
+        key = f"{wanted}_{number}"
+    return key
 
 
 def _begin(
@@ -125,7 +143,12 @@ def _crossing(setting: Setting, outer: Bracket, raw: Mapping[str, Any]) -> None:
 
 
 def _bracket(
-    setting: Setting, raws: Sequence[Mapping[str, Any]], begin: int, end: int, outer: Bracket | None
+    setting: Setting,
+    raws: Sequence[Mapping[str, Any]],
+    begin: int,
+    end: int,
+    outer: Bracket | None,
+    key: str,
 ) -> Bracket | None:
     loop = raws[begin]["loop"]
     path: Path = ("workflow", begin)
@@ -144,6 +167,7 @@ def _bracket(
         loop,
         outer,
         names_of(raws[end].get("result")),
+        key,
     )
     if not _usable_iterator(setting, made):
         return None

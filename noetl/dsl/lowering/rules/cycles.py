@@ -1,8 +1,8 @@
 """Loops around several steps become cycles.
 
 The step of the loop evaluates the collection, `<loop>.each` puts an item into ctx and leads into the brackets, every arc to
-the step of `end_loop` leads to `<loop>.done`, which keeps the result and goes back or on. ctx has `iter`, the iterator and
-`loop_index` as an iteration has them; where the loop stands is in `<loop>_loop`.
+the step of `end_loop` leads to `<loop>.done`, which keeps the result and goes back or on. Where the loop stands is in
+`ctx.<loop>_loop`, and the scope of its iteration in `ctx.<loop>_iter`, which its steps name by `iteration`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,10 @@ class _Cycle:
         workflow.drafts.insert(workflow.drafts.index(end), done)
         for draft in [first, *(one for one in workflow.drafts if one.name in self.inside)]:
             self._redirect(draft, done)
+            draft.body["iteration"] = Moved(bracket.scope, bracket.path)
+        each.body["iteration"] = Moved(bracket.scope, bracket.path)
+        if bracket.outer is not None:
+            done.body["iteration"] = Moved(bracket.outer.scope, bracket.path)
         if end.onward is None and "tool" not in end.body:
             end.body["tool"] = {"kind": "noop"}
 
@@ -151,13 +155,22 @@ class _Cycle:
         state, path = self.bracket.state, (*self.bracket.path, "loop")
         item = f"{{{{ {state}.items[{state}.index] }}}}"
         index = f"{{{{ {state}.index }}}}"
-        scope = {self.bracket.iterator: item, "index": index, "parent": f"{{{{ {state}.outer }}}}"}
+        own = {self.bracket.iterator: item, "index": index, "parent": f"{{{{ {state}.outer }}}}"}
         assigned: dict[str, Tree] = {
-            "ctx.iter": scope,
+            self.bracket.scope: {**self._outer_items(), **own},
+            # For steps behind the loop, which are in no iteration.
             f"ctx.{self.bracket.iterator}": item,
-            "ctx.loop_index": index,
         }
         return {name: Moved(value, path) for name, value in assigned.items()}
+
+    def _outer_items(self) -> dict[str, Tree]:
+        """What the loops around this one call their items: these are read bare as well."""
+        found: dict[str, Tree] = {}
+        around = self.bracket.outer
+        while around is not None:
+            found[around.iterator] = f"{{{{ {around.scope}.{around.iterator} }}}}"
+            around = around.outer
+        return found
 
     def _kept(self) -> dict[str, Tree]:
         bracket, path = self.bracket, (*self.bracket.end_path, "end_loop")
@@ -183,20 +196,13 @@ class _Cycle:
                         path,
                         f"{{{{ {stays} }}}}",
                         path,
-                        {"set": self._around() | self._result()},
+                        {"set": self._result()},
                     )
                 ],
             ],
             # Who has left the loop is elsewhere.
             spec={"no_next_is_error": False},
         )
-
-    def _around(self) -> dict[str, Tree]:
-        """Back to the names of the loop around this one."""
-        path = (*self.bracket.end_path, "end_loop")
-        outer = f"{{{{ {self.bracket.state}.outer }}}}" if self.bracket.outer is not None else None
-        index = f"{{{{ {self.bracket.state}.outer.index }}}}" if self.bracket.outer is not None else None
-        return {"ctx.iter": Moved(outer, path), "ctx.loop_index": Moved(index, path)}
 
     def _result(self) -> dict[str, Tree]:
         """`result` of the step that ends the loop, mapped into ctx."""
@@ -215,8 +221,7 @@ class _Cycle:
             assert draft.onward is not None
             draft.onward.changed()
             if way.step != self.bracket.end_name:
-                around = self._around() if self.bracket.outer is not None else {}
-                way.assign({f"{self.bracket.state}.left": True} | around)
+                way.assign({f"{self.bracket.state}.left": True})
                 continue
             way.step = done.name
             handed: Tree = {f"{self.bracket.key}_result": ["{{ result }}"]}
