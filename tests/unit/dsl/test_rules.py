@@ -148,6 +148,24 @@ def test_a_kind_that_has_a_key_called_type_keeps_it(net_of: Callable[[str], Any]
     assert (task.kind, task.config) == ("noop", {"type": "x", "action": "y"})
 
 
+def test_the_steps_of_a_loop_around_steps_name_the_scope_of_its_iteration(
+    net_of: Callable[[str], Any],
+) -> None:
+    net = net_of(
+        "workflow: [{step: a-b, loop: {in: [1], iterator: x}, next: c}, {step: c, tool: {kind: noop}, next: d}, "
+        "{step: d, end_loop: a-b, next: a_b}, {step: a_b, loop: {in: [1], iterator: x}, next: e}, "
+        "{step: e, tool: {kind: noop}, next: f}, {step: f, end_loop: a_b}]"
+    )
+    named = {name: step.iteration for name, step in net.steps.items() if step.iteration}
+    assert named == {"a-b.each": "a_b_2_iter", "c": "a_b_2_iter", "a_b.each": "a_b_iter", "e": "a_b_iter"}
+
+
+@pytest.mark.parametrize("name", ["{{ x }}", "ctx.a.b", "a b"])
+def test_an_iteration_that_is_no_variable_of_ctx_is_refused(body: Body, name: str) -> None:
+    found = body(f"workflow: [{{step: a, iteration: '{name}', tool: {{kind: noop}}}}]").errors
+    assert [(one.code, one.path) for one in found] == [(Code.VALUE, "workflow[0].iteration")]
+
+
 def test_a_document_without_the_dialect_is_left_as_it_is(body: Body) -> None:
     found = body(
         "workflow: [{step: a, next: [{step: b, when: x is defined}]}, {step: b, tool: {kind: noop}}]"
