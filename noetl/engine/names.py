@@ -38,7 +38,8 @@ class StepNames(Mapping[str, Any]):
 def step_names(
     state: State, inputs: Inputs, step: Transition, args: JsonMap, extra: JsonMap | None = None
 ) -> Mapping[str, Any]:
-    """Names before a step runs: built-ins, steps, args, ctx, workload, in that order of precedence."""
+    """Names before a step runs: built-ins, the iterator around it, steps, args, ctx, workload, in that order of
+    precedence."""
     builtins: dict[str, Any] = {
         "workload": state.workload,
         "ctx": state.ctx,
@@ -50,18 +51,18 @@ def step_names(
         "env": inputs.env,
         "keychain": inputs.keychain,
     }
+    bare: JsonMap = {}
     scope = scope_around(state, step)
-    if scope is not None and inputs.load is not None:
-        scope = loaded(scope, inputs.load)
     if scope is not None:
-        builtins.update(bare_names(scope), iter=scope)
+        builtins["iter"] = scope if inputs.load is None else loaded(scope, inputs.load)
+        bare = bare_names(builtins["iter"])
     elif state.parent is not None and state.parent.iter is not None:
         builtins["iter"] = {"parent": state.parent.iter}
     if extra:
         builtins.update(extra)
     # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called so wins.
     clock = {"now": inputs.now.isoformat}
-    return layered(builtins, StepNames(state.steps), args, state.ctx, state.workload, clock)
+    return layered(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
 def scope_around(state: State, step: Transition) -> JsonMap | None:

@@ -212,11 +212,11 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
         args=context["args"],
         steps=steps,
         builtins={
+            **_bare_around(around, iteration),
             "execution_id": command.execution_id,
             "job": {"uuid": command.execution_id, "execution_id": command.execution_id},
             "env": rt.env,
             "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
-            **_bare_around(around, iteration),
         },
         iter=iteration or around or called_from(context),
     )
