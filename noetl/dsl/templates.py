@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from noetl import expressions
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
+from noetl.dsl.members import Members
+from noetl.dsl.places import unseen
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
@@ -20,21 +22,21 @@ BUILTINS = frozenset(
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
         *("execution_id", "event", "outcome", "output", "result", "response", "error"),
         *("_prev", "_task", "_attempt", "loop_index", "now"),
-        *(
-            "range",
-            "dict",
-            "namespace",
-            "cycler",
-            "joiner",
-            "lipsum",
-            "loop",
-            "caller",
-            "varargs",
-            "kwargs",
-            "self",
-        ),
+        *("range", "dict", "namespace"),
     }
 )
+#: Names that nobody means who misspells one.
+_OF_JINJA = frozenset({"cycler", "joiner", "lipsum", "loop", "caller", "varargs", "kwargs", "self"})
+#: What other languages have, and how it is written here.
+_ELSEWHERE: Mapping[str, str] = {
+    "null": "write none",
+    "nil": "write none",
+    "undefined": "write x is undefined",
+    **{name: f"{name} is a filter: write x | {name}" for name in ("abs", "float", "int", "round")},
+    "len": "write x | length",
+    "sorted": "write x | sort",
+    "str": "write x | string",
+}
 #: Args that the final step is given.
 OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
@@ -114,6 +116,9 @@ class _Names:
         self._scopes = _scopes(net)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = Readings(context, net, tree)
+        self._steps = frozenset(net.steps)
+        assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
+        self._members = Members(context.report, net.workload, assigned)
         #: The chains that were met, by their first name.
         self.read: dict[str, set[Chain]] = {}
 
@@ -126,10 +131,12 @@ class _Names:
             spot = _Spot(self._context, path, text, use.guard)
             if use.step != KEYCHAIN:
                 self._check_secrets(spot, chains)
+            optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
             if scope is not None:
-                optional = expressions.names_optional(text, guard=use.guard)
-                self._check_read(use, spot, [chain for chain in chains if chain[0] not in optional], scope)
+                asked = {chain[0] for chain in optional}
+                self._check_read(use, spot, [chain for chain in chains if chain[0] not in asked], scope)
+            self._check_members(spot, chains - optional, scope)
 
     def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> None:
         asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
@@ -137,6 +144,22 @@ class _Names:
             if chain[1] not in self._secrets:
                 hint = self._context.report.suggest(chain[1], self._secrets, "add it to keychain:")
                 spot.add(Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain)
+
+    def _instead(self, name: str, scope: _Scope) -> str:
+        if name in _ELSEWHERE:
+            return _ELSEWHERE[name]
+        return self._context.report.suggest(
+            name, scope.all - _OF_JINJA, "define it in workload, set or input"
+        )
+
+    def _check_members(self, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
+        named = self._steps | (scope.named if scope is not None else frozenset())
+        for chain in sorted(chains)[:_MAX_NAMES]:
+            if (fault := unseen(self._context, chain[0], spot.path, named)) is not None:
+                spot.add(*fault, chain)
+                continue
+            for code, message, hint in self._members.faults(chain, named):
+                spot.add(code, message, hint, chain)
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
@@ -147,8 +170,7 @@ class _Names:
             spot.add(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
             unknown -= frozenset(re.findall(r"\w+", odd))
         for name in sorted(unknown)[:_MAX_NAMES]:
-            hint = self._context.report.suggest(name, scope.all, "define it in workload, set or input")
-            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
+            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,))
         if use.step and use.step != KEYCHAIN:
             for chain in sorted(chains)[:_MAX_NAMES]:
                 for code, message, hint in self._readings.faults(use.step, spot.path, chain, scope.named):
@@ -182,7 +204,7 @@ class _Scope:
 def _scopes(net: Net) -> Mapping[str | None, _Scope]:
     """Step → the names that its templates may use; None → those of workload values."""
     shared = frozenset({*net.workload, *net.ctx}).union(*map(_shared_by, net.transitions))
-    known = BUILTINS | net.steps.keys()
+    known = BUILTINS | _OF_JINJA | net.steps.keys()
     early = FOR_WORKLOAD | net.workload.keys()
     # What an entry of the keychain names besides is told where the entry is compiled.
     scopes: dict[str | None, _Scope] = {None: _Scope(early, shared), KEYCHAIN: _Scope(early | known, shared)}
@@ -195,8 +217,12 @@ def _scopes(net: Net) -> Mapping[str | None, _Scope]:
 
 
 def _shared_by(transition: Transition) -> set[str]:
-    names = {name for arc in transition.arcs for name in arc.args}
-    names |= _heads(transition.set, "ctx")
+    return {name for arc in transition.arcs for name in arc.args} | _assigned_by(transition)
+
+
+def _assigned_by(transition: Transition) -> set[str]:
+    """The heads of what a step, its arcs and its tasks assign to ctx."""
+    names = _heads(transition.set, "ctx")
     for arc in transition.arcs:
         names |= _heads(arc.set, "ctx")
     return names | _heads(_all_sets(transition), "ctx")

@@ -1,0 +1,84 @@
+"""Checks of what stands behind the dot of names that the language gives: `workload.x`, `ctx.x`, `outcome.x`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, fields
+from typing import Final
+
+from noetl.dsl.problems import Code, shown
+from noetl.dsl.report import Report
+from noetl.facts.json import Json
+from noetl.facts.nearest import nearest
+from noetl.facts.outcome import ErrorInfo
+
+Chain = tuple[str, ...]
+#: Code, message, hint.
+Fault = tuple[Code, str, str]
+
+_OF_ERRORS: Final = frozenset(field.name for field in fields(ErrorInfo))
+_OF_OUTCOMES: Final = frozenset({"status", "result", "data", "error", "meta"})
+#: What the values that the language itself makes have. Tools add to outcomes: only what is nearly one of these is told.
+_FIELDS: Final[Mapping[Chain, Set[str]]] = {
+    ("outcome",): _OF_OUTCOMES,
+    ("outcome", "error"): _OF_ERRORS,
+    ("output", "error"): _OF_ERRORS,
+    ("error",): _OF_ERRORS,
+    ("event",): frozenset({"name", "step"}),
+    ("job",): frozenset({"uuid", "execution_id"}),
+}
+_STORES: Final = frozenset({"ctx", "vars"})
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What a playbook gives names to: its `workload`, and the heads of what it assigns to `ctx`."""
+
+    report: Report
+    workload: Mapping[str, Json]
+    ctx: frozenset[str]
+
+    def faults(self, chain: Chain, named: Set[str]) -> Iterator[Fault]:
+        """What is wrong behind the dots of `chain`. `named` are names that something of the playbook's own hides."""
+        if len(chain) < 2 or chain[0] in named:
+            return
+        if chain[0] == "workload":
+            yield from self._of_workload(chain)
+        elif chain[0] in _STORES:
+            yield from self._of_ctx(chain)
+        else:
+            yield from _of_values(chain)
+
+    def _of_workload(self, chain: Chain) -> Iterator[Fault]:
+        """A playbook without a workload says nothing of what it is given; one that has some says it all."""
+        known: Json = self.workload
+        for depth, key in enumerate(chain[1:]):
+            if not isinstance(known, Mapping) or not known:
+                return
+            if key not in known:
+                # What a run is given may have more than the defaults, within them.
+                otherwise = "add it to workload: (null where a run gives it)" if depth == 0 else ""
+                hint = self.report.suggest(key, known, otherwise)
+                if hint:
+                    yield _undefined(chain[: depth + 2], hint)
+                return
+            known = known[key]
+
+    def _of_ctx(self, chain: Chain) -> Iterator[Fault]:
+        """Others may patch ctx: only what is nearly assigned is told."""
+        if chain[1] not in self.ctx and (hint := self.report.suggest(chain[1], self.ctx)):
+            yield _undefined(chain[:2], hint)
+
+
+def _of_values(chain: Chain) -> Iterator[Fault]:
+    for depth in (1, 2):
+        known = _FIELDS.get(chain[:depth])
+        if known is None or len(chain) <= depth or chain[depth] in known:
+            continue
+        close = nearest(chain[depth], known)
+        if close is not None:
+            yield _undefined(chain[: depth + 1], f"did you mean {close!r}?")
+
+
+def _undefined(chain: Chain, hint: str) -> Fault:
+    return Code.UNDEFINED, f"nothing defines {shown('.'.join(chain))}", hint
