@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,8 +17,14 @@ from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import did_you_mean, nearest
 
 
+#: In the place of a file: what comes on standard input.
+STDIN: Final = Path("-")
+
+
 def read_bytes(path: Path) -> bytes:
-    """A file's content. Raises BadRequest that names the file and the cause."""
+    """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file and the cause."""
+    if path == STDIN:
+        return click.get_binary_stream("stdin").read()
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import copy
 import io
 import json
-import re
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -18,35 +17,37 @@ from ruamel.yaml.comments import CommentedBase, CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 from ruamel.yaml.util import load_yaml_guess_indent
-from yaml import scan
 
-from noetl.dsl.compose import LOADER
+from noetl.dsl.lost_comments import with_lost
 from noetl.dsl.origins import origin
 from noetl.dsl.problems import Path
 from noetl.dsl.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.facts.json import Json
 
-_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
 #: Lines are never folded.
 _WIDTH: Final = 100_000
 
 
 def canonical_text(source: Source) -> str:
-    """`source`, which was rewritten, as text; as it was written where it was not.
+    """`source`, which was rewritten, as text; as it was written where it was not. Lines end as they did.
 
     Raises PlaybookInvalid where the text cannot be read with its comments.
     """
     if not source.origins:
         return source.text
+    written = replace(source, text=source.text.replace("\r\n", "\n"))
     try:
-        yaml = _yaml(source.text)
-        texts = _texts(yaml, source)
+        yaml = _yaml(written.text)
+        texts = _texts(yaml, written)
         text = next(text for text in texts if _same(read(text, source.file).data, source.data))
     except YAMLError as error:
         message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
         raise PlaybookInvalid(message) from error
-    return "".join(f"{comment}\n" for comment in _lost(source.text, text)) + text
+    found = with_lost(written.text, text)
+    # Half of the line ends and more decide.
+    windows = 2 * source.text.count("\r\n") > source.text.count("\n")
+    return found.replace("\n", "\r\n") if windows else found
 
 
 def _texts(yaml: Any, source: Source) -> Iterator[str]:
@@ -81,26 +82,6 @@ def _yaml(text: str) -> Any:
 
 def _first_line(error: YAMLError) -> str:
     return str(error).splitlines()[0]
-
-
-def _lost(before: str, after: str) -> list[str]:
-    """Comments whose place is gone: they come first."""
-    left = Counter(_comments(after))
-    lost = []
-    for comment in _comments(before):
-        if left[comment]:
-            left[comment] -= 1
-        else:
-            lost.append(comment)
-    return lost
-
-
-def _comments(text: str) -> Iterator[str]:
-    """What stands behind a # between two tokens."""
-    at = 0
-    for token in scan(text, Loader=LOADER):
-        yield from (found.rstrip() for found in _COMMENT.findall(text[at : token.start_mark.index]))
-        at = token.end_mark.index
 
 
 class _Printer:
