@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields
 from typing import Final
 
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
-from noetl.facts.nearest import nearest
+from noetl.facts.nearest import NEARLY_THE_SAME
 from noetl.facts.outcome import ErrorInfo
 
 Chain = tuple[str, ...]
@@ -27,6 +27,7 @@ _FIELDS: Final[Mapping[Chain, Set[str]]] = {
     ("event",): frozenset({"name", "step"}),
     ("job",): frozenset({"uuid", "execution_id"}),
 }
+_DECLARE: Final = "add it to workload: (null where a run gives it)"
 _STORES: Final = frozenset({"ctx", "vars"})
 
 
@@ -43,41 +44,46 @@ class Members:
         if len(chain) < 2 or chain[0] in named:
             return
         if chain[0] == "workload":
-            yield from self._of_workload(chain)
+            yield from self._of_workload(chain, 1)
         elif chain[0] in _STORES:
             yield from self._of_ctx(chain)
         else:
-            yield from _of_values(chain)
+            yield from self._of_values(chain)
 
-    def _of_workload(self, chain: Chain) -> Iterator[Fault]:
+    def _near(self, name: str, known: Iterable[str]) -> str:
+        return self.report.suggest(name, known, likeness=NEARLY_THE_SAME)
+
+    def within(self, chain: Chain) -> Iterator[Fault]:
+        """What is wrong behind the dots of `chain`, which begins with a value of the workload."""
+        yield from self._of_workload(chain, 0)
+
+    def _of_workload(self, chain: Chain, head: int) -> Iterator[Fault]:
         """A playbook without a workload says nothing of what it is given; one that has some says it all."""
         known: Json = self.workload
-        for depth, key in enumerate(chain[1:]):
+        for at, key in enumerate(chain[head:], head):
             if not isinstance(known, Mapping) or not known:
                 return
             if key not in known:
                 # What a run is given may have more than the defaults, within them.
-                otherwise = "add it to workload: (null where a run gives it)" if depth == 0 else ""
-                hint = self.report.suggest(key, known, otherwise)
+                top = at == head
+                hint = self.report.suggest(key, known, _DECLARE) if top else self._near(key, known)
                 if hint:
-                    yield _undefined(chain[: depth + 2], hint)
+                    yield _undefined(chain[: at + 1], hint)
                 return
             known = known[key]
 
     def _of_ctx(self, chain: Chain) -> Iterator[Fault]:
         """Others may patch ctx: only what is nearly assigned is told."""
-        if chain[1] not in self.ctx and (hint := self.report.suggest(chain[1], self.ctx)):
+        if chain[1] not in self.ctx and (hint := self._near(chain[1], self.ctx)):
             yield _undefined(chain[:2], hint)
 
-
-def _of_values(chain: Chain) -> Iterator[Fault]:
-    for depth in (1, 2):
-        known = _FIELDS.get(chain[:depth])
-        if known is None or len(chain) <= depth or chain[depth] in known:
-            continue
-        close = nearest(chain[depth], known)
-        if close is not None:
-            yield _undefined(chain[: depth + 1], f"did you mean {close!r}?")
+    def _of_values(self, chain: Chain) -> Iterator[Fault]:
+        for depth in (1, 2):
+            known = _FIELDS.get(chain[:depth])
+            if known is None or len(chain) <= depth or chain[depth] in known:
+                continue
+            if hint := self._near(chain[depth], sorted(known)):
+                yield _undefined(chain[: depth + 1], hint)
 
 
 def _undefined(chain: Chain, hint: str) -> Fault:

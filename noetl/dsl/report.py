@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from noetl.dsl.problems import Code, Path, Problem, dotted, severity_of
 from noetl.dsl.source import Source
-from noetl.facts.nearest import nearest
+from noetl.facts.nearest import ALIKE, nearest
 
 #: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
 _MAX_COMPARED = 200_000
@@ -71,13 +71,15 @@ class Report:
         """Whether an error was found at exactly this part."""
         return self.source.written(path) in self._faulty
 
-    def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
+    def suggest(
+        self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
+    ) -> str:
         """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
         candidates = list(known)
         if self._compared > _MAX_COMPARED:
             return otherwise
         self._compared += len(name) * len(candidates)
-        close = nearest(name, candidates)
+        close = nearest(name, candidates, likeness)
         return f"did you mean {close!r}?" if close else otherwise
 
     @property

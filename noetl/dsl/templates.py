@@ -46,6 +46,7 @@ FOR_WORKLOAD = frozenset(
 
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
+_DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 #: Names reported of one template; looking at each costs a search of the whole text.
 _MAX_NAMES = 20
@@ -124,6 +125,7 @@ class _Names:
 
     def check(self, use: Use) -> None:
         """Adds what is wrong with the names in one template."""
+        self._check_collection(use)
         for path, text in _texts(use.template, use.path, guard=use.guard):
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
@@ -137,6 +139,16 @@ class _Names:
                 asked = {chain[0] for chain in optional}
                 self._check_read(use, spot, [chain for chain in chains if chain[0] not in asked], scope)
             self._check_members(spot, chains - optional, scope)
+
+    def _check_collection(self, use: Use) -> None:
+        """`in: workload.rows` is one item, a text."""
+        scope = self._scopes.get(use.step)
+        if scope is None or use.path[-2:] != ("loop", "in") or not isinstance(use.template, str):
+            return
+        if _DOTTED.fullmatch(use.template) and use.template.partition(".")[0] in scope.all - _OF_JINJA:
+            message = f"the loop has one item, the text {shown(use.template)}"
+            hint = f'write in: "{{{{ {use.template} }}}}"'
+            self._context.report.add(Code.LOOP_OVER_NAME, use.path, message, hint)
 
     def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> None:
         asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
@@ -154,11 +166,13 @@ class _Names:
 
     def _check_members(self, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
         named = self._steps | (scope.named if scope is not None else frozenset())
+        inner = self._members.workload.keys() - scope.above if scope is not None else frozenset()
         for chain in sorted(chains)[:_MAX_NAMES]:
             if (fault := unseen(self._context, chain[0], spot.path, named)) is not None:
                 spot.add(*fault, chain)
                 continue
-            for code, message, hint in self._members.faults(chain, named):
+            faults = self._members.within(chain) if chain[0] in inner else self._members.faults(chain, named)
+            for code, message, hint in faults:
                 spot.add(code, message, hint, chain)
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
@@ -195,24 +209,30 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """`all` names that a template may use; `named` are those that are neither built-in nor a step."""
+    """`all` names that a template may use; `named` are those that are neither built-in nor a step; where one of `above`
+    is a value of the workload too, that is not what it means."""
 
     all: frozenset[str]
     named: frozenset[str]
+    above: frozenset[str]
 
 
 def _scopes(net: Net) -> Mapping[str | None, _Scope]:
     """Step → the names that its templates may use; None → those of workload values."""
-    shared = frozenset({*net.workload, *net.ctx}).union(*map(_shared_by, net.transitions))
+    workload = net.workload.keys()
+    shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
     known = BUILTINS | _OF_JINJA | net.steps.keys()
-    early = FOR_WORKLOAD | net.workload.keys()
+    early = FOR_WORKLOAD | workload
     # What an entry of the keychain names besides is told where the entry is compiled.
-    scopes: dict[str | None, _Scope] = {None: _Scope(early, shared), KEYCHAIN: _Scope(early | known, shared)}
+    scopes: dict[str | None, _Scope] = {
+        None: _Scope(early, shared | workload, FOR_WORKLOAD),
+        KEYCHAIN: _Scope(early | known, shared | workload, FOR_WORKLOAD),
+    }
     for transition in net.transitions:
-        named = shared | _own(transition)
+        own = shared | _own(transition)
         if transition.name == net.final_step:
-            named |= OF_FINAL_STEP
-        scopes[transition.name] = _Scope(known | named, named)
+            own |= OF_FINAL_STEP
+        scopes[transition.name] = _Scope(known | own | workload, own | workload, known | own)
     return scopes
 
 
