@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,6 @@ from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import did_you_mean, nearest
 
-
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
 
@@ -24,7 +24,7 @@ STDIN: Final = Path("-")
 def read_bytes(path: Path) -> bytes:
     """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file and the cause."""
     if path == STDIN:
-        return click.get_binary_stream("stdin").read()
+        return sys.stdin.buffer.read()
     try:
         return path.read_bytes()
     except FileNotFoundError:
