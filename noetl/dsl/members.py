@@ -39,9 +39,9 @@ class Members:
     workload: Mapping[str, Json]
     ctx: frozenset[str]
 
-    def faults(self, chain: Chain, named: Set[str]) -> Iterator[Fault]:
-        """What is wrong behind the dots of `chain`. `named` are names that something of the playbook's own hides."""
-        if len(chain) < 2 or chain[0] in named:
+    def faults(self, chain: Chain) -> Iterator[Fault]:
+        """What is wrong behind the dots of `chain`, which begins with a name of the language."""
+        if len(chain) < 2:
             return
         if chain[0] == "workload":
             yield from self._of_workload(chain, 1)

@@ -19,9 +19,9 @@ _RULES: Final = ("spec", "policy", "rules")
 Fault = tuple[Code, str, str]
 
 
-def unseen(context: Context, name: str, path: Path, named: Set[str]) -> Fault | None:
-    """What is wrong with reading `name` in the template at `path`. `named` are names that something gives a value there."""
-    if name not in _OF_ENDS or name in named or path[0] != "workflow" or name not in _missing(context, path):
+def unseen(context: Context, name: str, path: Path) -> Fault | None:
+    """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
+    if name not in _OF_ENDS or path[0] != "workflow" or name not in _missing(context, path):
         return None
     hint = "steps and tasks are read by their names"
     if name in ("error", "event"):

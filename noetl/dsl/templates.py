@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from noetl import expressions
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
-from noetl.dsl.members import Members
+from noetl.dsl.members import Fault, Members
 from noetl.dsl.places import unseen
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
@@ -114,7 +114,9 @@ class _Names:
 
     def __init__(self, context: Context, net: Net, tree: Dominators | None) -> None:
         self._context = context
-        self._scopes = _scopes(net)
+        #: What arcs hand over and anybody assigns to ctx.
+        self._shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
+        self._scopes = _scopes(net, self._shared)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = Readings(context, net, tree)
         self._steps = frozenset(net.steps)
@@ -165,15 +167,23 @@ class _Names:
         )
 
     def _check_members(self, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
-        named = self._steps | (scope.named if scope is not None else frozenset())
-        inner = self._members.workload.keys() - scope.above if scope is not None else frozenset()
         for chain in sorted(chains)[:_MAX_NAMES]:
-            if (fault := unseen(self._context, chain[0], spot.path, named)) is not None:
-                spot.add(*fault, chain)
-                continue
-            faults = self._members.within(chain) if chain[0] in inner else self._members.faults(chain, named)
-            for code, message, hint in faults:
+            for code, message, hint in self._member_faults(spot.path, chain, scope):
                 spot.add(code, message, hint, chain)
+
+    def _member_faults(self, path: Path, chain: Chain, scope: _Scope | None) -> Iterator[Fault]:
+        name = chain[0]
+        named = name in self._steps or (scope is not None and name in scope.named)
+        if not named and (fault := unseen(self._context, name, path)) is not None:
+            yield fault
+        elif not named:
+            yield from self._members.faults(chain)
+        elif scope is not None and name in self._members.workload and not self._hides(name, scope):
+            yield from self._members.within(chain)
+
+    def _hides(self, name: str, scope: _Scope) -> bool:
+        """Whether something that wins over a value of the workload has the name."""
+        return name in BUILTINS or name in self._steps or name in scope.own or name in self._shared
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
@@ -209,30 +219,27 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """`all` names that a template may use; `named` are those that are neither built-in nor a step; where one of `above`
-    is a value of the workload too, that is not what it means."""
+    """`all` names that a template may use; `named` are those that are neither built-in nor a step, `own` those that only
+    this step has."""
 
     all: frozenset[str]
     named: frozenset[str]
-    above: frozenset[str]
+    own: frozenset[str] = frozenset()
 
 
-def _scopes(net: Net) -> Mapping[str | None, _Scope]:
-    """Step → the names that its templates may use; None → those of workload values."""
-    workload = net.workload.keys()
-    shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
+def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
+    """Step → the names that its templates may use; None → those of workload values. `shared` are those of all steps."""
+    named = shared | net.workload.keys()
     known = BUILTINS | _OF_JINJA | net.steps.keys()
-    early = FOR_WORKLOAD | workload
+    early = FOR_WORKLOAD | net.workload.keys()
     # What an entry of the keychain names besides is told where the entry is compiled.
-    scopes: dict[str | None, _Scope] = {
-        None: _Scope(early, shared | workload, FOR_WORKLOAD),
-        KEYCHAIN: _Scope(early | known, shared | workload, FOR_WORKLOAD),
-    }
+    scopes: dict[str | None, _Scope] = {None: _Scope(early, named), KEYCHAIN: _Scope(early | known, named)}
+    everywhere = known | named
     for transition in net.transitions:
-        own = shared | _own(transition)
+        own = frozenset(_own(transition))
         if transition.name == net.final_step:
             own |= OF_FINAL_STEP
-        scopes[transition.name] = _Scope(known | own | workload, own | workload, known | own)
+        scopes[transition.name] = _Scope(everywhere | own, named | own, own)
     return scopes
 
 
