@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -15,9 +17,14 @@ from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import did_you_mean, nearest
 
+#: In the place of a file: what comes on standard input.
+STDIN: Final = Path("-")
+
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content. Raises BadRequest that names the file and the cause."""
+    """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file and the cause."""
+    if path == STDIN:
+        return sys.stdin.buffer.read()
     try:
         return path.read_bytes()
     except FileNotFoundError:

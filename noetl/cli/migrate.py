@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import FAILED
-from noetl.cli.inputs import read_bytes
+from noetl.cli.inputs import STDIN, read_bytes
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.errors import BadRequest, ConfigError, NoetlError, PlaybookInvalid
 from noetl.net.model import KindInfo
@@ -32,6 +32,8 @@ def migrate(ctx: click.Context, files: tuple[Path, ...], write: bool, check: boo
     """
     if write and check:
         raise BadRequest("--write changes files and --check does not; give one of them.")
+    if write and STDIN in files:
+        raise BadRequest("What comes on standard input cannot be written in place; leave out --write.")
     if len(files) > 1 and not (write or check):
         raise BadRequest("Several files cannot be printed as one; add --write, or --check.")
     kinds = installed_kinds()

@@ -153,9 +153,12 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
 
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     report = context.report
-    misplaced = _TOOL_KEYS & (step.model_extra or {}).keys() if step.tool is None else frozenset()
+    # `tool: python` names no task: what the tool needs stands beside it.
+    bare = step.tool is None or (isinstance(step.tool, str) and step.tool in context.kinds)
+    misplaced = _TOOL_KEYS & (step.model_extra or {}).keys() if bare else frozenset()
     for key in sorted(misplaced):
-        message = f"`{key}` stands at step {shown(name)}, which has no tool"
+        beside = "which has no tool" if step.tool is None else "beside its tool"
+        message = f"`{key}` stands at step {shown(name)}, {beside}"
         report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
     warn_unknown(step, path, report, except_for=misplaced)
     warn_of_output(context, step, path, "step")

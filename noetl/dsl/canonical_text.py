@@ -9,44 +9,50 @@ import copy
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedBase, CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
+from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
-from yaml import scan
 
-from noetl.dsl.compose import LOADER
+from noetl.dsl.lost_comments import with_lost
 from noetl.dsl.origins import origin
 from noetl.dsl.problems import Path
 from noetl.dsl.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.facts.json import Json
 
-_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
 #: Lines are never folded.
 _WIDTH: Final = 100_000
+#: Characters of JSON up to which something that was written in one line stays so.
+_ONE_LINE: Final = 200
+_MAPPING: Final = re.compile(r"^\w+:[ \t]*(?:#.*)?\n( +)[^\s#-]", re.MULTILINE)
 
 
 def canonical_text(source: Source) -> str:
-    """`source`, which was rewritten, as text; as it was written where it was not.
+    """`source`, which was rewritten, as text; as it was written where it was not. Lines end as they did.
 
     Raises PlaybookInvalid where the text cannot be read with its comments.
     """
     if not source.origins:
         return source.text
+    written = replace(source, text=source.text.replace("\r\n", "\n"))
     try:
-        yaml = _yaml(source.text)
-        texts = _texts(yaml, source)
+        yaml = _yaml(written.text)
+        texts = _texts(yaml, written)
         text = next(text for text in texts if _same(read(text, source.file).data, source.data))
     except YAMLError as error:
         message = f"{source.file}: this YAML cannot be rewritten with its comments: {_first_line(error)}"
         raise PlaybookInvalid(message) from error
-    return "".join(f"{comment}\n" for comment in _lost(source.text, text)) + text
+    found = with_lost(written.text, text)
+    # Half of the line ends and more decide.
+    windows = 2 * source.text.count("\r\n") > source.text.count("\n")
+    return found.replace("\n", "\r\n") if windows else found
 
 
 def _texts(yaml: Any, source: Source) -> Iterator[str]:
@@ -70,7 +76,8 @@ def _yaml(text: str) -> Any:
     yaml.width = _WIDTH
     _, indent, offset = load_yaml_guess_indent(text)
     if indent is not None and offset is not None:
-        yaml.indent(mapping=2, sequence=indent, offset=offset)
+        nested = _MAPPING.search(text)
+        yaml.indent(mapping=len(nested[1]) if nested else 2, sequence=indent, offset=offset)
     # Dates are texts, as for the compiler.
     resolver = yaml.resolver
     for first in "0123456789":
@@ -81,26 +88,6 @@ def _yaml(text: str) -> Any:
 
 def _first_line(error: YAMLError) -> str:
     return str(error).splitlines()[0]
-
-
-def _lost(before: str, after: str) -> list[str]:
-    """Comments whose place is gone: they come first."""
-    left = Counter(_comments(after))
-    lost = []
-    for comment in _comments(before):
-        if left[comment]:
-            left[comment] -= 1
-        else:
-            lost.append(comment)
-    return lost
-
-
-def _comments(text: str) -> Iterator[str]:
-    """What stands behind a # between two tokens."""
-    at = 0
-    for token in scan(text, Loader=LOADER):
-        yield from (found.rstrip() for found in _COMMENT.findall(text[at : token.start_mark.index]))
-        at = token.end_mark.index
 
 
 class _Printer:
@@ -170,7 +157,8 @@ class _Printer:
             return
         if isinstance(around[at[-1]], CommentedBase) == isinstance(made[key], CommentedBase):
             self._commented.add(at)
-            made.ca.items[key] = around.ca.items[at[-1]]
+            found = around.ca.items[at[-1]]
+            made.ca.items[key] = found if at == path else _of_its_line(found)
 
     def _keep_style(self, made: CommentedMap | CommentedSeq, at: Path) -> None:
         if at not in self._source.marks:
@@ -178,11 +166,27 @@ class _Printer:
         found = _at(self._tree, at)
         if not isinstance(found, CommentedMap | CommentedSeq):
             return
-        if found.fa.flow_style():
+        if found.fa.flow_style() and _fits(made):
             made.fa.set_flow_style()
         if self._moving and type(found) is type(made):
             made.ca.comment = found.ca.comment
             made.ca.end = found.ca.end
+
+
+def _of_its_line(comments: list[Any]) -> list[Any]:
+    """What stands behind an entry in its own line: the lines below are about what came next there."""
+    token = comments[2]
+    if not isinstance(token, CommentToken) or "\n" not in token.value.rstrip("\n"):
+        return comments
+    line = token.value.partition("\n")[0]
+    own = CommentToken(f"{line}\n", token.start_mark, None) if line else None
+    return [*comments[:2], own, *comments[3:]]
+
+
+def _fits(made: Any) -> bool:
+    """Whether a collection can stand in one line."""
+    commented = any(node.ca.items or node.ca.comment for node in _nodes(made))
+    return not commented and len(json.dumps(made)) <= _ONE_LINE
 
 
 def _nodes(node: Any) -> Iterator[Any]:

@@ -15,6 +15,8 @@ from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
 from noetl.net.model import KindInfo, Template
 
+#: Python names another line of the code.
+_ON_LINE = re.compile(r" on line (\d+)")
 _CONTEXT = re.compile(r"\bcontext\b")
 # An expression or statement, not the doubled braces of a format string.
 _IN_CODE = re.compile(r"\{\{\s*[A-Za-z_][\w.]*\s*(\||\}\}|\[)|\{%-?\s*(if|for|set)\b")
@@ -183,8 +185,18 @@ def _check_python(context: Context, code: str, path: Path) -> None:
         before = code.split("\n")[: tree.line - 1]
         # What is missing at the end is missing behind the last word.
         place = min(sum(len(one) + 1 for one in before) + tree.column - 1, max(len(code.rstrip()) - 1, 0))
+        message = _ON_LINE.sub(
+            lambda found: f" on line {_line(context, code, path, int(found[1]))}", tree.message
+        )
         hint = "the line is that of the playbook"
-        context.report.add(Code.PYTHON, path, f"python: {tree.message}", hint, within=(code, place))
+        context.report.add(Code.PYTHON, path, f"python: {message}", hint, within=(code, place))
+
+
+def _line(context: Context, code: str, path: Path, line: int) -> int:
+    """The line of the playbook in which a line of `code` stands."""
+    before = sum(len(one) + 1 for one in code.split("\n")[: line - 1])
+    found = context.report.source.position(path, code, before)
+    return line if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from yaml import events
 
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.scalars import ScalarFault, collection_tag_allowed, plain, tag_text, tagged
+from noetl.dsl.yaml_faults import explained
 from noetl.facts.json import Json
 
 #: The C parser is ten times faster; wheels without it still work.
@@ -103,11 +104,9 @@ class Composer:
         try:
             yield from yaml.parse(self._text, Loader=LOADER)
         except yaml.MarkedYAMLError as error:
-            at = error.problem_mark or error.context_mark
-            what = " ".join(filter(None, (error.context, error.problem))) or "not YAML"
-            raise Fault(
-                Code.SYNTAX, f"this is not YAML: {what}", _hint(what), _mark(at) if at else START
-            ) from None
+            what, hint, at = explained(error, self._text)
+            place = _mark(at) if at else START
+            raise Fault(Code.SYNTAX, f"this is not YAML: {what}", hint, place) from None
         except (yaml.YAMLError, ValueError) as error:
             # The pure-Python parser lets ValueError escape from impossible \U escapes.
             raise Fault(Code.SYNTAX, f"this is not YAML: {shown(str(error), 120)}") from None
@@ -273,11 +272,3 @@ def _mark_of_scalar(event: Any) -> Mark:
     line = start.line + 1
     content_line = line + 1 if event.style in ("|", ">") else line
     return Mark(line, start.column + 1, content_line, scalar=True, end=(end.line + 1, end.column + 1))
-
-
-def _hint(what: str) -> str:
-    if "\\t" in what or "tab" in what:
-        return "indent with spaces"
-    if "mapping values are not allowed" in what:
-        return "quote texts that contain ': '"
-    return ""

@@ -133,6 +133,8 @@ def _call(
     known = context.workbook.get(name)
     if known is None:
         hint = context.report.suggest(name, context.workbook, _listing(context.workbook))
+        if name in context.kinds:
+            hint = f"write tool: {{kind: {name}, ...}} with what the tool needs"
         context.report.add(Code.UNKNOWN_TASK, path, f"there is no workbook task {shown(name)}", hint)
         return None
     parts = _chain(context, *known)

@@ -102,7 +102,8 @@ def _entry(context: Context, path: Path, name: str, entry: JsonMap) -> JsonMap |
     said = entry.get("kind", "secret" if "provider" in entry else "credential")
     kind = KINDS.get(said) if isinstance(said, str) else None
     if kind is None:
-        hint = context.report.suggest(str(said), KINDS, f"the kinds are {', '.join(KINDS)}")
+        known = [word for word, means in KINDS.items() if means != "static"]
+        hint = context.report.suggest(str(said), known, f"the kinds are {', '.join(known)}")
         message = f"the keychain has no kind {shown(said)}"
         context.report.add(Code.VALUE, (*path, "kind"), message, hint)
         return None
@@ -113,7 +114,7 @@ def _entry(context: Context, path: Path, name: str, entry: JsonMap) -> JsonMap |
         for key in entry.keys() - {"name", "kind", "description"}:
             context.report.hide((*path, key))
         return {"name": name, "kind": "static"}
-    _check_keys(context, path, kind, entry)
+    _check_keys(context, path, kind, entry, str(said))
     _check_values(context, path, entry)
     kept = {key: value for key, value in entry.items() if key in FORMS[kind].keys}
     return {**_settled(kind, name, kept), "name": name, "kind": kind}
@@ -132,16 +133,17 @@ def _settled(kind: str, name: str, entry: dict[str, Json]) -> dict[str, Json]:
     return entry
 
 
-def _check_keys(context: Context, path: Path, kind: str, entry: JsonMap) -> None:
+def _check_keys(context: Context, path: Path, kind: str, entry: JsonMap, said: str) -> None:
+    """`said` is what the entry calls its kind."""
     form = FORMS[kind]
     for group in form.needs:
         if not any(entry.get(key) for key in group):
-            message = f"a keychain entry of kind {kind} needs `{group[0]}`"
+            message = f"a keychain entry of kind {said} needs `{group[0]}`"
             context.report.missing(path, group[0], message, f"add {group[0]}:")
     for key in entry:
         if key not in form.keys:
             hint = context.report.suggest(key, form.keys, "remove it")
-            message = f"`{key}` means nothing in a keychain entry of kind {kind}"
+            message = f"`{key}` means nothing in a keychain entry of kind {said}"
             context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
 
 
@@ -178,7 +180,9 @@ def _check_ttl(context: Context, path: Path, value: Json) -> None:
 
 def _holds_plain_text(entry: JsonMap) -> bool:
     auth = entry.get("auth")
-    return isinstance(auth, Mapping) and not _SECRET.isdisjoint(auth)
+    if isinstance(auth, Mapping) and not _SECRET.isdisjoint(auth):
+        return True
+    return any(isinstance(entry.get(key), str) and not is_template(entry[key]) for key in _SECRET)
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -69,6 +69,7 @@ class Code(StrEnum):
     UNREADABLE = "NOETL457"
     BUILT_IN = "NOETL458"
     CIRCLE = "NOETL459"
+    LOOP_OVER_NAME = "NOETL460"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -131,6 +132,7 @@ MEANING: Mapping[Code, str] = {
     Code.UNREADABLE: "a template reads a name that is no identifier, which subtracts",
     Code.BUILT_IN: "a name that templates cannot read because a built-in has it",
     Code.CIRCLE: "values of the workload name each other in a circle",
+    Code.LOOP_OVER_NAME: "a loop over a text that is the name of a value",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from noetl.dsl.problems import Code, Path, Problem, dotted, severity_of
 from noetl.dsl.source import Source
-from noetl.facts.nearest import nearest
+from noetl.facts.nearest import ALIKE, nearest
 
 #: Characters compared at most in search of nearest names: a document full of unknown names gets few hints.
 _MAX_COMPARED = 200_000
@@ -18,12 +18,12 @@ class Report:
     def __init__(self, source: Source, *, strict: bool = False) -> None:
         self.source = source
         self.strict = strict
-        self._problems: dict[tuple[str, Path, str, int], Problem] = {}
+        self._problems: dict[tuple[str, str, int, int], Problem] = {}
         self._faulty: set[Path] = set()
         self._compared = 0
         self._secrets: set[Path] = set()
         for problem in source.problems:
-            self._keep((), problem)
+            self._keep(problem)
 
     def add(
         self,
@@ -39,7 +39,7 @@ class Report:
         line, column = self._place(path, within, at_key=at_key)
         path = self.source.written(path)
         severity = "error" if self.strict else severity_of(code)
-        self._keep(path, Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
+        self._keep(Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
         if severity_of(code) == "error":
             self._faulty.add(path)
 
@@ -71,13 +71,15 @@ class Report:
         """Whether an error was found at exactly this part."""
         return self.source.written(path) in self._faulty
 
-    def suggest(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
+    def suggest(
+        self, name: str, known: Iterable[str], otherwise: str = "", *, likeness: float = ALIKE
+    ) -> str:
         """`did you mean 'x'?` for the known name nearest to `name`, else `otherwise`."""
         candidates = list(known)
         if self._compared > _MAX_COMPARED:
             return otherwise
         self._compared += len(name) * len(candidates)
-        close = nearest(name, candidates)
+        close = nearest(name, candidates, likeness)
         return f"did you mean {close!r}?" if close else otherwise
 
     @property
@@ -90,7 +92,8 @@ class Report:
         """Whether any problem is an error."""
         return any(problem.severity == "error" for problem in self._problems.values())
 
-    def _keep(self, path: Path, problem: Problem) -> None:
+    def _keep(self, problem: Problem) -> None:
+        """Each once: what an alias repeats is one fault."""
         if self.strict and problem.severity == "warning":
             problem = Problem(
                 problem.code,
@@ -102,4 +105,4 @@ class Report:
                 problem.message,
                 problem.hint,
             )
-        self._problems.setdefault((problem.code, path, problem.message, problem.line), problem)
+        self._problems.setdefault((problem.code, problem.message, problem.line, problem.column), problem)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from noetl.dsl.context import Context, Site, is_template
-from noetl.dsl.document import PolicyRule, TaskSpec, Tool
+from noetl.dsl.document import (
+    CallSpec,
+    ExecutorSpec,
+    LoopSpec,
+    Part,
+    Policy,
+    PolicyRule,
+    StepSpec,
+    TaskSpec,
+    Tool,
+    canonical_keys,
+)
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
@@ -33,6 +44,14 @@ _STRUCTURE = frozenset(
 _OF_STEPS = "steps"
 _OF_BRANCHES = "steps, their loops and the executor"
 _POLICY_STRUCTURE = frozenset({"rules", "admit", "failure"})
+#: Where each key of a spec belongs that not every spec has.
+_ELSEWHERE: Mapping[type[Part], str] = {
+    CallSpec: "the spec of a task",
+    LoopSpec: "the spec of the loop",
+    StepSpec: "the spec of the step",
+    ExecutorSpec: "executor.spec",
+    Policy: "policy:",
+}
 #: Keys of a task's spec that its pipeline reads: never handed to the tool alone.
 _OF_THE_PIPELINE = frozenset({"policy", "render", "quote", "queue", "result", "after"})
 
@@ -50,8 +69,11 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
         moved = config_from_spec(own, kind)
         kept = {k: v for k, v in own.items() if k not in moved or (k == "timeout" and _is_plain(k, v))}
         merged = deep_merge(merged, kept)
-        check_timeout(context, (*path, "spec"), takes_parts=_takes_timeout(kind))
-        _check_policy(context, (*path, "spec"), {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
+        at = (*path, "spec")
+        check_timeout(context, at, takes_parts=_takes_timeout(kind))
+        _check_policy(context, at, {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
+        if kind.schema.get("additionalProperties") is False:
+            _check_keys(context, at, CallSpec, {*moved, *kind.defaults})
     return _without_structure(merged)
 
 
@@ -137,15 +159,35 @@ def check_spec(context: Context, path: Path) -> None:
     check_timeout(context, path)
     of_step = path[0] == "workflow" and len(path) == 3
     _check_policy(context, path, {} if of_step else {"admit": _OF_STEPS})
+    model = StepSpec if of_step else ExecutorSpec if path[0] == "executor" else LoopSpec
+    # What kinds have defaults for may be said around their tasks.
+    _check_keys(context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values())))
     if "after" in context.raw(path):
         message = "`after` means nothing here: it is said of a task"
         hint = "put it under the spec: of each task that runs once the pipeline has ended"
         context.report.add(Code.MISPLACED, (*path, "after"), message, hint, at_key=True)
 
 
+def _check_keys(context: Context, path: Path, model: type[Part], known: Set[str]) -> None:
+    """Warns of keys of the spec at `path` that neither its model nor a tool knows."""
+    keys = canonical_keys(model)
+    for key in context.raw(path):
+        if key not in keys and key not in known:
+            place = next((where for part, where in _ELSEWHERE.items() if key in canonical_keys(part)), None)
+            otherwise = context.report.suggest(key, [*keys, *known], f"known here: {', '.join(keys)}")
+            hint = otherwise if place is None else f"put it under {place}"
+            message = f"the key {shown(key)} means nothing here"
+            context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
+
+
 def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None:
     """Warns of keys of the policy in the spec at `path` that have no effect there: those of `idle`, which says why."""
+    known = canonical_keys(Policy)
     for key in context.raw((*path, "policy")):
+        if key not in known:
+            message = f"the key {shown(key)} means nothing here"
+            hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
+            context.report.add(Code.UNKNOWN_KEY, (*path, "policy", key), message, hint, at_key=True)
         if key in idle:
             message = f"`{key}` has no effect here: it is said of {idle[key]}"
             context.report.add(

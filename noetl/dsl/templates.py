@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from noetl import expressions
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
+from noetl.dsl.members import Fault, Members
+from noetl.dsl.places import unseen
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
@@ -20,21 +22,21 @@ BUILTINS = frozenset(
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
         *("execution_id", "event", "outcome", "output", "result", "response", "error"),
         *("_prev", "_task", "_attempt", "loop_index", "now"),
-        *(
-            "range",
-            "dict",
-            "namespace",
-            "cycler",
-            "joiner",
-            "lipsum",
-            "loop",
-            "caller",
-            "varargs",
-            "kwargs",
-            "self",
-        ),
+        *("range", "dict", "namespace"),
     }
 )
+#: Names that nobody means who misspells one.
+_OF_JINJA = frozenset({"cycler", "joiner", "lipsum", "loop", "caller", "varargs", "kwargs", "self"})
+#: What other languages have, and how it is written here.
+_ELSEWHERE: Mapping[str, str] = {
+    "null": "write none",
+    "nil": "write none",
+    "undefined": "write x is undefined",
+    **{name: f"{name} is a filter: write x | {name}" for name in ("abs", "float", "int", "round")},
+    "len": "write x | length",
+    "sorted": "write x | sort",
+    "str": "write x | string",
+}
 #: Args that the final step is given.
 OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
@@ -44,6 +46,7 @@ FOR_WORKLOAD = frozenset(
 
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _COMPARES = re.compile(r"[=!<>]=|[<>]|\b(and|or|not|in|is)\b")
+_DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 #: Names reported of one template; looking at each costs a search of the whole text.
 _MAX_NAMES = 20
@@ -111,14 +114,20 @@ class _Names:
 
     def __init__(self, context: Context, net: Net, tree: Dominators | None) -> None:
         self._context = context
-        self._scopes = _scopes(net)
+        #: What arcs hand over and anybody assigns to ctx.
+        self._shared = frozenset(net.ctx).union(*map(_shared_by, net.transitions))
+        self._scopes = _scopes(net, self._shared)
         self._secrets = [str(entry["name"]) for entry in net.keychain]
         self._readings = Readings(context, net, tree)
+        self._steps = frozenset(net.steps)
+        assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
+        self._members = Members(context.report, net.workload, assigned)
         #: The chains that were met, by their first name.
         self.read: dict[str, set[Chain]] = {}
 
     def check(self, use: Use) -> None:
         """Adds what is wrong with the names in one template."""
+        self._check_collection(use)
         for path, text in _texts(use.template, use.path, guard=use.guard):
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
@@ -126,10 +135,22 @@ class _Names:
             spot = _Spot(self._context, path, text, use.guard)
             if use.step != KEYCHAIN:
                 self._check_secrets(spot, chains)
+            optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
             if scope is not None:
-                optional = expressions.names_optional(text, guard=use.guard)
-                self._check_read(use, spot, [chain for chain in chains if chain[0] not in optional], scope)
+                asked = {chain[0] for chain in optional}
+                self._check_read(use, spot, [chain for chain in chains if chain[0] not in asked], scope)
+            self._check_members(spot, chains - optional, scope)
+
+    def _check_collection(self, use: Use) -> None:
+        """`in: workload.rows` is one item, a text."""
+        scope = self._scopes.get(use.step)
+        if scope is None or use.path[-2:] != ("loop", "in") or not isinstance(use.template, str):
+            return
+        if _DOTTED.fullmatch(use.template) and use.template.partition(".")[0] in scope.all - _OF_JINJA:
+            message = f"the loop has one item, the text {shown(use.template)}"
+            hint = f'write in: "{{{{ {use.template} }}}}"'
+            self._context.report.add(Code.LOOP_OVER_NAME, use.path, message, hint)
 
     def _check_secrets(self, spot: _Spot, chains: frozenset[Chain]) -> None:
         asked = {chain[:2] for chain in chains if chain[0] == "keychain" and len(chain) > 1}
@@ -137,6 +158,32 @@ class _Names:
             if chain[1] not in self._secrets:
                 hint = self._context.report.suggest(chain[1], self._secrets, "add it to keychain:")
                 spot.add(Code.UNKNOWN_KEYCHAIN, f"the keychain has no entry {shown(chain[1])}", hint, chain)
+
+    def _instead(self, name: str, scope: _Scope) -> str:
+        if name in _ELSEWHERE:
+            return _ELSEWHERE[name]
+        return self._context.report.suggest(
+            name, scope.all - _OF_JINJA, "define it in workload, set or input"
+        )
+
+    def _check_members(self, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
+        for chain in sorted(chains)[:_MAX_NAMES]:
+            for code, message, hint in self._member_faults(spot.path, chain, scope):
+                spot.add(code, message, hint, chain)
+
+    def _member_faults(self, path: Path, chain: Chain, scope: _Scope | None) -> Iterator[Fault]:
+        name = chain[0]
+        named = name in self._steps or (scope is not None and name in scope.named)
+        if not named and (fault := unseen(self._context, name, path)) is not None:
+            yield fault
+        elif not named:
+            yield from self._members.faults(chain)
+        elif scope is not None and name in self._members.workload and not self._hides(name, scope):
+            yield from self._members.within(chain)
+
+    def _hides(self, name: str, scope: _Scope) -> bool:
+        """Whether something that wins over a value of the workload has the name."""
+        return name in BUILTINS or name in self._steps or name in scope.own or name in self._shared
 
     def _check_read(self, use: Use, spot: _Spot, chains: list[Chain], scope: _Scope) -> None:
         unknown = frozenset(chain[0] for chain in chains) - scope.all
@@ -147,8 +194,7 @@ class _Names:
             spot.add(Code.UNREADABLE, message, hint, (re.split(r"\W", odd)[0],))
             unknown -= frozenset(re.findall(r"\w+", odd))
         for name in sorted(unknown)[:_MAX_NAMES]:
-            hint = self._context.report.suggest(name, scope.all, "define it in workload, set or input")
-            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", hint, (name,))
+            spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,))
         if use.step and use.step != KEYCHAIN:
             for chain in sorted(chains)[:_MAX_NAMES]:
                 for code, message, hint in self._readings.faults(use.step, spot.path, chain, scope.named):
@@ -173,30 +219,37 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """`all` names that a template may use; `named` are those that are neither built-in nor a step."""
+    """`all` names that a template may use; `named` are those that are neither built-in nor a step, `own` those that only
+    this step has."""
 
     all: frozenset[str]
     named: frozenset[str]
+    own: frozenset[str] = frozenset()
 
 
-def _scopes(net: Net) -> Mapping[str | None, _Scope]:
-    """Step → the names that its templates may use; None → those of workload values."""
-    shared = frozenset({*net.workload, *net.ctx}).union(*map(_shared_by, net.transitions))
-    known = BUILTINS | net.steps.keys()
+def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
+    """Step → the names that its templates may use; None → those of workload values. `shared` are those of all steps."""
+    named = shared | net.workload.keys()
+    known = BUILTINS | _OF_JINJA | net.steps.keys()
     early = FOR_WORKLOAD | net.workload.keys()
     # What an entry of the keychain names besides is told where the entry is compiled.
-    scopes: dict[str | None, _Scope] = {None: _Scope(early, shared), KEYCHAIN: _Scope(early | known, shared)}
+    scopes: dict[str | None, _Scope] = {None: _Scope(early, named), KEYCHAIN: _Scope(early | known, named)}
+    everywhere = known | named
     for transition in net.transitions:
-        named = shared | _own(transition)
+        own = frozenset(_own(transition))
         if transition.name == net.final_step:
-            named |= OF_FINAL_STEP
-        scopes[transition.name] = _Scope(known | named, named)
+            own |= OF_FINAL_STEP
+        scopes[transition.name] = _Scope(everywhere | own, named | own, own)
     return scopes
 
 
 def _shared_by(transition: Transition) -> set[str]:
-    names = {name for arc in transition.arcs for name in arc.args}
-    names |= _heads(transition.set, "ctx")
+    return {name for arc in transition.arcs for name in arc.args} | _assigned_by(transition)
+
+
+def _assigned_by(transition: Transition) -> set[str]:
+    """The heads of what a step, its arcs and its tasks assign to ctx."""
+    names = _heads(transition.set, "ctx")
     for arc in transition.arcs:
         names |= _heads(arc.set, "ctx")
     return names | _heads(_all_sets(transition), "ctx")

@@ -22,6 +22,7 @@ from noetl.dsl.repeat import repeated
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of, timeout_around
 from noetl.dsl.task_loops import task_loop
 from noetl.facts.json import JsonMap
+from noetl.facts.nearest import nearest
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
 
 #: Kinds that the language knows and this version cannot run, whatever is installed.
@@ -124,6 +125,8 @@ def _kind(context: Context, entry: Entry) -> KindInfo | None:
     tool, path = entry.parts[0]
     if tool.kind is None:
         hint = f"add kind: with one of {', '.join(sorted(context.kinds))}"
+        if (meant := _meant_for_kind(tool)) is not None:
+            hint = f"did you mean {meant[1]!r} by {meant[0]!r}?"
         context.report.missing(path, "kind", f"task {shown(entry.name)} has no kind", hint)
         return None
     found = context.kinds.get(tool.kind)
@@ -140,6 +143,15 @@ def _kind(context: Context, entry: Entry) -> KindInfo | None:
     context.report.add(
         Code.UNKNOWN_KIND, (*path, "kind"), f"no tool of kind {shown(tool.kind)} is installed", hint
     )
+    return None
+
+
+def _meant_for_kind(tool: Tool) -> tuple[str, str] | None:
+    """A key of a task without kind, and what it is likely meant for."""
+    for key in tool.model_extra or {}:
+        near = "kind" if key in ("type", "action") else nearest(key, ("kind", "tool"))
+        if near is not None:
+            return key, near
     return None
 
 

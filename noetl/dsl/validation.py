@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -64,9 +65,19 @@ def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str]
         if key in except_for:
             continue
         hint = report.suggest(key, known, f"known here: {', '.join(known)}")
+        if key in _keys_of_spec(type(part)):
+            hint = "put it under spec:"
         report.add(
             Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
         )
+
+
+@cache
+def _keys_of_spec(model: type[Part]) -> frozenset[str]:
+    """The keys that the `spec` of such a part has; none where it has no spec."""
+    field = model.model_fields.get("spec")
+    models = get_args(field.annotation) if field is not None else ()
+    return frozenset(key for one in models if isinstance(one, type(Part)) for key in canonical_keys(one))
 
 
 def by_place(errors: Iterable[ErrorDetails], data: Json) -> dict[Path, TypeFault]:

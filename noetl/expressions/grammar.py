@@ -11,6 +11,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
 from noetl.expressions.chains import Chain
+from noetl.expressions.foreign import foreign
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, OverLimit, Refusal
 from noetl.expressions.run import GLOBALS, SANDBOX
@@ -43,7 +44,8 @@ def parse(source: str, bare: bool = False) -> Parsed:
     try:
         body, whole = ((), _parse_expression(source)) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
-        raise Broken(f"has a syntax error: {_sentence(error.message)}", error.lineno) from error
+        cause = f"has a syntax error: {_sentence(error.message)}"
+        raise Broken(cause, error.lineno, foreign(source, bare)) from error
     except RecursionError as error:
         raise Broken("is nested too deeply") from error
     except (ValueError, UnicodeError, OverflowError) as error:
@@ -88,7 +90,8 @@ def _parse_expression(source: str) -> nodes.Expr:
     expression = parser.parse_expression()
     if not parser.stream.eos:
         token = parser.stream.current
-        raise Broken(f"has a syntax error: '{token.value}' after the end of the expression", token.lineno)
+        cause = f"has a syntax error: '{token.value}' after the end of the expression"
+        raise Broken(cause, token.lineno, foreign(source, bare=True))
     return expression
 
 

@@ -37,8 +37,8 @@ def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, .
     return frozenset(found)
 
 
-def names_optional(template: str, *, guard: bool = False) -> frozenset[str]:
-    """The first names of chains whose absence the template asks for: `x | default(1)`, `x is defined`, `x == none`."""
+def names_optional(template: str, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
+    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x == none`."""
     return _read(template, guard).optional
 
 
@@ -51,7 +51,7 @@ def _parts(template: Json) -> Iterable[Json]:
 @dataclass(frozen=True, slots=True)
 class _Names:
     found: frozenset[tuple[str, ...]] = frozenset()
-    optional: frozenset[str] = frozenset()
+    optional: frozenset[tuple[str, ...]] = frozenset()
 
 
 def _read(source: str, guard: bool) -> _Names:
@@ -81,8 +81,8 @@ class _Finder:
         #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.
         self._anywhere = anywhere
         self.found: set[tuple[str, ...]] = set()
-        #: First names of what may be missing.
-        self.optional: set[str] = set()
+        #: Those that may be missing.
+        self.optional: set[tuple[str, ...]] = set()
         self._asking = False
 
     def block(self, body: Iterable[nodes.Node], bound: Bound) -> Bound:
@@ -176,7 +176,7 @@ class _Finder:
         if chain.head not in bound:
             self.found.add(chain.words)
             if self._asking:
-                self.optional.add(chain.head)
+                self.optional.add(chain.words)
 
 
 def _asked(node: nodes.Node) -> tuple[nodes.Node, ...]:

@@ -11,14 +11,19 @@ LONGEST: Final = 200
 MOST_LETTERS: Final = 50_000
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+#: How alike names are, from 0 to 1: enough for a hint at what was meant, and enough to say that something is wrong.
+ALIKE: Final = 0.6
+NEARLY_THE_SAME: Final = 0.75
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = ALIKE) -> str | None:
     """The one of `known` that `name` may be meant for, whatever the case of its letters; None where none is near."""
     if len(name) > LONGEST:
         return None
     lowered = {candidate.lower(): candidate for candidate in known}
     if sum(map(len, lowered)) > MOST_LETTERS:
         return None
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=likeness)
     return lowered[close[0]] if close else None
 
 

@@ -60,6 +60,8 @@ class TaskSpec(Part):
     render: bool | None = None
     quote: bool | None = None
     isolation: Literal["inline", "process", "sandbox"] | None = None
+    memory_mb: int | float | None = None
+    """Memory limit of python and shell, from 16 to 1,048,576."""
     queue: str | None = None
     policy: Policy | None = None
     result: ResultSpec | None = None

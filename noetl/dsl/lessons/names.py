@@ -138,4 +138,14 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good=HEAD
         + "workload: {base: https://example.com, url: '{{ base }}/v1'}\nworkflow:\n- {step: start}\n",
     ),
+    Code.LOOP_OVER_NAME: Lesson(
+        why="A text is one item, whatever it says: only in a `when` an expression may stand without braces.",
+        bad=HEAD
+        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: workload.cities, iterator: city}\n"
+        "  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
+        at="workload.cities",
+        good=HEAD
+        + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.cities }}', iterator: city}\n"
+        "  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
+    ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,24 @@ def test_it_prints_the_canonical_form(cli: Cli) -> None:
     assert Path("old.yaml").read_text() == OLD
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (("migrate",), NEW.replace("\n", "\r\n")),
+        (("graph",), 'flowchart TD\n    s0(["start<br/>noop"])\n'),
+        (("validate",), "-:6:3: warning[NOETL254]: "),
+    ],
+)
+def test_a_dash_is_what_comes_on_standard_input(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], answer: str
+) -> None:
+    given = OLD.replace("\n", "\r\n").encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    ended = cli(*command, "-")
+    assert ended.code == 0
+    assert ended.out.startswith(answer)
+
+
 def test_write_rewrites_what_is_not_canonical(cli: Cli) -> None:
     Path("old.yaml").chmod(0o640)
     before = Path("new.yaml").stat().st_mtime_ns
@@ -58,6 +77,7 @@ def test_check_says_what_would_change(cli: Cli) -> None:
         (("nothing.yaml",), "There is no file 'nothing.yaml'"),
         (("old.yaml", "new.yaml"), "--write"),
         (("--write", "--check", "old.yaml"), "give one of them"),
+        (("--write", "-"), "leave out --write"),
         (("bad.yaml",), "bad.yaml:5:16: error[NOETL302]"),
     ],
 )

@@ -142,6 +142,61 @@ def test_a_comment_whose_place_is_gone_comes_first(migrated: Migrate) -> None:
     assert sum(found.count(comment) for comment in ("# nobody needs this", "# the newer")) == 2
 
 
+def test_comments_whose_place_is_gone_stand_before_their_step(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+          # the first one
+          - step: start
+            tool: {kind: noop}
+            vars:
+              # what is kept
+              a: 1
+            next: end
+          - step: end
+        """)
+    assert "  # the first one\n  # what is kept\n  - step: start\n" in migrated(text)
+
+
+def test_lines_end_as_they_did_and_mappings_are_indented_as_they_were(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        metadata:
+            name: four
+        workflow:
+            - step: start
+              tool:
+                  kind: noop
+                  with: {a: 1} # given
+              next: end
+            - step: end
+        """)
+    wanted = text.replace("with:", "input:")
+    assert migrated(text) == wanted
+    assert migrated(text.replace("\n", "\r\n")) == wanted.replace("\n", "\r\n")
+
+
+def test_what_was_one_line_stays_so_unless_comments_come_into_it(migrated: Migrate) -> None:
+    text = textwrap.dedent("""\
+        apiVersion: noetl.io/v2
+        kind: Playbook
+        workflow:
+        - step: start
+          tool: {kind: noop}
+          retry:
+            # three times
+            max_attempts: 3  # all calls
+          next: end
+        - {step: end, tool: {kind: noop, with: {a: 1}}}
+        """)
+    found = migrated(text)
+    assert "{step: end, tool: {kind: noop, input: {a: 1}}}" in found
+    assert "          attempts: 3 # all calls\n" in found.replace("  # all", " # all")
+    assert "  # three times\n" in found
+
+
 def test_older_spellings_inside_of_what_a_dialect_moves_are_rewritten_too(migrated: Migrate) -> None:
     text = textwrap.dedent("""\
         apiVersion: noetl.io/v2

@@ -200,6 +200,12 @@ SAMPLES = [
         "write one of them out",
     ),
     (
+        Code.LOOP_OVER_NAME,
+        "workload: {rows: [1]}\nworkflow:\n- step: start\n  loop: {in: rows, iterator: row}\n  tool: {kind: noop}\n",
+        7,
+        'write in: "{{ rows }}"',
+    ),
+    (
         Code.NO_PREVIOUS,
         "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {do: jump, to: previous}}]}}}",
         6,
@@ -387,7 +393,7 @@ NUMBERS = {
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
-    "BUILT_IN": 458, "CIRCLE": 459, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
+    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
     "RETRY_ONCE": 558, "CLAIM": 559,
 }  # fmt: skip

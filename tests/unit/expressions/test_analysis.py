@@ -132,18 +132,20 @@ def test_check_reads_guards_as_expressions() -> None:
 @pytest.mark.parametrize(
     ("template", "optional"),
     [
-        ("{{ x | default(y) }}", {"x"}),
-        ("{{ (x.a | upper) | d('') }}", {"x"}),
-        ("{{ x is defined and y }}", {"x"}),
-        ("{{ x.y is not none }}", {"x"}),
-        ("{{ none == x }}", {"x"}),
+        ("{{ x | default(y) }}", {("x",)}),
+        ("{{ (x.a | upper) | d('') }}{{ x.b }}", {("x", "a")}),
+        ("{{ x is defined and y }}", {("x",)}),
+        ("{{ x.y is not none }}", {("x", "y")}),
+        ("{{ none == x }}", {("x",)}),
         ("{{ x == y }}", set()),
-        ("{% if x is undefined %}{{ y }}{% endif %}{{ x }}", {"x"}),
+        ("{% if x is undefined %}{{ y }}{% endif %}{{ x }}", {("x",)}),
         ("{% for x in y %}{{ x | default(1) }}{% endfor %}", set()),
         ("{{ 'x is defined' }}{{ x }}", set()),
     ],
 )
-def test_names_whose_absence_is_asked_for_are_found_in_the_tree(template: str, optional: set[str]) -> None:
+def test_names_whose_absence_is_asked_for_are_found_in_the_tree(
+    template: str, optional: set[tuple[str, ...]]
+) -> None:
     assert names_optional(template) == optional
 
 

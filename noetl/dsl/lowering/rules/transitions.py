@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.lowering.guards import Guards, heads
 from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.lowering.rules.drafts import Choice, Guard, Mode, Onward, Way, names_of
@@ -131,17 +132,17 @@ def _decision(
 
 
 def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
-    if item.get("then") is None:
-        return [way({**item, "when": None}, path)] if item.get("step") is not None else []
+    if item.get("then") is None and item.get("step") is not None:
+        return [way({**item, "when": None}, path)]
+    beside = "then" if item.get("then") is not None else "else"
     for key in sorted(item.keys() - _OF_TRANSITIONS):
+        hint = "put it at the target: {step, args, set}"
+        if key not in known_keys(Arc):
+            hint = report.suggest(key, sorted(_OF_TRANSITIONS), hint)
         report.add(
-            Code.UNKNOWN_KEY,
-            (*path, key),
-            f"`{key}` means nothing beside then",
-            "put it at the target: {step, args, set}",
-            at_key=True,
+            Code.UNKNOWN_KEY, (*path, key), f"`{key}` means nothing beside {beside}", hint, at_key=True
         )
-    return targets(item["then"], (*path, "then"))
+    return targets(item["then"], (*path, "then")) if beside == "then" else []
 
 
 def _otherwise(report: Report, path: Path, held: Sequence[Guard]) -> Guard:

@@ -1,0 +1,57 @@
+"""Which of the names that tell how something ended a template cannot see, by the place where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+from noetl.dsl.context import Context
+from noetl.dsl.problems import Code, Path
+
+#: Tasks stand at most this deep: `workflow[0].tool[0].label`.
+_DEEPEST: Final = 5
+_OF_ENDS: Final = frozenset({"outcome", "output", "result", "response", "error", "event"})
+#: What is there where the rules of a policy are asked, and where the `set` of a task is.
+_NOT_IN_RULES: Final = frozenset({"event"})
+_NOT_IN_SET: Final = frozenset({"event", "error"})
+_RULES: Final = ("spec", "policy", "rules")
+
+Fault = tuple[Code, str, str]
+
+
+def unseen(context: Context, name: str, path: Path) -> Fault | None:
+    """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
+    if name not in _OF_ENDS or path[0] != "workflow" or name not in _missing(context, path):
+        return None
+    hint = "steps and tasks are read by their names"
+    if name in ("error", "event"):
+        hint = "hand it over where it is there: with args of the arc, or set in a rule or arc"
+    return Code.UNDEFINED, f"`{name}` is not there yet where this is rendered", hint
+
+
+def _missing(context: Context, path: Path) -> Set[str]:
+    match path[2:]:
+        case ("tool", *_):
+            return _missing_in_task(context, path)
+        case ("input" | "args", *_) | ("loop", "in" | "cursor", *_) | ("loop", "spec", "max_in_flight"):
+            return _OF_ENDS
+        case ("spec", "policy", "admit", *_):
+            return _OF_ENDS
+        case ("spec", "policy", "rules", *_) | ("loop", "spec", "policy", "rules", *_):
+            return _NOT_IN_RULES
+        case _:
+            return frozenset()
+
+
+def _missing_in_task(context: Context, path: Path) -> Set[str]:
+    size = next((size for size in range(3, _DEEPEST + 1) if "kind" in context.raw(path[:size])), None)
+    if size is None:
+        return frozenset()
+    rest = path[size:]
+    if rest[:1] == ("set",):
+        return _NOT_IN_SET
+    if rest[:3] == _RULES:
+        return _NOT_IN_RULES
+    # What runs once the pipeline has ended, and what is called again, know how that went.
+    spec = context.raw((*path[:size], "spec"))
+    return frozenset() if spec.get("after") or rest[:1] in (("repeat",), ("pagination",)) else _OF_ENDS
