@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -94,8 +94,10 @@ class Composer:
 
     def compose(self) -> Node:
         """The root node. Raises Fault."""
+        take = self._takers()
         for event in self._events():
-            self._take(event)
+            if (taker := take.get(type(event))) is not None:
+                taker(event)
         if self._root is None:
             raise Fault(Code.ROOT, "the document is empty", "begin with apiVersion: noetl.io/v2")
         return self._root
@@ -111,25 +113,27 @@ class Composer:
             # The pure-Python parser lets ValueError escape from impossible \U escapes.
             raise Fault(Code.SYNTAX, f"this is not YAML: {shown(str(error), 120)}") from None
 
-    def _take(self, event: events.Event) -> None:
-        match event:
-            case events.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    raise Fault(
-                        Code.ROOT,
-                        "a second document begins here",
-                        "one file holds one playbook",
-                        _mark(event.start_mark),
-                    )
-            case events.ScalarEvent():
-                self._place(self._scalar(event), event.anchor)
-            case events.AliasEvent():
-                self._place(self._alias(event), None)
-            case events.SequenceStartEvent() | events.MappingStartEvent():
-                self._open(event)
-            case events.SequenceEndEvent() | events.MappingEndEvent():
-                self._close()
+    def _takers(self) -> Mapping[type[events.Event], Callable[[Any], None]]:
+        # Looked up by class: a document has tens of thousands of events.
+        return {
+            events.DocumentStartEvent: self._begin,
+            events.ScalarEvent: lambda event: self._place(self._scalar(event), event.anchor),
+            events.AliasEvent: lambda event: self._place(self._alias(event), None),
+            events.SequenceStartEvent: self._open,
+            events.MappingStartEvent: self._open,
+            events.SequenceEndEvent: self._close,
+            events.MappingEndEvent: self._close,
+        }
+
+    def _begin(self, event: events.DocumentStartEvent) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise Fault(
+                Code.ROOT,
+                "a second document begins here",
+                "one file holds one playbook",
+                _mark(event.start_mark),
+            )
 
     def _place(self, node: Node, anchor: str | None) -> None:
         self._count += 1
@@ -164,7 +168,7 @@ class Composer:
         self._place(node, event.anchor)
         self._stack.append(node)
 
-    def _close(self) -> None:
+    def _close(self, _event: events.Event) -> None:
         node = self._stack.pop()
         node.open = False
         if isinstance(node, Table):

@@ -22,6 +22,7 @@ def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[s
     found = [
         (key, path)
         for part, path in parts
+        if not _FIELDS.isdisjoint(part.model_fields_set)
         for key, field in _SPELLINGS.items()
         if field in part.model_fields_set and _is_synonym(part, key, field)
     ]
@@ -117,6 +118,7 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "mode": "mode",
     "apiVersion": "api_version",
 }
+_FIELDS: Final = frozenset(_SPELLINGS.values())
 _NEW_SPELLING: Final[Mapping[str, str]] = {
     "with": "input:",
     "set_ctx": "set: {ctx.<name>: ...}",
