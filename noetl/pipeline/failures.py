@@ -61,4 +61,4 @@ def line_in_file(task: Task, line: int | None) -> int | None:
 def _code_keys(task: Task) -> Iterator[str]:
     yield "code"
     yield from task.verbatim
-    yield "command"
+    yield from ("command", "qasm")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,14 +11,12 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
-from noetl.tools import inline, touching, user_code
+from noetl.tools import touching, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.large import kept_for
 from noetl.tools.python_tables import InputGone, Keeper, inputs
 from noetl.tools.runner.requests import CODE, Frames, PythonRequest, RunnerReply
 from noetl.tools.scripts import Script, Scripts, Source
-
-_NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
 class PythonConfig(ToolConfig):
@@ -78,6 +75,9 @@ class Python(Tool):
     of pandas is kept where it has a name. With `frames`, each input that is a list of mappings comes as a frame, whether
     small or kept by reference; an empty list as an empty frame. Handing over pandas frames needs pyarrow
     (`pip install 'noetl[frames]'`); polars and Arrow need nothing else.
+
+    **Circuits.** A circuit of Cirq, or another value that Cirq writes as JSON, anywhere in a result, is that JSON as a text;
+    `ref` of a quantum task takes it: `result = cirq.Circuit(...)` here, `ref: "{{ step }}"` there.
     """
 
     kind = "python"
@@ -141,7 +141,7 @@ class Python(Tool):
                     name=source.name,
                     file=source.file,
                 )
-                reply = self._asked(call, request)
+                reply = user_code.ask_python(self._runners, self.services, call, request, self.deadline(call))
         except InputGone as gone:
             return failed(described(gone.cause, f"The input '{gone.name}'"))
         return _outcome(reply, source)
@@ -164,12 +164,6 @@ class Python(Tool):
             self.services.results, self.services.inline_bytes if inline is None else inline, kept_for(call)
         )
 
-    def _asked(self, call: Call, request: PythonRequest) -> RunnerReply:
-        isolation = user_code.isolation(self.services, call.spec)
-        if isolation == "inline":
-            return inline.run(request, self.services.scratch)
-        return user_code.ask(self._runners.of(isolation), request, self.deadline(call), token=call)
-
     def interrupt(self, call: Call) -> None:
         self._runners.interrupt(call)
 
@@ -179,11 +173,8 @@ class Python(Tool):
 
 
 def _context(call: Call, source: Source) -> Mapping[str, Json] | None:
-    """The whole template context, only where the code names it: it may be large. Scripts have their inputs alone:
-    what a playbook's tasks need of the context is found before any script is read."""
-    if source.name != CODE or not _NAMES_CONTEXT.search(source.text):
-        return None
-    return dict(call.args) if call.context is None else call.context()
+    """Scripts have their inputs alone: what a playbook's tasks need of the context is found before any is read."""
+    return user_code.context(call, source.text) if source.name == CODE else None
 
 
 def _outcome(reply: RunnerReply, source: Source) -> Outcome:

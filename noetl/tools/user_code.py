@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,10 +12,12 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
+from noetl.pipeline.model import Call
+from noetl.tools import inline
 from noetl.tools.base import Services
 from noetl.tools.runner.client import Request, Runner, shared_runner
 from noetl.tools.runner.control import RunnerGone, RunnerSettings
-from noetl.tools.runner.requests import Limits, RunnerReply
+from noetl.tools.runner.requests import Limits, PythonRequest, RunnerReply
 from noetl.tools.runner.sandbox import NoSandbox
 
 #: From the laxest to the strictest.
@@ -22,6 +25,7 @@ Isolation: TypeAlias = Literal["inline", "process", "sandbox"]
 _ISOLATIONS: tuple[Isolation, ...] = ("inline", "process", "sandbox")
 #: Environment variables: what a playbook may write as the value of one.
 EnvValue: TypeAlias = str | int | float | bool
+_NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
 class Runners:
@@ -112,6 +116,23 @@ def ask(runner: Runner, request: Request, deadline_s: float, token: object = Non
         raise ToolError("internal", message, retryable=True, type=type(error).__name__) from error
 
 
+def ask_python(
+    runners: Runners, services: Services, call: Call, request: PythonRequest, deadline_s: float
+) -> RunnerReply:
+    """Runs python code of `call` where its `spec.isolation` and the settings say. Raises ToolError."""
+    where = isolation(services, call.spec)
+    if where == "inline":
+        return inline.run(request, services.scratch)
+    return ask(runners.of(where), request, deadline_s, token=call)
+
+
+def context(call: Call, code: str) -> Mapping[str, Json] | None:
+    """The whole template context, only where the code names it: it may be large."""
+    if not _NAMES_CONTEXT.search(code):
+        return None
+    return dict(call.args) if call.context is None else call.context()
+
+
 def printed(reply: RunnerReply) -> dict[str, Json]:
     """`stdout` and `stderr` for the outcome's meta, with `truncated` where some of it was dropped."""
     meta: dict[str, Json] = {}
@@ -126,10 +147,11 @@ def printed(reply: RunnerReply) -> dict[str, Json]:
 
 def failure(reply: RunnerReply, kind: str, what: str) -> Outcome:
     """The outcome of a reply that is not ok. `what` is how messages call the thing that ran."""
-    return failed(_error(reply, kind, what), printed(reply))
+    return failed(error(reply, kind, what), printed(reply))
 
 
-def _error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
+def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
+    """What a reply that is not ok says. `what` is how messages call the thing that ran."""
     match reply.status:
         case "timeout":
             message = f"{what} was ended at its deadline: {reply.reason} (spec.timeout)."
@@ -138,13 +160,13 @@ def _error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
             return ErrorInfo("limit", f"{what} was ended: {reply.reason}.", type="LimitExceeded")
         case "died":
             return _death(reply, kind, what)
-    error = reply.error
+    raised = reply.error
     return ErrorInfo(
-        str(error.get("kind", kind)),
-        str(error.get("message", "")),
-        type=str(error.get("type", "")),
-        line=error.get("line"),
-        traceback=error.get("traceback"),
+        str(raised.get("kind", kind)),
+        str(raised.get("message", "")),
+        type=str(raised.get("type", "")),
+        line=raised.get("line"),
+        traceback=raised.get("traceback"),
     )
 
 

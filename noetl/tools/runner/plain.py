@@ -1,8 +1,8 @@
 """Values of user code as JSON: what is converted, and which value is to blame where it cannot be.
 
 Converted: tuples, dates and times (ISO 8601), Decimal (a number), UUID and paths (text), enumerations
-(their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or null (text). Frames are
-converted by a hook (see `frames`).
+(their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or null (text), circuits and other
+values of Cirq (text: their JSON). Frames are converted by a hook (see `frames`).
 Not converted, because the author should choose: sets, bytes, NaN, infinities, objects.
 """
 
@@ -14,6 +14,7 @@ import enum
 import json
 import math
 import pathlib
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -80,7 +81,19 @@ def convert(value: Any) -> Any:
             return dict(value)
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
+    # Not imported here: a value of Cirq is there only where the code did that.
+    if "cirq" in sys.modules and hasattr(type(value), "_json_dict_"):
+        return _cirq_json(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _cirq_json(value: Any) -> str:
+    """Cirq's JSON with sorted keys and without spaces (as in `noetl.tools.quantum.canonical`)."""
+    try:
+        written = json.loads(sys.modules["cirq"].to_json(value, indent=None))
+        return json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Unfit(f"is a {type(value).__name__}, which Cirq cannot write as JSON: {error}") from None
 
 
 def _number(value: decimal.Decimal) -> int | float:

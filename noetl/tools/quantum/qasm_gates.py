@@ -1,0 +1,181 @@
+"""Gates and angles of OpenQASM, as the parser in `qasm` makes them. Angles are radians."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import cirq
+import sympy
+
+# There are no public names for them.
+from cirq.contrib.qasm_import._parser import CustomGate, QasmGateStatement, QasmParser, _generate_op_qubits
+from cirq.contrib.qasm_import.exception import QasmException
+
+MOST_IN_GATE: Final = 10_000
+#: Parts of an angle in the body of a gate, with those of the gates around it put in.
+MOST_PARTS: Final = 10_000
+
+Angle: TypeAlias = Any  # a float, or an expression of sympy's
+
+
+class Gate(CustomGate):
+    """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate that it calls never
+    are among them. No angle of the body has more than `parts` parts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[str],
+        qubits: Sequence[cirq.Qid],
+        body: Iterable[cirq.Operation],
+        parts: int = 1,
+    ) -> None:
+        self.parts = parts
+        own = {param: sympy.Symbol(f"{name}.{param}") for param in params}
+        circuit = cirq.FrozenCircuit(_resolved(op, own) for op in body)
+        super().__init__(name, circuit, tuple(params), tuple(qubits))
+
+    def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
+        for what, given, known in (("parameter", params, self.params), ("qubit", args, self.qubits)):
+            if len(given) != len(known):
+                raise QasmException(
+                    f"{self.name} takes {len(known)} {what}(s), not {len(given)} at line {lineno}"
+                )
+        places = _generate_op_qubits(args, lineno)
+        values = {f"{self.name}.{name}": value for name, value in zip(self.params, params, strict=True)}
+        body = [_resolved(op, values) for op in self.circuit.all_operations()]
+        if len(body) * len(places) > MOST_IN_GATE:
+            raise QasmException(f"{self.name} is more than {MOST_IN_GATE:,} operations at line {lineno}")
+        for qubits in places:
+            placed = dict(zip(self.qubits, qubits, strict=True))
+            yield from (op.transform_qubits(placed) for op in body)
+
+
+def _resolved(op: cirq.Operation, values: dict[str, Angle]) -> cirq.Operation:
+    return cirq.resolve_parameters(op, values) if values and cirq.is_parameterized(op) else op
+
+
+def _u3(angles: Sequence[Angle]) -> cirq.Gate:
+    """Rz(phi) Ry(theta) Rz(lambda), but for a global phase."""
+    theta, phi, lam = (angle / math.pi for angle in angles)
+    return cirq.PhasedXZGate(x_exponent=theta, z_exponent=phi + lam, axis_phase_exponent=0.5 - lam)
+
+
+def _u2(angles: Sequence[Angle]) -> cirq.Gate:
+    return _u3([math.pi / 2, *angles])
+
+
+def _phase(angles: Sequence[Angle]) -> cirq.Gate:
+    return cirq.ZPowGate(exponent=angles[0] / math.pi)
+
+
+def _r(angles: Sequence[Angle]) -> cirq.Gate:
+    return cirq.PhasedXPowGate(exponent=angles[0] / math.pi, phase_exponent=angles[1] / math.pi)
+
+
+def _controlled_u(name: str, *more: str) -> Gate:
+    """`cu3` as qelib1.inc defines it; `cu` is `cu3` with a phase of the control."""
+    control, target = cirq.NamedQubit.range(2, prefix="")
+    theta, phi, lam, *gamma = map(sympy.Symbol, ("theta", "phi", "lambda", *more))
+    body = [
+        *(_phase([phase]).on(control) for phase in gamma),
+        _phase([(lam + phi) / 2]).on(control),
+        _phase([(lam - phi) / 2]).on(target),
+        cirq.CX(control, target),
+        _u3([-theta / 2, 0, -(phi + lam) / 2]).on(target),
+        cirq.CX(control, target),
+        _u3([theta / 2, phi, 0]).on(target),
+    ]
+    return Gate(name, ["theta", "phi", "lambda", *more], [control, target], body)
+
+
+def _statement(name: str, make: Callable[[Sequence[Angle]], cirq.Gate], angles: int) -> QasmGateStatement:
+    return QasmGateStatement(qasm_gate=name, cirq_gate=make, num_params=angles, num_args=1)
+
+
+#: Gates without a library, and those of qelib1.inc and stdgates.inc.
+BASIC: Final[dict[str, Any]] = {**QasmParser.basic_gates, "U": _statement("U", _u3, 3)}
+LIBRARY: Final[dict[str, Any]] = {
+    **QasmParser.qelib_gates,
+    "u": _statement("u", _u3, 3),
+    "u3": _statement("u3", _u3, 3),
+    "u2": _statement("u2", _u2, 2),
+    "u1": _statement("u1", _phase, 1),
+    "r": _statement("r", _r, 2),
+    "cu1": QasmParser.qelib_gates["cp"],
+    "cu3": _controlled_u("cu3"),
+    "cu": _controlled_u("cu", "gamma"),
+}
+
+
+def size(angle: Angle) -> int:
+    return sum(1 for _ in sympy.preorder_traversal(angle)) if isinstance(angle, sympy.Basic) else 1
+
+
+def _finite(value: Angle) -> Angle:
+    if isinstance(value, sympy.Basic):
+        if value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+            raise QasmException("an angle is not finite")
+        return value
+    if isinstance(value, complex) or not math.isfinite(value):
+        raise QasmException("an angle is no finite real number")
+    return value
+
+
+def _operation(operation: Callable[[Angle, Angle], Angle]) -> Callable[[Angle, Angle], Angle]:
+    def apply(left: Angle, right: Angle) -> Angle:
+        # As floats: whole numbers would grow without bound.
+        both = (one if isinstance(one, sympy.Basic) else float(one) for one in (left, right))
+        try:
+            return _finite(operation(*both))
+        except ZeroDivisionError:
+            raise QasmException("an angle is divided by 0") from None
+        except OverflowError:
+            raise QasmException("an angle is too large") from None
+
+    return apply
+
+
+OPERATORS: Final = {
+    sign: _operation(operation)
+    for sign, operation in {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "^": operator.pow,
+    }.items()
+}
+_FUNCTIONS: Final[dict[str, tuple[Callable[[float], float], Any]]] = {
+    "sin": (math.sin, sympy.sin),
+    "cos": (math.cos, sympy.cos),
+    "tan": (math.tan, sympy.tan),
+    "exp": (math.exp, sympy.exp),
+    "ln": (math.log, sympy.log),
+    "sqrt": (math.sqrt, sympy.sqrt),
+    "acos": (math.acos, sympy.acos),
+    "atan": (math.atan, sympy.atan),
+    "asin": (math.asin, sympy.asin),
+}
+
+
+def _function(
+    name: str, of_number: Callable[[float], float], of_symbol: Callable[[Angle], Angle]
+) -> Callable[[Angle], Angle]:
+    def apply(value: Angle) -> Angle:
+        if isinstance(value, sympy.Basic):
+            return _finite(of_symbol(value))
+        try:
+            return _finite(of_number(value))
+        except (ValueError, OverflowError):
+            raise QasmException(f"{name} has no value at {value:g}") from None
+
+    return apply
+
+
+#: Functions of angles by name.
+FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both in _FUNCTIONS.items()}
