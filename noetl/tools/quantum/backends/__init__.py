@@ -1,0 +1,1 @@
+"""What runs circuits: simulators in the worker, and the machines of vendors."""

@@ -1,0 +1,114 @@
+"""Compilation: a circuit in the gates of a machine, on the qubits of a machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import cirq
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum.gatesets import gateset, rewritten
+from noetl.tools.quantum.model import Capabilities
+from noetl.tools.quantum.placing import Placed, placed
+from noetl.tools.quantum.sampling import unrolled
+
+_KEYS: Final = ("gateset", "placement", "optimize")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What would be sent. `qubits` are where the circuit's qubits, in their order, are at its end. `report`: `gateset`,
+    `placement`, `optimize`; `before` and `after`, each with `operations`, `depth` (moments), `two_qubit` (gates of two
+    qubits or more) and `gates` (how many of each kind); `mapping`, where it was placed: `initial` and `final` by qubit."""
+
+    circuit: cirq.Circuit
+    report: JsonMap
+    qubits: tuple[cirq.Qid, ...]
+
+
+def compiled(
+    circuit: cirq.AbstractCircuit, spec: Mapping[str, Json] | None, capabilities: Capabilities
+) -> Compiled:
+    """`circuit`, resolved, as `spec` has it: placed first, then rewritten for `gateset`, which is that of the backend
+    where `spec` names none. Gates are merged unless `optimize` is false. Raises ToolError (`CompileError`,
+    `PlacementError`, `NotInstalled`)."""
+    keys = spec or {}
+    _check(keys)
+    name, optimize = keys.get("gateset", capabilities.gateset), keys.get("optimize", True)
+    before = unrolled(circuit)
+    on = placed(before, keys["placement"]) if keys.get("placement") is not None else _as_it_is(before)
+    after = _in_gates(on.circuit, name, optimize) if name else on.circuit
+    qubits = tuple(on.final[qubit] for qubit in sorted(before.all_qubits()))
+    report = {
+        "gateset": name or None,
+        "placement": keys.get("placement"),
+        "optimize": optimize,
+        "before": _counted(before),
+        "after": _counted(after),
+        "mapping": _mapping(on),
+    }
+    return Compiled(after, report, qubits)
+
+
+def _check(keys: Mapping[str, Json]) -> None:
+    for key in keys:
+        if key not in _KEYS:
+            raise _wrong(
+                f"compile.{key}: is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}"
+            )
+    if not isinstance(keys.get("gateset", ""), str):
+        raise _wrong(f"compile.gateset: is the name of a gate set, not {keys['gateset']!r}.")
+    if not isinstance(keys.get("optimize", True), bool):
+        raise _wrong(f"compile.optimize: is true or false, not {keys['optimize']!r}.")
+
+
+def _wrong(message: str) -> ToolError:
+    return ToolError("client_error", message, type="CompileError")
+
+
+def _as_it_is(circuit: cirq.Circuit) -> Placed:
+    same = {qubit: qubit for qubit in circuit.all_qubits()}
+    return Placed(circuit, same, same)
+
+
+def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
+    target = gateset(name)
+    try:
+        return settled(rewritten(circuit, target, optimize=optimize))
+    except (ValueError, TypeError) as error:
+        raise _wrong(f"compile.gateset: the circuit cannot be rewritten for {name}: {error}.") from error
+
+
+def settled(circuit: cirq.Circuit) -> cirq.Circuit:
+    """The operations of each moment in the order of their qubits: transformers leave them in the order of sets, which
+    differs from process to process, and with it the text that is hashed."""
+    return cirq.Circuit(cirq.Moment(_in_order(moment)) for moment in circuit)
+
+
+def _in_order(moment: cirq.Moment) -> list[cirq.Operation]:
+    return sorted(moment.operations, key=lambda op: op.qubits)
+
+
+def _counted(circuit: cirq.Circuit) -> JsonMap:
+    ops = list(circuit.all_operations())
+    gates = Counter(type(op.without_classical_controls().gate or op).__name__ for op in ops)
+    return {
+        "operations": len(ops),
+        "depth": len(circuit),
+        "two_qubit": sum(1 for op in ops if len(op.qubits) > 1 and not cirq.is_measurement(op)),
+        "gates": {name: gates[name] for name in sorted(gates)},
+    }
+
+
+def _mapping(on: Placed) -> JsonMap | None:
+    if all(qubit == place for qubit, place in on.initial.items()) and on.initial == on.final:
+        return None
+    return {
+        "initial": {str(qubit): str(on.initial[qubit]) for qubit in sorted(on.initial)},
+        "final": {str(qubit): str(on.final[qubit]) for qubit in sorted(on.final)},
+    }

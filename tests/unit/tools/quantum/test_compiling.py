@@ -1,0 +1,263 @@
+"""Compilation and placement change gates and qubits, and nothing that is measured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import cirq
+import numpy as np
+import pytest
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.quantum.backends.local import simulator
+from noetl.tools.quantum.compiling import Compiled, compiled
+from noetl.tools.quantum.config import Backend
+from noetl.tools.quantum.gatesets import gateset
+from noetl.tools.quantum.mitigation import decoupled
+from noetl.tools.quantum.model import Capabilities, Order
+from noetl.tools.quantum.observables import parse
+from noetl.tools.quantum.sampling import measured
+
+LOCAL = Capabilities("simulator", local=True)
+# Their order as text is not that of their numbers.
+QUBITS = [cirq.NamedQubit(f"q_{number}") for number in (0, 2, 10, 1, 7)]
+GATESETS = ("cz", "sqrt_iswap", "ionq", "ionq_aria", "ionq_forte", "aqt", "google_cz", "google_sycamore")
+
+
+def random_circuit(seed: int, qubits: int = 4, gates: int = 14) -> cirq.Circuit:
+    """Gates on any pairs, and measurements in three keys whose order is neither that of qubits nor of moments."""
+    rng = np.random.RandomState(seed)
+    used = QUBITS[:qubits]
+    circuit = cirq.Circuit()
+    for _ in range(gates):
+        picked = [used[place] for place in rng.permutation(qubits)]
+        circuit.append(
+            cirq.PhasedXZGate(x_exponent=rng.rand(), z_exponent=rng.rand(), axis_phase_exponent=rng.rand())(
+                picked[0]
+            )
+        )
+        circuit.append([cirq.CX, cirq.CZ**0.3, cirq.ISWAP**0.7, cirq.SWAP][rng.randint(4)](*picked[:2]))
+    if qubits > 2:
+        circuit.append(cirq.CCX(*used[:3]))
+    circuit.append(cirq.measure(used[1], used[0], key="c_10", invert_mask=(True,)))
+    circuit.append(
+        [cirq.H(used[-1]), cirq.measure(*used[2:-1], key="c_2"), cirq.measure(used[-1], key="c_1")]
+    )
+    return circuit
+
+
+def distribution(circuit: cirq.Circuit) -> np.ndarray:
+    """The exact probabilities of the bitstrings, in the order of keys, by way of a state."""
+    backend = simulator(Backend(precision="double"))
+    assert backend is not None
+    by_key = {cirq.measurement_key_name(op): op for op in circuit.all_operations() if cirq.is_measurement(op)}
+    ops = [by_key[one.key] for one in measured(circuit)]
+    order = [qubit for op in ops for qubit in op.qubits]
+    rest = sorted(circuit.all_qubits() - set(order))
+    state = backend.state(circuit, order + rest).reshape((2,) * len(order) + (-1,))
+    chances = (abs(state) ** 2).sum(axis=-1)
+    masks = [bit for op in ops for bit in op.gate.full_invert_mask()]  # type: ignore[union-attr]
+    return np.flip(chances, axis=[place for place, bit in enumerate(masks) if bit]).reshape(-1)
+
+
+def assert_same(circuit: cirq.Circuit, found: Compiled) -> None:
+    assert [one.key for one in measured(found.circuit)] == [one.key for one in measured(circuit)]
+    assert distribution(found.circuit) == pytest.approx(distribution(circuit), abs=1e-6)
+    backend = simulator(Backend(precision="double"))
+    assert backend is not None
+    texts = ["ZZII", "XIYI", "IZIX", "YXZX", "IIIZ"]
+    if len(circuit.all_qubits()) == 4:
+        observables = parse(texts, 4)
+        assert backend.expect(found.circuit, observables, found.qubits) == pytest.approx(
+            backend.expect(circuit, observables), abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("name", GATESETS)
+def test_a_gate_set_keeps_the_distribution(name: str, optimize: bool) -> None:
+    circuit = random_circuit(1, gates=5)
+
+    found = compiled(circuit, {"gateset": name, "optimize": optimize}, LOCAL)
+
+    assert gateset(name).validate(found.circuit)
+    assert_same(circuit, found)
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        "line",
+        {"line": 6},
+        {"grid": [2, 3]},
+        {"grid": [2, 2], "qubits": {"q_0": [0, 0], "q_2": [1, 1], "q_10": [0, 1], "q_1": [1, 0]}},
+        {"line": 4, "qubits": [3, 1, 0, 2]},
+        {"qubits": {"q_0": 7, "q_2": 3, "q_10": 4, "q_1": 0}},
+    ],
+)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_placement_keeps_the_distribution(placement: Json, seed: int) -> None:
+    circuit = random_circuit(seed)
+
+    found = compiled(circuit, {"placement": placement}, LOCAL)
+
+    assert_same(circuit, found)
+    report = found.report["mapping"]
+    assert [report["final"][str(qubit)] for qubit in sorted(circuit.all_qubits())] == [
+        str(one) for one in found.qubits
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_placed_circuit_in_a_gate_set_keeps_the_distribution_and_the_edges(seed: int) -> None:
+    circuit = random_circuit(seed)
+
+    found = compiled(circuit, {"placement": {"grid": [2, 2]}, "gateset": "cz"}, LOCAL)
+
+    assert_same(circuit, found)
+    assert gateset("cz").validate(found.circuit)
+    for op in found.circuit.all_operations():
+        if len(op.qubits) == 2 and not cirq.is_measurement(op):
+            one, other = op.qubits
+            assert isinstance(one, cirq.GridQubit)
+            assert one.is_adjacent(other)
+
+
+def test_samples_of_a_placed_circuit_have_the_bits_of_the_circuit() -> None:
+    a, b, c, d = QUBITS[:4]
+    circuit = cirq.Circuit(
+        cirq.X(a), cirq.SWAP(a, c), cirq.CX(c, d), cirq.CX(d, b), cirq.measure(a, b, c, d, key="m")
+    )
+    backend = simulator(Backend())
+    assert backend is not None
+
+    found = compiled(circuit, {"placement": "line", "gateset": "cz"}, LOCAL)
+
+    assert backend.sample(Order("p0", 0, found.circuit, 5, 1)).counts == {"0111": 5}
+
+
+def test_without_optimize_no_gate_is_merged_or_dropped() -> None:
+    # As in randomized benchmarking: a sequence that is the identity as a whole.
+    a, b = QUBITS[:2]
+    circuit = cirq.Circuit(
+        cirq.H(a),
+        cirq.H(a),
+        cirq.CZ(a, b),
+        cirq.CZ(a, b),
+        cirq.CX(a, b),
+        cirq.CX(a, b),
+        cirq.measure(a, key="m"),
+    )
+
+    kept = compiled(circuit, {"gateset": "cz", "optimize": False}, LOCAL).report
+    merged = compiled(circuit, {"gateset": "cz"}, LOCAL).report
+
+    assert kept["after"]["two_qubit"] == kept["before"]["two_qubit"] == 4
+    assert merged["after"]["two_qubit"] == 0
+
+
+def test_the_report_counts_before_and_after() -> None:
+    a, b, c = QUBITS[:3]
+    circuit = cirq.Circuit(cirq.H(a), cirq.CX(a, b), cirq.CX(a, c), cirq.measure(a, b, c, key="m"))
+
+    counts = {
+        "operations": 4,
+        "depth": 4,
+        "two_qubit": 2,
+        "gates": {"CXPowGate": 2, "HPowGate": 1, "MeasurementGate": 1},
+    }
+    assert compiled(circuit, None, LOCAL).report == {
+        "gateset": None,
+        "placement": None,
+        "optimize": True,
+        "before": counts,
+        "after": counts,
+        "mapping": None,
+    }
+
+
+def test_the_gate_set_of_the_backend_is_used_unless_another_is_named() -> None:
+    circuit = random_circuit(1, gates=2)
+    machine = Capabilities("ionq", local=False, gateset="ionq")
+
+    assert gateset("ionq").validate(compiled(circuit, None, machine).circuit)
+    assert gateset("aqt").validate(compiled(circuit, {"gateset": "aqt"}, machine).circuit)
+    assert compiled(circuit, None, LOCAL).circuit == circuit
+
+
+def test_a_qubit_that_is_only_measured_is_placed_too() -> None:
+    circuit = cirq.Circuit(cirq.X(QUBITS[0]), cirq.measure(*QUBITS[:3], key="m"))
+
+    found = compiled(circuit, {"placement": {"grid": [1, 3]}}, LOCAL)
+
+    assert len(set(found.qubits)) == 3
+    assert not any(op.tags for op in found.circuit.all_operations())
+    assert found.report["after"]["operations"] == 2
+
+
+def text_of_a_compiled_circuit() -> str:
+    found = compiled(random_circuit(2, qubits=5), {"placement": {"grid": [2, 3]}, "gateset": "cz"}, LOCAL)
+    named = compiled(random_circuit(3, qubits=5), {"gateset": "cz"}, LOCAL)
+    return "".join(cirq.to_json(decoupled(one.circuit, "XX_PAIR"), indent=None) for one in (found, named))
+
+
+def test_compilation_is_the_same_in_every_process() -> None:
+    script = f"import runpy; print(runpy.run_path({__file__!r})['text_of_a_compiled_circuit']())"
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert elsewhere.stdout.strip() == text_of_a_compiled_circuit()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"gate_set": "cz"}, "compile.gate_set: is unknown.*Did you mean 'gateset'"),
+        ({"gateset": "czz"}, "there is no 'czz'.*Did you mean 'cz'"),
+        ({"gateset": 3}, "is the name of a gate set, not 3"),
+        ({"optimize": "no"}, "compile.optimize: is true or false"),
+        ({"placement": "circle"}, "is `line`, or a mapping of line, grid, qubits"),
+        ({"placement": {"ring": 3}}, "compile.placement.ring: is unknown"),
+        ({"placement": {"line": 3}}, "has 4 qubits, and the device 3"),
+        ({"placement": {"line": 0}}, "a number of qubits, from 1 on"),
+        ({"placement": {"line": 4, "grid": [2, 2]}}, "a line or a grid, not both"),
+        ({"placement": {"grid": [2]}}, r"is \[rows, columns\]"),
+        ({"placement": {"grid": [1000, 1000]}}, "has 1000000 qubits; 10000 is the most"),
+        ({"placement": {"qubits": {"q_0": 1}}}, "gives a place to each of q_0, q_1, q_2, q_10"),
+        ({"placement": {"qubits": [1, 1, 2, 3]}}, "two qubits on one place"),
+        ({"placement": {"qubits": [1, 2, 3, "x"]}}, "not 'x'"),
+        ({"placement": {"line": 4, "qubits": [1, 2, 3, 4]}}, r"q\(4\) is not on the device"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_with_its_key(spec: Json, message: str) -> None:
+    with pytest.raises(ToolError, match=message) as caught:
+        compiled(random_circuit(1), spec, LOCAL)
+
+    assert caught.value.kind == "client_error"
+
+
+def test_measurements_before_the_end_are_not_placed() -> None:
+    a, b = QUBITS[:2]
+    circuit = cirq.Circuit(
+        cirq.measure(a, key="k"), cirq.X(b).with_classical_controls("k"), cirq.measure(b, key="m")
+    )
+
+    with pytest.raises(ToolError, match="only circuits that measure at their end"):
+        compiled(circuit, {"placement": "line"}, LOCAL)
+
+
+def test_a_gate_that_a_gate_set_has_no_form_for_is_named() -> None:
+    circuit = cirq.Circuit(cirq.depolarize(0.1).on(QUBITS[0]), cirq.measure(QUBITS[0], key="m"))
+
+    for optimize in (True, False):
+        with pytest.raises(ToolError, match=r"cannot be rewritten for cz.*depolarize") as caught:
+            compiled(circuit, {"gateset": "cz", "optimize": optimize}, LOCAL)
+        assert caught.value.type == "CompileError"
