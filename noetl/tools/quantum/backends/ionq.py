@@ -1,0 +1,339 @@
+"""IonQ's cloud: its simulators and its machines, by API v0.4 (https://docs.ionq.com/api-reference/v0.4).
+
+The gate set and the form of circuits are those of `cirq_ionq`; the requests are our own (see `api`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import cirq
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json, JsonMap
+from noetl.tools.base import Services
+from noetl.tools.quantum.backends.api import Api, api_of, known_options, number, unexpected
+from noetl.tools.quantum.backends.readout import counts_of, on_line, readout
+from noetl.tools.quantum.config import Backend, as_mapping
+from noetl.tools.quantum.model import (
+    Capabilities,
+    Estimate,
+    JobState,
+    JobStatus,
+    Order,
+    RemoteBackend,
+    Samples,
+)
+from noetl.tools.transport import Client
+
+HOST: Final = "https://api.ionq.co"
+#: The key of the metadata of our jobs that the token stands under.
+LABEL: Final = "noetl"
+#: Keys that the metadata of a job may have.
+_METADATA: Final = 10
+#: Jobs on a page of a list, and pages that one look goes through.
+_PAGE, _PAGES = 100, 50
+#: Ids in one question after jobs.
+_IDS: Final = 40
+_OPTIONS: Final = ("noise", "settings", "sharpen", "settle_s", "requests_per_minute")
+_STATUS: Final[Mapping[str, JobStatus]] = {
+    "submitted": "queued",
+    "ready": "queued",
+    "started": "running",
+    "running": "running",
+    "completed": "done",
+    "failed": "failed",
+    "canceled": "cancelled",
+    "deleted": "cancelled",
+}
+#: Failures that say nothing against the job.
+_PASSING: Final = frozenset(
+    {
+        "InternalError",
+        "QuantumComputerError",
+        "SystemCancel",
+        "PreflightError",
+        "SimulationTimeout",
+        "SimulationError",
+    }
+)
+#: What the ideal simulator can hold. The machines differ, and refuse what is too large before it costs anything.
+_SIMULATOR_QUBITS: Final = 29
+
+
+class IonQ(RemoteBackend):
+    """`target` is `simulator` (the default) or a machine: `qpu.aria-1`, `qpu.forte-1`... `backend.options`: `noise`
+    (`{model, seed}`, of the simulator), `settings` (`{error_mitigation: {debiasing: false}}`), `sharpen`, `settle_s`,
+    `requests_per_minute`. `vendor` is laid over the settings."""
+
+    def __init__(
+        self, config: Backend, services: Services, client: Client, vendor: JsonMap | None = None
+    ) -> None:
+        self._cirq_ionq = _module()
+        self._target = config.target or "simulator"
+        if self._target != "simulator" and not self._target.startswith("qpu."):
+            raise ToolError(
+                "client_error",
+                f"IonQ has no target '{self._target[:100]}'; there are `simulator` and machines like `qpu.forte-1`.",
+                type="UnknownTarget",
+            )
+        known_options("ionq", config.options, _OPTIONS)
+        self._noise = as_mapping(config.options.get("noise"))
+        self._settings = {**as_mapping(config.options.get("settings")), **(vendor or {})}
+        self._sharpen = config.options.get("sharpen")
+        self.settle_s = number(config.options, "settle_s", self.settle_s)
+        base = f"{(config.host or HOST).rstrip('/')}/v0.4"
+        self._api: Api = api_of("ionq", base, "apiKey", config, services, client, 60.0)
+        self._calibration: JsonMap | None = None
+
+    @property
+    def _is_machine(self) -> bool:
+        return self._target != "simulator"
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            provider="ionq",
+            local=False,
+            max_qubits=None if self._is_machine else _SIMULATOR_QUBITS,
+            max_repetitions=1_000_000,
+            gateset="ionq",
+            versions={"cirq_ionq": str(self._cirq_ionq.__version__)},
+        )
+
+    def estimate(self, orders: Sequence[Order]) -> Estimate:
+        """At most what IonQ asks for: jobs of the same size are priced by the largest of them."""
+        cost, unit, queue_s = 0.0, "", 0.0
+        sizes = sorted(_size(order) for order in orders)
+        for (qubits, shots), group in groupby(sizes, key=lambda one: one[:2]):
+            gates = [one[2:] for one in group]
+            asked = {
+                "backend": self._target,
+                "qubits": qubits,
+                "shots": shots,
+                "1q_gates": max(one for one, _ in gates),
+                "2q_gates": max(two for _, two in gates),
+            }
+            said = as_mapping(
+                self._api.get("jobs/estimate", [(key, str(value)) for key, value in asked.items()])
+            )
+            cost += len(gates) * _number(said, "estimated_total_cost", "estimated_cost")
+            unit = str(said.get("estimated_unit") or said.get("cost_unit") or unit)
+            queue_s = max(queue_s, _number(said, "current_predicted_queue_time") / 1000)
+        return Estimate(cost=cost, currency=unit, queue_s=queue_s)
+
+    def submit(self, order: Order, token: str) -> JobState:
+        return self._api.submit("jobs", self._job(order, token), self._state)
+
+    def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
+        wanted = set(tokens)
+        found: dict[str, list[tuple[str, JobState]]] = {}
+        for job in self._listed(since):
+            token = as_mapping(job.get("metadata")).get(LABEL)
+            if token in wanted:
+                found.setdefault(str(token), []).append((str(job.get("submitted_at")), self._state(job)))
+        return {token: [state for _, state in sorted(some, key=_age)] for token, some in found.items()}
+
+    def poll(self, job_id: str) -> JobState:
+        return self._complete(self._state(self._api.get(f"jobs/{_path(job_id)}")))
+
+    def look(self, job_ids: Sequence[str]) -> Mapping[str, JobState]:
+        asked = list(job_ids[:_IDS])
+        if len(asked) == 1:
+            return {asked[0]: self.poll(asked[0])}
+        said = self._api.get("jobs", [*(("ids", one) for one in asked), ("limit", str(_PAGE))])
+        states = {state.id: state for state in map(self._state, _jobs(said))}
+        return {one: self._complete(states[one]) if one in states else self.poll(one) for one in asked}
+
+    def fetch(self, job_id: str, order: Order) -> Samples:
+        params = [("sharpen", str(bool(self._sharpen)).lower())] if self._sharpen is not None else []
+        said = self._api.get(f"jobs/{_path(job_id)}/results/probabilities", params)
+        reads = readout(order.circuit)
+        try:
+            weights = [(int(state), float(share)) for state, share in said.items()]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise unexpected("ionq", f"the results of job {job_id} are no probabilities") from error
+        if abs(sum(share for _, share in weights) - 1.0) > 1e-3 or any(share < 0 for _, share in weights):
+            raise unexpected("ionq", f"the probabilities of job {job_id} do not sum to 1")
+        shown = ((reads.bits(partial(_bit, state)), share) for state, share in weights)
+        return Samples(reads.measured, counts_of(shown, order.repetitions))
+
+    def cancel(self, job_id: str) -> JobState:
+        # API v0.4 lets a job that is completed be cancelled, and its results are gone.
+        state = self.poll(job_id)
+        if state.status not in ("queued", "running"):
+            return state
+        self._api.put(f"jobs/{_path(job_id)}/status/cancel")
+        return self.poll(job_id)
+
+    def _job(self, order: Order, token: str) -> JsonMap:
+        program = self._serialized(order)
+        metadata = {LABEL: token, **program.metadata}
+        if len(metadata) < _METADATA:
+            metadata["shots"] = str(order.repetitions)
+        job: dict[str, Json] = {
+            "type": "ionq.circuit.v1",
+            "name": f"noetl {order.name}",
+            "backend": self._target,
+            "shots": order.repetitions,
+            "metadata": metadata,
+            "input": program.input,
+        }
+        if self._settings:
+            job["settings"] = self._settings
+        if self._noise and not self._is_machine:
+            job["noise"] = {"seed": order.seed % (1 << 31), **self._noise}
+        return job
+
+    def _serialized(self, order: Order) -> _Program:
+        reads = readout(order.circuit)
+        if not reads.measured:
+            raise ToolError(
+                "client_error", f"The circuit of {order.name} measures nothing.", type="NoMeasurement"
+            )
+        try:
+            program: _Program = self._cirq_ionq.Serializer().serialize_single_circuit(on_line(order.circuit))
+        except (ValueError, TypeError) as error:
+            why = " ".join(str(error).split())[:300].rstrip(".")
+            raise ToolError(
+                "client_error",
+                f"The circuit of {order.name} cannot be sent to IonQ: {why}.",
+                type="NotSerializable",
+            ) from error
+        return program
+
+    def _listed(self, since: datetime) -> Iterator[JsonMap]:
+        """The jobs of our target that were submitted since then. They come the newest first, which IonQ does not promise:
+        a page in another order ends nothing."""
+        after: str | None = None
+        for _ in range(_PAGES):
+            params = [("target", self._target), ("limit", str(_PAGE)), *([("next", after)] if after else [])]
+            said = self._api.get("jobs", params)
+            page = _jobs(said)
+            yield from page
+            after = as_mapping(said).get("next")
+            if not after or _are_before(page, since):
+                return
+        raise ToolError(
+            "limit",
+            f"ionq: more than {_PAGE * _PAGES} jobs were submitted since this task began; ours cannot be told apart from"
+            " them by a list.",
+            type="TooManyJobs",
+        )
+
+    def _state(self, job: Json) -> JobState:
+        said = as_mapping(job)
+        status = _STATUS.get(str(said.get("status")))
+        if status is None or not said.get("id"):
+            raise unexpected("ionq", f"a job has the status {str(said.get('status'))[:40]!r}")
+        begun, started = _instant(said.get("submitted_at")), _instant(said.get("started_at"))
+        failure = as_mapping(said.get("failure"))
+        duration = said.get("execution_duration_ms")
+        return JobState(
+            id=str(said["id"]),
+            status=status,
+            submitted_at=str(said.get("submitted_at") or ""),
+            started_at=str(said.get("started_at") or ""),
+            finished_at=str(said.get("completed_at") or ""),
+            queue_s=(started - begun).total_seconds() if begun and started else None,
+            run_s=duration / 1000 if isinstance(duration, int | float) else None,
+            message=": ".join(str(one)[:300] for one in (failure.get("code"), failure.get("message")) if one),
+            retryable=failure.get("code") in _PASSING,
+        )
+
+    def _complete(self, state: JobState) -> JobState:
+        """The state of a job that is done, with what it has cost and how the machine was calibrated."""
+        if state.status != "done" or not self._is_machine:
+            return state
+        said = as_mapping(self._api.get(f"jobs/{_path(state.id)}/cost"))
+        state = replace(state, calibration=self._calibrated())
+        cost = as_mapping(said.get("cost"))
+        if not cost:
+            return state
+        return replace(state, cost=_number(cost, "value"), currency=str(cost.get("unit", "")))
+
+    def _calibrated(self) -> JsonMap:
+        if self._calibration is None:
+            said = as_mapping(
+                self._api.get(f"backends/{_path(self._target)}/characterizations", [("limit", "1")])
+            )
+            newest = as_mapping(next(iter(said.get("characterizations") or ()), None))
+            self._calibration = {"id": newest.get("id"), "at": newest.get("date")} if newest else {}
+        return self._calibration
+
+
+class _Program(Protocol):
+    """What of `cirq_ionq.SerializedProgram` is read."""
+
+    input: JsonMap
+    metadata: JsonMap
+
+
+def _module() -> Any:
+    try:
+        # Imported here: it is an extra of its own.
+        import cirq_ionq
+    except ImportError as error:
+        raise ToolError(
+            "client_error",
+            "The backend ionq needs the package cirq-ionq on the worker: pip install 'noetl[ionq]'.",
+            type="NoDriver",
+        ) from error
+    return cirq_ionq
+
+
+def _size(order: Order) -> tuple[int, int, int, int]:
+    """Qubits, repetitions, gates on one qubit, gates on more."""
+    gates = [op for op in order.circuit.all_operations() if not cirq.is_measurement(op)]
+    several = sum(1 for op in gates if cirq.num_qubits(op) > 1)
+    return cirq.num_qubits(order.circuit), order.repetitions, len(gates) - several, several
+
+
+def _number(said: JsonMap, *names: str) -> float:
+    """The first of the fields that is there. Raises ToolError(server_error)."""
+    value = next((said[name] for name in names if name in said), None)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise unexpected("ionq", f"it does not tell `{names[0]}`")
+    return float(value)
+
+
+def _jobs(said: Json) -> list[JsonMap]:
+    jobs = as_mapping(said).get("jobs")
+    if not isinstance(jobs, list):
+        raise unexpected("ionq", "a list of jobs holds none")
+    return jobs
+
+
+def _are_before(page: Sequence[JsonMap], since: datetime) -> bool:
+    """Whether all of a page, and with it of those behind it, is older than `since`."""
+    instants = [_instant(job.get("submitted_at")) for job in page]
+    known = [one for one in instants if one is not None]
+    return (
+        len(known) == len(page) and known == sorted(known, reverse=True) and all(one < since for one in known)
+    )
+
+
+def _age(job: tuple[str, JobState]) -> tuple[str, str]:
+    return job[0], job[1].id
+
+
+def _instant(text: Json) -> datetime | None:
+    try:
+        when = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _bit(state: int, qubit: int) -> int:
+    """Qubit 0 is the lowest bit of a state's number."""
+    return state >> qubit & 1
+
+
+def _path(part: str) -> str:
+    return quote(part, safe="")

@@ -1,0 +1,75 @@
+"""What is said of jobs that came to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from noetl.errors import ToolError
+from noetl.facts.json import JsonMap
+from noetl.tools.quantum.model import JobState
+
+#: Types of errors that are the end of an attempt, whether another one may go well or not.
+FINAL: Final = frozenset({"JobFailed", "JobCancelled", "JobTimeout"})
+
+
+def dead(provider: str, name: str, job: JobState) -> ToolError:
+    """A job that failed, or that somebody cancelled."""
+    place, why = f"Job {job.id} of {name} at {provider}", job.message.rstrip(".")
+    extras = {"jobs": {name: job.id}}
+    if job.status == "cancelled":
+        return ToolError("client_error", f"{place} was cancelled.", type="JobCancelled", extras=extras)
+    return ToolError(
+        "server_error" if job.retryable else "client_error",
+        f"{place} failed{': ' + why if why else ''}.",
+        retryable=job.retryable,
+        type="JobFailed",
+        extras=extras,
+    )
+
+
+def late(provider: str, jobs: Mapping[str, JobState], fate: str) -> ToolError:
+    """The time of the task is over; `fate` is what became of its jobs."""
+    which = f": {ids(jobs.values())}" if jobs else ""
+    return ToolError(
+        "timeout",
+        f"The jobs of this task at {provider} did not end within its timeout{which}; {fate}.",
+        retryable=True,
+        type="JobTimeout",
+        extras={"jobs": {name: job.id for name, job in jobs.items()}},
+    )
+
+
+def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
+    """Orders, and the labels that they were sent with, of which nobody knows whether there is a job."""
+    return ToolError(
+        "connection",
+        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, and there is no list of"
+        f" jobs to find it in. Look for {', '.join(tokens.values())} in the portal of the vendor; with"
+        " `backend.options.resubmit: true` the next attempt sends it again, and may pay twice.",
+        type="UnknownSubmission",
+    )
+
+
+def as_json(error: ToolError) -> JsonMap:
+    """The error, for a checkpoint."""
+    said = {"kind": error.kind, "message": error.message, "type": error.type, "retryable": error.retryable}
+    return {**said, "extras": error.extras} if error.extras else said
+
+
+def from_json(said: JsonMap) -> ToolError:
+    """What `as_json` wrote."""
+    return ToolError(
+        said["kind"],
+        said["message"],
+        retryable=said["retryable"],
+        type=said["type"],
+        extras=said.get("extras"),
+    )
+
+
+def ids(jobs: Iterable[JobState]) -> str:
+    """At most five of them."""
+    some = [job.id for job in jobs]
+    more = f" and {len(some) - 5} more" if len(some) > 5 else ""
+    return ", ".join(some[:5]) + more

@@ -1,0 +1,44 @@
+"""Fixtures of the quantum tool's tests that need a vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.tools.base import Services
+from noetl.tools.quantum.backends.ionq import IonQ
+from noetl.tools.quantum.config import Backend
+from noetl.tools.transport import Client
+
+from .ionq import KEY, IonQServer, serving
+
+
+@pytest.fixture
+def ionq() -> Iterator[IonQServer]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    opened = Client(allow_private=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Services:
+    """Those of a worker that knows one credential."""
+
+    def credential(name: str) -> dict[str, str]:
+        return {"type": "bearer", "token": KEY}
+
+    return Services(credential=credential, scratch=tmp_path, allow_private_networks=True)
+
+
+@pytest.fixture
+def backend(ionq: IonQServer, client: Client, services: Services) -> IonQ:
+    options = {"settle_s": 0.2, "requests_per_minute": 100_000}
+    return IonQ(Backend(provider="ionq", auth="main", host=ionq.url, options=options), services, client)

@@ -1,0 +1,96 @@
+"""Drives the calls of a task as the interpreter does: what a call hands over is recorded before the next one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.pipeline.model import Later
+from noetl.tools.quantum.config import Polling
+from noetl.tools.quantum.jobs import Desk, Done
+from noetl.tools.quantum.model import RemoteBackend
+from noetl.tools.quantum.tickets import Tickets
+
+from .orders import call
+from .vendor import Clock
+
+#: What a task does in one call: `jobs.run` and its like, with all but the desk.
+Task = Callable[[Desk], Later | Done]
+
+
+@dataclass
+class Play:
+    """A task whose calls are made by hand. `recorded` are its checkpoints as the log has them."""
+
+    backend: RemoteBackend
+    task: Task
+    clock: Clock = field(default_factory=Clock)
+    deadline_s: float | None = None
+    attempt: int = 1
+    recorded: list[Any] = field(default_factory=list)
+    tickets: Tickets = field(init=False)
+    began: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tickets = self._tickets()
+        self.began = self.clock()
+
+    def _tickets(self) -> Tickets:
+        return Tickets(clock=lambda: self.clock().timestamp())
+
+    def restart(self) -> None:
+        """The process is another one, which knows no ticket."""
+        self.tickets = self._tickets()
+
+    def call(self) -> Later | Done:
+        """One call; nothing of it is recorded."""
+        left = None
+        if self.deadline_s is not None:
+            left = max(0.0, self.deadline_s - (self.clock() - self.began).total_seconds())
+            assert left > 0.0, "the interpreter does not call a task whose time is over"
+        checkpoint = self.recorded[-1] if self.recorded else None
+        made = call(checkpoint, attempt=self.attempt, deadline_s=left)
+        desk = Desk(self.backend, made, Polling(), self.tickets, now=self.clock)
+        return self.task(desk)
+
+    def record(self, later: Later) -> None:
+        """As the log keeps it: JSON, and only where it has changed."""
+        said = json.loads(json.dumps(later.checkpoint))
+        assert said == later.checkpoint, "what comes back from the log is what was handed over"
+        if not self.recorded or self.recorded[-1] != said:
+            self.recorded.append(said)
+
+    def step(self) -> Later | Done:
+        """One call, recorded, and its wait."""
+        came = self.call()
+        if isinstance(came, Later):
+            self.record(came)
+            self.clock.move(came.seconds)
+        return came
+
+    def end(self, calls: int = 200) -> Done:
+        """Calls until it is done."""
+        for _ in range(calls):
+            came = self.step()
+            if isinstance(came, Done):
+                return came
+        raise AssertionError(f"not done after {calls} calls: {self.recorded[-1]}")
+
+    def fails(self, calls: int = 200) -> ToolError:
+        """Calls until it fails."""
+        for _ in range(calls):
+            try:
+                came = self.step()
+            except ToolError as error:
+                return error
+            assert isinstance(came, Later), came
+        raise AssertionError(f"has not failed after {calls} calls: {self.recorded[-1]}")
+
+    def again(self) -> None:
+        """The task is tried again, after an error."""
+        self.attempt += 1
+        self.began = self.clock()

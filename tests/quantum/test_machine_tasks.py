@@ -1,0 +1,127 @@
+"""Tasks of kind quantum on a machine elsewhere, from their first call to their result."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from noetl.errors import ToolError
+from noetl.facts.outcome import Outcome
+from noetl.pipeline.model import Call, Later, Where
+from noetl.results import open_results
+from noetl.tools.base import Services
+from noetl.tools.quantum.config import QuantumConfig
+from noetl.tools.quantum.tool import Quantum
+
+from .ionq import IonQServer
+
+
+@pytest.fixture
+def turned() -> str:
+    import cirq
+    import sympy
+
+    q = cirq.LineQubit.range(2)
+    t = sympy.Symbol("t")
+    return cirq.to_json(cirq.Circuit(cirq.rx(t)(q[0]), cirq.CNOT(*q), cirq.measure(*q, key="m")))
+
+
+@pytest.fixture
+def tool(services: Services, tmp_path: Any) -> Iterator[Quantum]:
+    tool = Quantum(replace(services, results=open_results(str(tmp_path / "results"))))
+    yield tool
+    tool.close()
+
+
+@pytest.fixture
+def backend(ionq: IonQServer) -> dict[str, Any]:
+    options = {"settle_s": 0.2, "requests_per_minute": 100_000}
+    return {"provider": "ionq", "auth": "main", "host": ionq.url, "options": options}
+
+
+def run(tool: Quantum, key: str = "k", **config: Any) -> Any:
+    given = QuantumConfig.model_validate({"polling": {"every": 0.05, "max": 0.2}, **config})
+    call = Call("quantum", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, key)
+    while isinstance(came := tool.run(call, given), Later):
+        time.sleep(min(came.seconds, 0.3))
+        call = replace(call, checkpoint=json.loads(json.dumps(came.checkpoint)))
+    assert isinstance(came, Outcome)
+    json.dumps(came.result)
+    return came.result
+
+
+def test_a_sweep_is_a_job_for_each_point_and_comes_back_as_on_a_simulator(
+    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+) -> None:
+    asked = {"cirq_json": turned, "params": {"product": {"t": [0, "pi"]}}, "repetitions": 100}
+
+    result = run(tool, **asked, backend=backend, observables=["Z0 Z1", "X0"])
+
+    assert [point["histogram"] for point in result["points"]] == [{"00": 100}, {"11": 100}]
+    assert [point["means"]["Z0 Z1"] for point in result["points"]] == [1.0, 1.0]
+    assert len(result["job"]["ids"]) == len(ionq.jobs) == 6
+    assert result["provenance"]["compiler"]["gateset"] == "ionq"
+    assert result["complete"] is True
+
+
+def test_a_cost_that_is_too_high_sends_nothing_and_one_between_sends_what_it_pays_for(
+    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+) -> None:
+    asked = {
+        "cirq_json": turned,
+        "params": {"product": {"t": [0, "pi", 1]}},
+        "repetitions": 100,
+        "backend": backend,
+    }
+    told = run(tool, action="estimate", **asked)
+    assert (told["points"], told["orders"]) == (3, 3)
+
+    with pytest.raises(ToolError) as caught:
+        run(tool, **asked, limits={"max_cost": told["cost"] / 10})
+    assert (caught.value.type, len(ionq.jobs)) == ("OverCost", 0)
+
+    result = run(tool, **asked, limits={"max_cost": told["cost"] * 0.7})
+    assert (result["complete"], result["next"], len(ionq.jobs)) == (False, 2, 2)
+    rest = run(tool, "other", **asked, resume=result)
+    assert (rest["complete"], len(rest["points"]), len(ionq.jobs)) == (True, 3, 3)
+
+
+def test_the_parts_of_a_run_are_tasks_of_their_own(
+    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+) -> None:
+    asked = {"cirq_json": turned, "params": {"t": "pi"}, "repetitions": 100, "backend": backend}
+
+    job = run(tool, "one", action="submit", **asked)
+    polled = run(tool, "two", action="poll", job=job)
+    result = run(tool, "three", action="fetch", job=job)
+
+    assert (polled["status"], polled["ready"]) == ("done", True)
+    assert result["histogram"] == {"11": 100}
+    assert result["job"]["id"] == next(iter(job["job"]["jobs"].values()))["id"]
+    assert len(ionq.jobs) == 1
+
+
+def test_what_a_machine_measured_is_verified_without_a_second_job(
+    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+) -> None:
+    result = run(tool, cirq_json=turned, params={"t": "pi"}, repetitions=100, backend=backend)
+
+    told = run(tool, "other", action="verify", of=result)
+
+    assert (told["verified"], told["repeated"], len(ionq.jobs)) == (True, False, 1)
+
+
+def test_no_secret_is_in_what_a_task_leaves(
+    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+) -> None:
+    from .ionq import KEY
+
+    inline = {**backend, "auth": {"type": "bearer", "token": KEY}}
+    result = run(tool, cirq_json=turned, params={"t": "pi"}, backend=inline)
+
+    assert KEY not in json.dumps(result)
