@@ -106,6 +106,8 @@ def page(found: dict[str, Any]) -> str:
         parts += ["## Rows in bulk", rows(found["rows"])]
     if "language" in found:
         parts += ["## The compiler", language(found["language"])]
+    if "quantum" in found:
+        parts += ["## Sweeps of circuits", quantum(found["quantum"])]
     parts += ["## Where the time goes", profiles(found), "## Weather", _weather(found), _machine(found)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -174,6 +176,33 @@ def language(found: dict[str, Any]) -> str:
         verdict = "reached" if scaled <= bound else "missed"
         lines.append(f"| {name} | {_spread(found[key])} | {scaled:.2f} s | ≤ {bound:g} s | {verdict} |")
     return "\n".join(lines)
+
+
+def quantum(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.quantum` as Markdown."""
+    samples, loads = found["samples"], ", ".join(map(str, found["load1"]))
+    lines = [
+        f"`{found['command']}`, {found['at']}: {found['points']:,} points of a circuit of {median(found['circuit_ms']):.1f} ms, each in "
+        f"a process from its start to its end, in turn; load {loads}. Ratios are medians of those of each turn.",
+        "",
+        "| | median (min - max) | ratio | CPU ratio | to reach | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, said in (
+        ("by_hand", "plain Cirq"),
+        ("sweep", "one task"),
+        ("loop", "a parallel loop of tasks"),
+    ):
+        ratio, cpu = (_paired(samples, name, key) for key in ("seconds", "cpu_s"))
+        bound = ("-", "") if name == "by_hand" else ("≤ 1.3", "reached" if ratio <= 1.3 else "missed")
+        spread = _spread([one["seconds"] for one in samples[name]])
+        lines.append(f"| {said} | {spread} | {ratio:.2f} | {cpu:.2f} | {bound[0]} | {bound[1]} |")
+    return "\n".join(lines)
+
+
+def _paired(samples: dict[str, list[dict[str, float]]], name: str, key: str) -> float:
+    pairs = zip(samples[name], samples["by_hand"], strict=True)
+    return median([one[key] / other[key] for one, other in pairs])
 
 
 def profiles(found: dict[str, Any]) -> str:

@@ -96,6 +96,7 @@ EXAMPLES: Mapping[str, Example] = {
         warehouse,
     ),
     "python": Example({"value": 55}),
+    "quantum": Example({"seen": ["00", "11"], "zz": 1.0}),
     "secrets": Example({"status": 200}, {"customer": "acme"}, customer),
     "shell": Example({"words": 3}, {"text": "it's $(two)\nthree"}),
     "sqlite": Example({"n": 1}, {"city": "Oslo"}, orders),

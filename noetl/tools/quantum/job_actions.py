@@ -1,0 +1,165 @@
+"""`submit`, `poll`, `fetch` and `cancel`: the parts of a run, each a task of its own.
+
+What `submit` yields holds all that the others need. A simulator has no queue: there `fetch` runs what `submit` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from noetl.errors import ToolError
+from noetl.facts.json import JsonMap
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.facts.reference import plain
+from noetl.pipeline.model import Later
+from noetl.tools.quantum import jobs
+from noetl.tools.quantum.backends.choice import chosen
+from noetl.tools.quantum.elsewhere import (
+    desk,
+    finished,
+    job_of,
+    noted,
+    sendable,
+    sent_orders,
+    status_of,
+)
+from noetl.tools.quantum.experiment import Experiment
+from noetl.tools.quantum.limits import Need, Room, room
+from noetl.tools.quantum.model import JobState, LocalBackend, RemoteBackend
+from noetl.tools.quantum.planning import planned
+from noetl.tools.quantum.provenance import provenance, repeated
+from noetl.tools.quantum.running import Before, identity, on_simulator
+from noetl.tools.quantum.session import Session, now
+from noetl.tools.quantum.verifying import again
+from noetl.tools.references import loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What `submit` yielded as `job`: the task that it is of, how many of its points were sent, and its jobs by order."""
+
+    task: JsonMap
+    points: int
+    stopped: JsonMap | None
+    states: Mapping[str, JobState]
+    as_json: JsonMap
+
+
+def submit(session: Session) -> Outcome | Later:
+    """Sends what a run would send, and waits for none of it. Raises ToolError."""
+    backend = chosen(session)
+    experiment = planned(session, backend.capabilities())
+    story = provenance(session, experiment)
+    if isinstance(backend, LocalBackend):
+        allowed = room(
+            session.config.limits,
+            Need(len(experiment.points), experiment.shots, experiment.calibration_shots),
+        )
+        return _submitted(story, allowed, _held(experiment, story), {})
+    sent = sendable(session, experiment, backend, 0)
+    if isinstance(sent, Later):
+        return sent
+    orders = sent_orders(session, story, experiment, 0, sent.points)
+    came = jobs.submit(desk(session, backend), orders)
+    if isinstance(came, Later):
+        return noted(came, sent)
+    return _submitted(story, sent, job_of(experiment, came.jobs), came.jobs)
+
+
+def _held(experiment: Experiment, story: JsonMap) -> JsonMap:
+    return {
+        "provider": experiment.capabilities.provider,
+        "target": None,
+        "id": f"local-{identity(story)[:32]}",
+        "submitted_at": now(),
+    }
+
+
+def _submitted(story: JsonMap, allowed: Room, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
+    reference = {
+        **job,
+        "task": story["task"],
+        "points": allowed.points,
+        "stopped": allowed.stopped,
+        "jobs": {name: _told(state) for name, state in states.items()},
+    }
+    return succeeded(
+        {"job": reference, "points": allowed.points, "stopped": allowed.stopped, "provenance": story}
+    )
+
+
+def _told(state: JobState) -> JsonMap:
+    return {name: value for name, value in asdict(state).items() if value not in ("", None, {}, False)}
+
+
+def poll(session: Session) -> Outcome | Later:
+    """Waits until the jobs have ended, however they did. Raises ToolError."""
+    reference = _reference(session)
+    inner, backend = _there(session, reference)
+    if isinstance(backend, LocalBackend):
+        return succeeded(_standing(reference, "done", reference.states))
+    came = jobs.poll(desk(inner, backend), reference.states)
+    if isinstance(came, Later):
+        return noted(came, Room(reference.points, reference.stopped))
+    return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
+
+
+def cancel(session: Session) -> Outcome | Later:
+    """Cancels the jobs that have not ended. Raises ToolError."""
+    reference = _reference(session)
+    inner, backend = _there(session, reference)
+    if isinstance(backend, LocalBackend):
+        return succeeded(_standing(reference, "cancelled", reference.states))
+    came = jobs.cancel(desk(inner, backend), reference.states)
+    if isinstance(came, Later):
+        return noted(came, Room(reference.points, reference.stopped))
+    return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
+
+
+def _standing(reference: Reference, status: str, states: Mapping[str, JobState]) -> JsonMap:
+    told = {name: _told(state) for name, state in states.items()}
+    return {"status": status, "ready": status == "done", "job": {**reference.as_json, "jobs": told}}
+
+
+def fetch(session: Session) -> Outcome | Later:
+    """What the jobs measured, as of a run; waits for them. Raises ToolError."""
+    reference = _reference(session)
+    inner, backend = _there(session, reference)
+    experiment = planned(inner, backend.capabilities())
+    if isinstance(backend, LocalBackend):
+        return on_simulator(inner, experiment, backend)
+    story = provenance(inner, experiment)
+    orders = sent_orders(inner, story, experiment, 0, reference.points)
+    came = jobs.fetch(desk(inner, backend), orders, reference.states)
+    sent = Room(reference.points, reference.stopped)
+    if isinstance(came, Later):
+        return noted(came, sent)
+    return finished(inner, experiment, came, Before(), sent, story)
+
+
+def _there(session: Session, reference: Reference) -> tuple[Session, LocalBackend | RemoteBackend]:
+    """The task that was submitted, on its machine, with the credential and the pace of this one."""
+    task = again(reference.task, session, "job.task")
+    config = repeated(task, "job.task")
+    given = session.config.backend
+    backend = config.backend
+    if given.auth is not None:
+        backend = backend.model_copy(update={"auth": given.auth})
+    update = {"backend": backend, "polling": session.config.polling, "keep": session.config.keep}
+    inner = replace(session, config=config.model_copy(update=update))
+    return inner, chosen(inner)
+
+
+def _reference(session: Session) -> Reference:
+    found = plain(loaded(session.config.job, session.services.results, "`job`"))
+    if isinstance(found, Mapping) and isinstance(found.get("job"), Mapping):
+        found = plain(loaded(found["job"], session.services.results, "`job.job`"))
+    if not isinstance(found, Mapping) or not {"task", "points", "jobs"} <= found.keys():
+        raise ToolError(
+            "client_error",
+            f'`{session.config.action}` needs `job`, what a task with `action: submit` yielded, as in `job: "{{{{ step }}}}"`.',
+            type="NotAJob",
+        )
+    states = {name: JobState(**state) for name, state in found["jobs"].items()}
+    return Reference(found["task"], found["points"], found["stopped"], states, found)

@@ -1,0 +1,110 @@
+"""Playbooks whose circuits run at IonQ, on a mock of its API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.quantum.ionq import KEY, IonQServer, serving
+
+from .conftest import Run
+
+BELL = """
+        qasm: |
+          OPENQASM 2.0;
+          include "qelib1.inc";
+          qreg q[2];
+          creg c[2];
+          h q[0];
+          cx q[0], q[1];
+          measure q -> c;
+        repetitions: 10"""
+
+PARTS = f"""
+workload: {{host: "", key: ""}}
+workflow:
+  - step: start
+    tool:
+      - name: submit
+        kind: quantum
+        action: submit
+        backend: &ionq
+          provider: ionq
+          host: "{{{{ workload.host }}}}"
+          auth: {{type: bearer, token: "{{{{ workload.key }}}}"}}
+          options: {{settle_s: 0.2, requests_per_minute: 100000}}
+{BELL}
+      - {{name: poll, kind: quantum, action: poll, job: "{{{{ submit }}}}", backend: *ionq, polling: {{every: 0.05}}}}
+      - {{name: fetch, kind: quantum, action: fetch, job: "{{{{ submit }}}}", backend: *ionq, polling: {{every: 0.05}}}}
+      - {{name: cancel, kind: quantum, action: cancel, job: "{{{{ submit }}}}", backend: *ionq}}
+"""
+
+
+@pytest.fixture
+def ionq() -> Iterator[IonQServer]:
+    with serving() as server:
+        server.queue_s = server.run_s = 0.1
+        yield server
+
+
+def ran(run: Run, ionq: IonQServer, body: str, **more: Any) -> dict[str, Any]:
+    return run(body, host=ionq.url, key=KEY, within=60.0, **more)
+
+
+def test_the_parts_of_a_run_are_tasks_of_their_own(run: Run, ionq: IonQServer) -> None:
+    report = ran(run, ionq, PARTS)
+    assert report["status"] == "completed", report["error"]
+    results = report["steps"]["start"]["result"]
+    assert results["status"] == "done"
+    (job,) = ionq.jobs.values()
+    assert (job.fetched, ionq.status(job)) == (1, "completed")
+    assert KEY not in str(report)
+
+
+SWEEP = """
+workload: {host: "", key: ""}
+workflow:
+  - step: start
+    tool:
+      kind: quantum
+      backend:
+        provider: ionq
+        host: "{{ workload.host }}"
+        auth: {type: bearer, token: "{{ workload.key }}"}
+        options: {settle_s: 0.2, requests_per_minute: 100000}
+      code: |
+        import cirq, sympy
+        q = cirq.q(0)
+        result = cirq.Circuit(cirq.rx(sympy.Symbol("t"))(q), cirq.measure(q, key="m"))
+      params: {list: [{t: 0}, {t: pi}, {t: pi/2}]}
+      repetitions: 10
+      polling: {every: 0.05}
+"""
+
+
+def test_a_sweep_is_a_job_for_each_point(run: Run, ionq: IonQServer) -> None:
+    report = ran(run, ionq, SWEEP)
+    assert report["status"] == "completed", report["error"]
+    points = report["result"]["points"]
+    assert [point["histogram"] for point in points] == [{"0": 10}, {"1": 10}, {"0": 5, "1": 5}]
+    assert len(ionq.tokens()) == len(set(ionq.tokens())) == 3
+
+
+def test_a_task_whose_time_is_over_cancels_its_jobs_and_names_them(run: Run, ionq: IonQServer) -> None:
+    ionq.queue_s = 600
+    alone = PARTS[: PARTS.index("      - {name: poll")].replace("action: submit", "spec: {timeout: 12}")
+    report = ran(run, ionq, alone)
+    assert report["status"] == "failed"
+    assert (report["error"]["kind"], report["error"]["type"]) == ("timeout", "JobTimeout")
+    assert "job-0001" in report["error"]["message"]
+    assert ionq.paid() == []
+
+
+def test_a_refusal_names_the_vendor_and_its_reason_without_the_key(run: Run, ionq: IonQServer) -> None:
+    ionq.fail("POST", "jobs", "422")
+    report = ran(run, ionq, SWEEP)
+    assert (report["error"]["kind"], report["error"]["retryable"]) == ("client_error", False)
+    assert "ionq refused" in report["error"]["message"]
+    assert KEY not in str(report)
