@@ -1,0 +1,88 @@
+"""`examples/quantum/ionq_submit_poll.yaml` through the whole stack, while the worker that has submitted its job is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl import bootstrap
+from noetl.usecases import credentials
+from noetl.usecases.ports import ENDED
+from tests import services
+from tests.quantum.ionq import KEY, IonQServer, serving
+
+from .stack import ROOT, RedisServer, Stack, eventually, worker
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+
+EXAMPLE = (ROOT / "examples/quantum/ionq_submit_poll.yaml").read_text(encoding="utf-8")
+QUANTUM = worker("quantum", "threads", 2, "quantum")
+#: Short, so that what died is missed within seconds.
+FAST = {"lease_s": 5, "heartbeat_s": 1, "resend_s": 5, "sweep_s": 0.3}
+
+
+@pytest.fixture
+def ionq() -> Iterator[IonQServer]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "broker")
+    try:
+        server.start()
+    except services.Missing as missing:
+        pytest.skip(f"a Redis of its own is needed: {missing}")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def stack(
+    tmp_path: Path, broker: RedisServer, postgres_server: services.Postgres, postgres_template: str
+) -> Iterator[Stack]:
+    """A stack with one worker for circuits, which knows the vendor's key."""
+    url = postgres_server.create(postgres_template)
+    with Stack(tmp_path / "stack", url, broker.url, ("scheduler", "code", "sweeper"), FAST) as running:
+        vault = bootstrap.vault(running._settings)
+        credentials.save(running.rt, vault.encrypt, "ionq", "bearer", {"token": KEY})
+        running.launch("quantum", QUANTUM)
+        running.await_ready("quantum")
+        yield running
+        running.check_logs()
+    postgres_server.drop(url)
+
+
+def test_a_job_outlives_the_worker_that_submitted_it_and_is_paid_for_once(
+    stack: Stack, ionq: IonQServer
+) -> None:
+    ionq.queue_s = 6.0
+    # A machine, so that there is a cost.
+    execution = stack.begin(EXAMPLE, {"host": ionq.url, "target": "qpu.forte-1"})
+    eventually(lambda: ionq.jobs, "the job to be at the vendor")
+    stack.kill("quantum")
+    assert stack.row(execution).status not in ENDED
+    stack.launch("quantum", QUANTUM)
+    stack.await_ready("quantum")
+    stack.wait([execution], 120)
+
+    report = stack.report(execution)
+    (job,) = ionq.jobs.values()
+    assert report.result["job"] == job.id
+    assert set(report.result["histogram"]) <= {"000", "111"}
+    assert sum(report.result["histogram"].values()) == 500
+    assert report.result["cost"] == 1.5
+    assert (len(ionq.paid()), job.fetched) == (1, 1)
+    stack.check_log_of(execution)
+
+
+def test_a_job_that_is_too_dear_is_never_sent(stack: Stack, ionq: IonQServer) -> None:
+    execution = stack.begin(EXAMPLE, {"host": ionq.url, "budget": 1})
+    row = stack.wait([execution], 60)[execution]
+    assert row.status == "failed"
+    assert row.error is not None
+    assert "would cost 7.0, and the budget is 1" in row.error["message"]
+    assert ionq.jobs == {}

@@ -1,0 +1,142 @@
+"""The playbooks of the tutorial of quantum experiments run as they stand, on real simulators."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from math import pi, sin
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import ROOT, page, playbooks, rows, sections
+
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.tools.quantum import compiling, gatesets, mitigation, noise
+from noetl.tools.quantum.config import CIRCUITS, LOCAL, REMOTE, Limits
+from noetl.usecases import catalog, inspect
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+from tests import pace
+
+PAGE = "docs/quantum.md"
+
+
+@pytest.fixture(scope="module")
+def rt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with bootstrap.local(Settings(home=tmp_path_factory.mktemp("home"))) as opened:
+        yield opened
+
+
+def result(rt: Runtime, name: str) -> Any:
+    """What the playbook of that name yields. It must complete."""
+    found = next(one for one in playbooks() if f"path: docs/quantum/{name}}}" in one.text)
+    row = catalog.register(rt, found.text, found.place)
+    execution_id = start(rt, StartRequest(row.path, row.version, {}))
+    ends = time.monotonic() + pace.MOST * 60
+    while inspect.execution(rt, execution_id).status not in ENDED:
+        assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
+        time.sleep(0.01)
+    report = inspect.report(rt, execution_id).as_json()
+    assert report["status"] == "completed", report["error"]
+    return report["result"]
+
+
+def test_a_bell_state_is_read_as_00_or_11(rt: Runtime) -> None:
+    found = result(rt, "bell")
+    assert found["correlated"] == 1
+    assert sum(found["histogram"].values()) == 1000
+    assert found["histogram"]["00"] == pytest.approx(500, abs=80)
+
+
+def test_circuits_of_a_python_step_are_handed_on(rt: Runtime) -> None:
+    assert result(rt, "shapes") == {"seen": [{"11": 10}, {"111": 10}, {"1111": 10}]}
+
+
+def test_a_sweep_runs_its_points_in_the_order_in_which_they_are_written(rt: Runtime) -> None:
+    found = result(rt, "rabi")
+    assert found["angles"] == pytest.approx([pi / 4 * number for number in range(9)])
+    expected = [500 * sin(angle / 2) ** 2 for angle in found["angles"]]
+    assert [seen.get("1", 0) for seen in found["histograms"]] == pytest.approx(expected, abs=60)
+
+
+def test_means_are_exact_unless_repetitions_are_asked_for(rt: Runtime) -> None:
+    found = result(rt, "means")
+    assert found["exact"] == pytest.approx({"zz": 1, "energy": -1}, abs=1e-6)
+    zz, energy = found["sampled"]
+    assert (zz["observable"], zz["mean"], zz["stderr"]) == ("zz", 1, 0)
+    assert energy["mean"] == pytest.approx(-1, abs=0.06)
+    # Of the sum only Z0 varies: half of the deviation of a fair coin.
+    assert energy["stderr"] == pytest.approx(0.5 / 2000**0.5, rel=0.1)
+
+
+def test_a_depolarizing_channel_leaves_what_the_page_says(rt: Runtime) -> None:
+    found = result(rt, "fading")["zz"]
+    assert found == pytest.approx([1 - 16 / 15 * p for p in (0, 0.1, 0.2)], abs=1e-5)
+    assert f"This yields 1, {found[1]:.3f} and {found[2]:.3f}" in page(PAGE)
+
+
+def test_errors_of_the_readout_are_taken_out(rt: Runtime) -> None:
+    found = result(rt, "misread")
+    assert {"01", "10"} & set(found["read"])
+    for bits, wanted in {"00": 0.5, "01": 0, "10": 0, "11": 0.5}.items():
+        assert found["mitigated"].get(bits, 0) == pytest.approx(wanted, abs=0.05), bits
+
+
+def test_a_circuit_is_rewritten_and_handed_on(rt: Runtime) -> None:
+    found = result(rt, "compiled")
+    assert found["gates"] == ["CZPowGate", "MeasurementGate", "PhasedXZGate"]
+    assert found["after"] >= found["before"] > 0
+    assert found["repetitions"] == 100
+
+
+def test_a_sweep_that_met_a_limit_goes_on(rt: Runtime) -> None:
+    assert result(rt, "in_parts") == {"first": 3, "stopped": "max_points", "all": 4, "complete": True}
+
+
+def test_a_result_is_verified_by_nothing_but_itself(rt: Runtime) -> None:
+    assert result(rt, "again") == {"verified": True, "differences": []}
+
+
+def test_every_playbook_of_the_page_is_run_here() -> None:
+    told = Path(__file__).read_text(encoding="utf-8")
+    named = [one.text.split("docs/quantum/")[1].split("}")[0] for one in playbooks() if PAGE in one.place]
+    assert named
+    assert [name for name in named if f'"{name}"' not in told] == []
+
+
+def words(section: str) -> set[str]:
+    """What stands in backticks in the first cells of a section's tables."""
+    return {
+        word for cells in rows(sections(PAGE)[section]) for word in re.findall(r"`([a-z_0-9A-Z]+)`", cells[0])
+    }
+
+
+@pytest.mark.parametrize(
+    ("section", "known"),
+    [
+        ("Quantum experiments", (*LOCAL, *REMOTE)),
+        ("Circuits", CIRCUITS),
+        ("Noise", noise._KEYS),
+        ("Mitigation", mitigation._KEYS),
+        ("Compiling", compiling._KEYS),
+        ("Limits and cost", Limits.model_fields),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_table_of_the_page_lists_what_there_is(section: str, known: Iterable[str]) -> None:
+    assert words(section) == set(known)
+
+
+def test_every_gate_set_is_named() -> None:
+    cell = next(cells[1] for cells in rows(sections(PAGE)["Compiling"]) if cells[0] == "`gateset`")
+    assert set(re.findall(r"`(\w+)`", cell)) == set(gatesets._GATESETS)
+
+
+def test_the_errors_that_the_page_explains_are_raised_somewhere() -> None:
+    folder = ROOT / "noetl/tools/quantum"
+    code = "".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    assert [one for one in words("When something fails") if f'"{one}"' not in code] == []
