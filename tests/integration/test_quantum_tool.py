@@ -393,6 +393,8 @@ def test_only_the_same_experiment_goes_on(tool: Quantum, turned: str) -> None:
 
     other = refused(tool, **sweep_of(turned, 7, resume=first))
     assert (other.type, "sweep_sha256" in other.message) == ("OtherExperiment", True)
+    finer = refused(tool, **sweep_of(turned, resume=first, backend={"precision": "double"}))
+    assert (finer.type, "precision" in finer.message) == ("OtherExperiment", True)
     assert refused(tool, **sweep_of(turned, resume=run(tool, **sweep_of(turned)))).type == "Complete"
     assert refused(tool, **sweep_of(turned, resume={"rows": []})).type == "NotAResult"
 

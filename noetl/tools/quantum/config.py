@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.tools.base import ToolConfig
 
@@ -41,11 +42,18 @@ def _named(value: Json) -> Json:
     return {"provider": value} if isinstance(value, str) else value
 
 
+def _duration(text: str) -> str:
+    seconds(text)
+    return text
+
+
 class Limits(ToolConfig):
     """What is checked before anything is sent."""
 
     max_cost: float | None = Field(default=None, ge=0, description="In the currency of the backend.")
-    max_queue: int | None = Field(default=None, ge=0, description="Jobs that wait before ours.")
+    max_queue: Annotated[int, Field(ge=0)] | Annotated[str, AfterValidator(_duration)] | None = Field(
+        default=None, description="What waits before ours: a number of jobs, or a duration such as `6h`."
+    )
     max_shots: int | None = Field(default=None, ge=1, description="Repetitions of all points together.")
     max_qubits: int | None = Field(default=None, ge=1, description="Of one circuit.")
     max_points: int | None = Field(default=None, ge=1, description="Points of a sweep.")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
+from noetl.facts.durations import seconds
 from noetl.facts.json import JsonMap
 from noetl.tools.quantum.config import Limits
 from noetl.tools.quantum.model import Estimate
@@ -94,25 +95,37 @@ def _affordable(most: float, need: Need) -> int:
 
 
 def check_told(limits: Limits, estimate: Estimate, provider: str) -> None:
-    """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or too many jobs
-    wait there."""
-    for limit, wanted, told in (
-        ("max_cost", limits.max_cost, estimate.cost),
-        ("max_queue", limits.max_queue, estimate.queue),
-    ):
-        if wanted is not None and told is None:
-            raise ToolError(
-                "limit",
-                f"`limits.{limit}` cannot be kept: {provider} does not tell. Leave it out to run without.",
-                type="NotTold",
-            )
-    if limits.max_queue is not None and estimate.queue is not None and estimate.queue > limits.max_queue:
+    """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or too much waits
+    there."""
+    if limits.max_cost is not None and estimate.cost is None:
+        raise _not_told("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
+    most = limits.max_queue
+    if most is None:
+        return
+    told: float | None
+    if isinstance(most, int):
+        told, bound, waits = estimate.queue, float(most), f"{estimate.queue} jobs wait"
+        instead = "how many jobs wait; give a duration, such as 6h, where it tells how long they do"
+    else:
+        told, bound, waits = (
+            estimate.queue_s,
+            seconds(most),
+            f"Jobs wait about {estimate.queue_s or 0:,.0f} s",
+        )
+        instead = "how long jobs wait; give a number of jobs where it tells how many there are"
+    if told is None:
+        raise _not_told("max_queue", f"{provider} does not tell {instead}.")
+    if told > bound:
         raise ToolError(
             "limit",
-            f"{estimate.queue} jobs wait at {provider}, more than `limits.max_queue` of {limits.max_queue}; try again later.",
+            f"{waits} at {provider}, more than `limits.max_queue` of {most}; try again later.",
             retryable=True,
             type="OverQueue",
         )
+
+
+def _not_told(limit: str, why: str) -> ToolError:
+    return ToolError("limit", f"`limits.{limit}` cannot be kept: {why}", type="NotTold")
 
 
 def free_memory_mb() -> float:

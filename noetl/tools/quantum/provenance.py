@@ -39,7 +39,7 @@ _NOT_REPEATED: Final = frozenset(
 #: What has to be the same in two results for their points to belong together.
 IDENTITY: Final = (
     "resolved_sha256", "sweep_sha256", "noise_sha256", "seed", "repetitions", "provider", "target", "compiler",
-    "observables", "estimator",
+    "observables", "estimator", "mitigation", "split", "precision", "options",
 )  # fmt: skip
 
 

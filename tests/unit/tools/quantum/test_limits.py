@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.tools.quantum.config import Limits
@@ -70,11 +71,34 @@ def test_a_limit_on_what_a_vendor_does_not_tell_is_no_limit_and_so_an_error() ->
     assert caught.value.type == "NotTold"
 
 
-def test_a_long_queue_is_an_error_that_passes() -> None:
-    check_told(Limits(max_queue=3), Estimate(queue=3), "ionq")
-    with pytest.raises(ToolError) as caught:
-        check_told(Limits(max_queue=3), Estimate(queue=4), "ionq")
+@pytest.mark.parametrize(
+    ("most", "fits", "waits"),
+    [
+        (3, Estimate(queue=3), Estimate(queue=4)),
+        ("2h", Estimate(queue_s=7200.0), Estimate(queue_s=7201.0)),
+    ],
+)
+def test_a_long_queue_is_an_error_that_passes(most: Any, fits: Estimate, waits: Estimate) -> None:
+    check_told(Limits(max_queue=most), fits, "ionq")
+    with pytest.raises(ToolError, match=f"more than `limits.max_queue` of {most}") as caught:
+        check_told(Limits(max_queue=most), waits, "ionq")
     assert (caught.value.type, caught.value.retryable) == ("OverQueue", True)
+
+
+@pytest.mark.parametrize(
+    ("most", "told", "instead"),
+    [(3, Estimate(queue_s=5.0), "give a duration"), ("2h", Estimate(queue=5), "give a number of jobs")],
+)
+def test_a_queue_is_bounded_as_the_vendor_tells_it(most: Any, told: Estimate, instead: str) -> None:
+    with pytest.raises(ToolError, match=instead) as caught:
+        check_told(Limits(max_queue=most), told, "ionq")
+    assert caught.value.type == "NotTold"
+
+
+@pytest.mark.parametrize("most", ["soon", "-1h", -1])
+def test_a_queue_is_bounded_by_jobs_or_by_time(most: Any) -> None:
+    with pytest.raises(ValidationError):
+        Limits(max_queue=most)
 
 
 def test_the_memory_of_this_machine_is_known() -> None:
