@@ -5,7 +5,7 @@ What `submit` yields holds all that the others need. A simulator has no queue: t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from noetl.errors import ToolError
@@ -26,7 +26,7 @@ from noetl.tools.quantum.elsewhere import (
 )
 from noetl.tools.quantum.experiment import Experiment
 from noetl.tools.quantum.limits import Need, Room, room
-from noetl.tools.quantum.model import JobState, LocalBackend, RemoteBackend
+from noetl.tools.quantum.model import JobState, JobStatus, LocalBackend, RemoteBackend
 from noetl.tools.quantum.planning import planned
 from noetl.tools.quantum.provenance import provenance, repeated
 from noetl.tools.quantum.running import Before, identity, on_simulator
@@ -95,23 +95,25 @@ def _told(state: JobState) -> JsonMap:
 
 def poll(session: Session) -> Outcome | Later:
     """Waits until the jobs have ended, however they did. Raises ToolError."""
-    reference = _reference(session)
-    inner, backend = _there(session, reference)
-    if isinstance(backend, LocalBackend):
-        return succeeded(_standing(reference, "done", reference.states))
-    came = jobs.poll(desk(inner, backend), reference.states)
-    if isinstance(came, Later):
-        return noted(came, Room(reference.points, reference.stopped))
-    return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
+    return _looked_after(session, jobs.poll, "done")
 
 
 def cancel(session: Session) -> Outcome | Later:
     """Cancels the jobs that have not ended. Raises ToolError."""
+    return _looked_after(session, jobs.cancel, "cancelled")
+
+
+def _looked_after(
+    session: Session,
+    call: Callable[[jobs.Desk, Mapping[str, JobState]], Later | jobs.Done],
+    locally: JobStatus,
+) -> Outcome | Later:
+    """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally` says."""
     reference = _reference(session)
     inner, backend = _there(session, reference)
     if isinstance(backend, LocalBackend):
-        return succeeded(_standing(reference, "cancelled", reference.states))
-    came = jobs.cancel(desk(inner, backend), reference.states)
+        return succeeded(_standing(reference, locally, reference.states))
+    came = call(desk(inner, backend), reference.states)
     if isinstance(came, Later):
         return noted(came, Room(reference.points, reference.stopped))
     return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
