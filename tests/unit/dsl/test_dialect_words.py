@@ -20,8 +20,13 @@ WORDS = frozenset(
 )
 #: What reads them, and what writes them anew.
 KNOWING = ("dsl/document/", "dsl/lowering/")
-#: SQL and Python have such a word too.
-OTHER_LANGUAGES = ("tools/sql.py", "store/commands.py", "tools/runner/returns.py")
+#: SQL, Python and OpenQASM have such a word too.
+OTHER_LANGUAGES = (
+    "tools/sql.py",
+    "store/commands.py",
+    "tools/runner/returns.py",
+    "tools/quantum/qasm_text.py",
+)
 
 
 def modules() -> Iterator[Path]:
