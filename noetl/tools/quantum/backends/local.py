@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -152,15 +153,7 @@ class DensityMatrix(Simulator):
     provider = "density_matrix"
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            self.provider,
-            local=True,
-            exact=True,
-            noise=True,
-            mixed=True,
-            bytes_per_amplitude=np.dtype(self._dtype).itemsize,
-            versions=self._versions(),
-        )
+        return replace(super().capabilities(), mixed=True)
 
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
         whole = without_terminal_measurements(circuit)
@@ -199,9 +192,7 @@ class Clifford(Simulator):
     refusal = "NotClifford"
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            self.provider, local=True, exact=True, noise=True, clifford_only=True, versions=self._versions()
-        )
+        return replace(super().capabilities(), clifford_only=True, bytes_per_amplitude=None)
 
     def sample(self, order: Order) -> Samples:
         circuit = cirq.map_operations(unrolled(order.circuit), with_paulis)
