@@ -43,6 +43,18 @@ def healthy_stack(
 
 
 @pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own, which it may kill."""
+    server = RedisServer(tmp_path / "broker")
+    try:
+        server.start()
+    except services.Missing as missing:
+        pytest.skip(f"a Redis of its own is needed: {missing}")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
 def stack(healthy_stack: Stack) -> Iterator[Stack]:
     """The shared stack; its logs and its commands are looked at after each test."""
     yield healthy_stack

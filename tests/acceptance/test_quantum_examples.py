@@ -30,17 +30,6 @@ def ionq() -> Iterator[IonQServer]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "broker")
-    try:
-        server.start()
-    except services.Missing as missing:
-        pytest.skip(f"a Redis of its own is needed: {missing}")
-    yield server
-    server.kill()
-
-
-@pytest.fixture
 def stack(
     tmp_path: Path, broker: RedisServer, postgres_server: services.Postgres, postgres_template: str
 ) -> Iterator[Stack]:

@@ -96,17 +96,6 @@ PARTS = ("scheduler", "alone", "sweeper", "api")
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "broker")
-    try:
-        server.start()
-    except services.Missing as missing:
-        pytest.skip(f"a Redis of its own is needed: {missing}")
-    yield server
-    server.kill()
-
-
-@pytest.fixture
 def small(
     tmp_path: Path, broker: RedisServer, postgres_server: services.Postgres, postgres_template: str
 ) -> Iterator[Stack]:
