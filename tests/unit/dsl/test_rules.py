@@ -83,6 +83,15 @@ FAULTS = [
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),
     (
+        "workflow:\n- {step: a, loop: {in: [], iterator: x}, run: b}\n- {step: b, tool: {kind: noop}}",
+        *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
+    ),
+    (
+        "workflow:\n- {step: a, loop: {in: [], iterator: x}, rules: [{when: '{{ 1 }}', next: b}]}\n"
+        "- {step: b, tool: {kind: noop}}",
+        *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
+    ),
+    (
         "workflow:\n- {step: a, loop: {in: '{{ 1 | nope }}', iterator: x}, next: b}\n- {step: b, end_loop: a}",
         *(Code.TEMPLATE, 5, 32, "workflow[0].loop.in", "nope"),
     ),
@@ -103,7 +112,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "line", "column", "path", "word"), FAULTS, ids=[f"{f[1]}-{f[4]}" for f in FAULTS]
+    ("text", "code", "line", "column", "path", "word"),
+    FAULTS,
+    ids=[f"{f[1]}-{f[4]}-{n}" for n, f in enumerate(FAULTS)],
 )
 def test_a_fault_is_told_where_it_was_written(
     body: Body, text: str, code: Code, line: int, column: int, path: str, word: str

@@ -64,7 +64,7 @@ def brackets(setting: Setting, raws: Sequence[Mapping[str, Any]]) -> Iterator[Br
     }
     for begin in loops:
         if all(raw.get("end_loop") != raws[begin].get("step") for raw in raws):
-            _never_closed(setting, begin, raws[begin])
+            repeats_nothing(setting, begin, raws[begin])
     made: list[Bracket] = []
     for begin, end in sorted(ends.items()):
         crossed = [one for one in made if one.begin < begin < one.end < end]
@@ -123,7 +123,8 @@ def _begin(
     return None
 
 
-def _never_closed(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
+def repeats_nothing(setting: Setting, index: int, raw: Mapping[str, Any]) -> None:
+    """The loop of the step at `index` is neither around a tool nor around other steps."""
     setting.report.add(
         Code.MISSING,
         ("workflow", index, "loop"),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from noetl.dsl.lowering.guards import heads
 from noetl.dsl.lowering.rules.actions import Branch, Work, branches, has_rules
+from noetl.dsl.lowering.rules.brackets import repeats_nothing
 from noetl.dsl.lowering.rules.drafts import Choice, Draft, Guard, Mode, Onward, names_of
 from noetl.dsl.lowering.rules.pipelines import Decision, pipeline, plain_pipeline
 from noetl.dsl.lowering.rules.sequence import Arranger, Course
@@ -62,6 +63,9 @@ def choose(setting: Setting, draft: Draft, raw: Mapping[str, Any]) -> list[Draft
         _route(draft, rules)
     else:
         _decide(setting, draft, rules)
+    if draft.body.get("loop") is not None and not draft.body.get("tool"):
+        # What it runs are steps, and those are behind the loop.
+        repeats_nothing(setting, draft.place, raw)
     return arranger_steps
 
 
