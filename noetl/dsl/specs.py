@@ -160,8 +160,9 @@ def check_spec(context: Context, path: Path) -> None:
     of_step = path[0] == "workflow" and len(path) == 3
     _check_policy(context, path, {} if of_step else {"admit": _OF_STEPS})
     model = StepSpec if of_step else ExecutorSpec if path[0] == "executor" else LoopSpec
-    # What kinds have defaults for may be said around their tasks.
-    _check_keys(context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values())))
+    if not context.raw(path).keys() <= {*canonical_keys(model), "after"}:
+        # What kinds have defaults for may be said around their tasks. Asking them imports all of them.
+        _check_keys(context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values())))
     if "after" in context.raw(path):
         message = "`after` means nothing here: it is said of a task"
         hint = "put it under the spec: of each task that runs once the pipeline has ended"

@@ -168,6 +168,21 @@ def test_a_run_imports_nothing_that_it_does_not_need() -> None:
     assert ended.stderr.splitlines()[-1] == "[]"
 
 
+def test_validating_imports_only_the_tools_of_the_playbook() -> None:
+    """All of them together would be a fifth of what `noetl validate` of a small playbook costs."""
+    Path("slow.yaml").write_text(SLOW)
+    code = (
+        "import sys\nfrom noetl.cli.main import main\n"
+        "try: main(['validate', 'slow.yaml'])\nexcept SystemExit as ended: assert not ended.code\n"
+        "tools = ('python', 'http', 'postgres', 'duckdb', 'transfer', 'artifact', 'quantum.tool')\n"
+        "print([name for name in tools if f'noetl.tools.{name}' in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stderr.splitlines()[-1] == "['python']"
+
+
 def test_reading_commands_import_no_broker() -> None:
     code = (
         "import sys\nfrom noetl.cli.main import main\n"
