@@ -162,7 +162,9 @@ def check_spec(context: Context, path: Path) -> None:
     model = StepSpec if of_step else ExecutorSpec if path[0] == "executor" else LoopSpec
     if not context.raw(path).keys() <= {*canonical_keys(model), "after"}:
         # What kinds have defaults for may be said around their tasks. Asking them imports all of them.
-        _check_keys(context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values())))
+        _check_keys(
+            context, path, model, {"after"}.union(*(kind.defaults for kind in context.kinds.values()))
+        )
     if "after" in context.raw(path):
         message = "`after` means nothing here: it is said of a task"
         hint = "put it under the spec: of each task that runs once the pipeline has ended"
