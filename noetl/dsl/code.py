@@ -13,6 +13,7 @@ from noetl.dsl.context import Context, is_template
 from noetl.dsl.document import Tool, known_keys
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
+from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
 
 #: Python names another line of the code.
@@ -43,6 +44,15 @@ _REACHES_ALL = frozenset(
 )
 
 
+def as_written(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
+    """The keys of `config` that are not rendered: code, and SQL that comes with `params`; none where `spec.render` is
+    true."""
+    if spec.get("render") is True:
+        return ()
+    with_params = kind.verbatim_with_params if config.get("params") is not None else ()
+    return tuple(key for key in dict.fromkeys((*kind.verbatim, *with_params)) if key in config)
+
+
 def check_code(
     context: Context,
     kind: KindInfo,
@@ -62,9 +72,9 @@ def check_code(
             continue
         if key in verbatim and key in kind.python_keys:
             _check_python(context, value, paths[key])
-        if key in verbatim and key in kind.verbatim:
-            _check_templates_in_code(context, key, value, paths[key])
-        if key in kind.verbatim_with_params and key not in verbatim:
+        if key in verbatim:
+            _check_templates_in_code(context, kind, key, value, paths[key])
+        elif key in kind.verbatim_with_params:
             _check_sql(context, value, paths[key])
 
 
@@ -222,16 +232,15 @@ def _parsed(code: str) -> ast.Module | _Fault:
         return _Fault(1, 1, str(error) or "nested too deeply")
 
 
-def _check_templates_in_code(context: Context, key: str, code: str, path: Path) -> None:
+def _check_templates_in_code(context: Context, kind: KindInfo, key: str, code: str, path: Path) -> None:
     found = _IN_CODE.search(code)
-    if found is not None:
-        context.report.add(
-            Code.TEMPLATE_IN_CODE,
-            path,
-            f"`{key}` is handed over as written: the template in it is not rendered",
-            "hand the value over with input:, or set spec.render: true",
-            within=(code, found.start()),
-        )
+    if found is None:
+        return
+    message, way = f"`{key}` is handed over as written", "hand the value over with input:"
+    if key not in kind.verbatim:
+        message, way = f"{message}, because it comes with params", "write :name and bind it in params:"
+    message, hint = f"{message}: the template in it is not rendered", f"{way}, or set spec.render: true"
+    context.report.add(Code.TEMPLATE_IN_CODE, path, message, hint, within=(code, found.start()))
 
 
 def _check_sql(context: Context, sql: str, path: Path) -> None:

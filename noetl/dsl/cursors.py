@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.dsl.code import check_code, warn_unknown_config
+from noetl.dsl.code import as_written, check_code, warn_unknown_config
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
 from noetl.dsl.problems import Code, Path, shown
@@ -57,18 +57,18 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     params = {**_bound(context, part.claim, frame, site), **(part.params or {})}
     for name, value in (part.params or {}).items():
         context.use((*path, "params", name), value, site.step)
-    if part.params is None:
-        # As for tasks: what comes with params is not rendered.
+    spec = effective_spec(context, kind, site, [path])
+    verbatim = as_written(kind, {_COMMAND: part.claim, "params": part.params}, spec)
+    if not verbatim:
         context.use(at, part.claim, site.step)
     paths |= {_COMMAND: at, "params": (*path, "params")}
-    verbatim = (_COMMAND,) if part.params is not None else ()
     check_code(context, kind, {**config, _COMMAND: part.claim}, paths, verbatim, path)
     return Task(
         name=NAME,
         kind=kind.kind,
         config={**config, _COMMAND: part.claim, **({"params": params} if params else {})},
         rules=_RULES,
-        spec=effective_spec(context, kind, site, [path]),
+        spec=spec,
         line=context.report.source.mark(path).line,
         lines={key: context.line(where) for key, where in paths.items()},
         verbatim=verbatim,

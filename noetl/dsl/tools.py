@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
-from noetl.dsl.code import check_code, names_context, names_read, warn_unknown_config
+from noetl.dsl.code import as_written, check_code, names_context, names_read, warn_unknown_config
 from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
@@ -21,7 +21,6 @@ from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.repeat import repeated
 from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of, timeout_around
 from noetl.dsl.task_loops import task_loop
-from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
 
@@ -67,7 +66,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     config, paths = _config(context, entry, kind, site)
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
-    verbatim = _verbatim(kind, config, spec)
+    verbatim = as_written(kind, config, spec)
     check_code(context, kind, config, paths, verbatim, entry.path)
     if site.step != WORKBOOK:
         # What the workbook says may lack what its callers say.
@@ -181,13 +180,6 @@ def _config(
 
 def _is_config(tool: Tool, key: str) -> bool:
     return key != "task" or tool.kind != "workbook"
-
-
-def _verbatim(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:
-    keys = [] if spec.get("render") is True else [key for key in kind.verbatim if key in config]
-    if config.get("params") is not None:
-        keys += [key for key in kind.verbatim_with_params if key in config and key not in keys]
-    return tuple(keys)
 
 
 def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:

@@ -63,6 +63,7 @@ class Postgres(Tool):
 
     With `params` the SQL is handed over as written and values are bound, never pasted; `::` casts are left alone. Without
     `params` it is a template: what it inserts becomes part of the statement, and `validate` warns where a value is meant.
+    With `params` and `spec.render: true` it is both: the name of a table may be a template, and values are bound.
     Mappings and nested lists are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own
     unless `transaction` or `exactly_once` says otherwise.
 

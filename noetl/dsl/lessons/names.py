@@ -71,7 +71,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.TEMPLATE_IN_CODE: Lesson(
         why="Code is handed over as it is written, so that braces mean what they mean in it and no value can become code. "
-        "Values come as inputs.",
+        "Values come as inputs. The same holds for SQL that comes with `params`, where values are bound: `spec.render: true` "
+        "makes a template of it as well.",
         bad="- step: start\n  tool:\n    kind: python\n    code: |\n      result = '{{ execution_id }}'\n",
         at="{{ execution_id",
         good="- step: start\n  tool:\n    kind: python\n    input: {run: '{{ execution_id }}'}\n    code: |\n      result = run\n",

@@ -399,10 +399,11 @@ def test_code_is_verbatim_unless_it_is_to_be_rendered(net_of: NetOf) -> None:
         "  - {kind: python, code: 'result = {{ 1 }}', spec: {render: true}}\n"
         "  - {kind: postgres, command: select 1, params: {x: 1}}\n  - {kind: postgres, command: select 1}\n"
         "  - {kind: python, code: 'result = contexts'}\n"
+        "  - {kind: postgres, command: select 1, params: {x: 1}, spec: {render: true}}\n"
     )
     tasks = net.steps["a"].tasks
-    assert [task.verbatim for task in tasks] == [("code",), (), ("command",), (), ("code",)]
-    assert [task.wants_context for task in tasks] == [True, False, False, False, False]
+    assert [task.verbatim for task in tasks] == [("code",), (), ("command",), (), ("code",), ()]
+    assert [task.wants_context for task in tasks] == [True, False, False, False, False, False]
 
 
 def test_a_task_of_the_workbook_may_call_another_one(net_of: NetOf) -> None:

@@ -180,6 +180,20 @@ SAMPLES = [
         "input:",
     ),
     (
+        Code.TEMPLATE_IN_CODE,
+        "workflow:\n- step: a\n  tool:\n    kind: duckdb\n    params: {n: 1}\n    command: |\n      select 1\n"
+        "      from {{ a.b }} where n = :n\n",
+        11,
+        "bind it in params:",
+    ),
+    (
+        Code.TEMPLATE_IN_CODE,
+        "workflow:\n- step: a\n  loop:\n    iterator: row\n    cursor:\n      kind: duckdb\n      params: {n: 1}\n"
+        "      claim: delete from {{ a.b }} where n = :n returning n\n  tool: {kind: noop}\n",
+        11,
+        "bind it in params:",
+    ),
+    (
         Code.SQL_INTERPOLATION,
         "workload: {n: 1}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: |\n      select 1\n"
         "      where a = '{{ n }}'\n",
