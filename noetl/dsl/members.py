@@ -17,8 +17,10 @@ Chain = tuple[str, ...]
 Fault = tuple[Code, str, str]
 
 _OF_ERRORS: Final = frozenset(field.name for field in fields(ErrorInfo))
-_OF_OUTCOMES: Final = frozenset({"status", "result", "data", "error", "meta"})
-#: What the values that the language itself makes have. Tools add to outcomes: only what is nearly one of these is told.
+#: Of every outcome. A secret that a server has to be asked for may fail as http does.
+_OF_OUTCOMES: Final = frozenset({"status", "result", "data", "error", "meta", "http"})
+#: What the values that the language itself makes have. Of outcomes, to which foreign tools add what nobody knows, only
+#: what is nearly one of these is told.
 _FIELDS: Final[Mapping[Chain, Set[str]]] = {
     ("outcome",): _OF_OUTCOMES,
     ("outcome", "error"): _OF_ERRORS,
@@ -39,14 +41,21 @@ class Members:
     workload: Mapping[str, Json]
     ctx: frozenset[str]
 
-    def faults(self, chain: Chain) -> Iterator[Fault]:
-        """What is wrong behind the dots of `chain`, which begins with a name of the language."""
+    def faults(self, chain: Chain, sections: Set[str] | None = None) -> Iterator[Fault]:
+        """What is wrong behind the dots of `chain`, which begins with a name of the language. `sections` are what an
+        outcome has besides what all have, where that is known and the name is one there."""
         if len(chain) < 2:
             return
         if chain[0] == "workload":
             yield from self._of_workload(chain, 1)
         elif chain[0] in _STORES:
             yield from self._of_ctx(chain)
+        elif sections is not None and chain[1] not in _OF_OUTCOMES | sections:
+            near = self._near(chain[1], sorted(_OF_OUTCOMES | sections))
+            head, *rest = chain
+            yield _undefined(
+                chain[:2], near or f"{head} is the whole outcome: write {'.'.join([head, 'data', *rest])}"
+            )
         else:
             yield from self._of_values(chain)
 

@@ -16,6 +16,9 @@ _NOT_IN_RULES: Final = frozenset({"event"})
 _NOT_IN_SET: Final = frozenset({"event", "error"})
 _RULES: Final = ("spec", "policy", "rules")
 
+#: Where a router is asked, and the `set` of a step: these know the envelope of the whole step.
+_AT_BOUNDARIES: Final = frozenset({"next", "set"})
+
 Fault = tuple[Code, str, str]
 
 
@@ -55,3 +58,12 @@ def _missing_in_task(context: Context, path: Path) -> Set[str]:
     # What runs once the pipeline has ended, and what is called again, know how that went.
     spec = context.raw((*path[:size], "spec"))
     return frozenset() if spec.get("after") or rest[:1] in (("repeat",), ("pagination",)) else _OF_ENDS
+
+
+def is_envelope(name: str, path: Path) -> bool:
+    """Whether `name` is how a step or task ended, with its `status`, in the template at `path`: `output` is what it yielded
+    in the `set` of a task."""
+    if name == "outcome":
+        return True
+    rules = any(path[at : at + len(_RULES)] == _RULES for at in range(2, len(path)))
+    return name == "output" and path[0] == "workflow" and (rules or path[2] in _AT_BOUNDARIES)

@@ -62,6 +62,14 @@ class Readings:
                 return name
         return None
 
+    def sections(self, step: str | None) -> frozenset[str] | None:
+        """What the outcomes of the tasks of `step`, and so its own, have besides what all have; None where a tool does
+        not tell."""
+        if step is None or step not in self.net.steps:
+            return None
+        known = [self.context.kinds[task.kind].sections for task in self.net.steps[step].tasks]
+        return frozenset().union(*(some or () for some in known)) if None not in known else None
+
     @cached_property
     def _odd_names(self) -> tuple[str, ...]:
         names = {task.name for step in self.net.transitions for task in step.tasks} | self.net.steps.keys()

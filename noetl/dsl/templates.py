@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noetl import expressions
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
 from noetl.dsl.members import Fault, Members
-from noetl.dsl.places import unseen
+from noetl.dsl.places import is_envelope, unseen
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
@@ -140,7 +140,7 @@ class _Names:
             if scope is not None:
                 asked = {chain[0] for chain in optional}
                 self._check_read(use, spot, [chain for chain in chains if chain[0] not in asked], scope)
-            self._check_members(spot, chains - optional, scope)
+            self._check_members(use, spot, chains - optional, scope)
 
     def _check_collection(self, use: Use) -> None:
         """`in: workload.rows` is one item, a text."""
@@ -166,18 +166,21 @@ class _Names:
             name, scope.all - _OF_JINJA, "define it in workload, set or input"
         )
 
-    def _check_members(self, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
+    def _check_members(self, use: Use, spot: _Spot, chains: frozenset[Chain], scope: _Scope | None) -> None:
         for chain in sorted(chains)[:_MAX_NAMES]:
-            for code, message, hint in self._member_faults(spot.path, chain, scope):
+            for code, message, hint in self._member_faults(use.step, spot.path, chain, scope):
                 spot.add(code, message, hint, chain)
 
-    def _member_faults(self, path: Path, chain: Chain, scope: _Scope | None) -> Iterator[Fault]:
+    def _member_faults(
+        self, step: str | None, path: Path, chain: Chain, scope: _Scope | None
+    ) -> Iterator[Fault]:
         name = chain[0]
         named = name in self._steps or (scope is not None and name in scope.named)
         if not named and (fault := unseen(self._context, name, path)) is not None:
             yield fault
         elif not named:
-            yield from self._members.faults(chain)
+            sections = self._readings.sections(step) if is_envelope(name, path) else None
+            yield from self._members.faults(chain, sections)
         elif scope is not None and name in self._members.workload and not self._hides(name, scope):
             yield from self._members.within(chain)
 

@@ -393,6 +393,7 @@ class KindInfo:
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
     name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
+    `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
     `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
@@ -411,5 +412,6 @@ class KindInfo:
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
     by_reference: tuple[str, ...] = ()
+    sections: tuple[str, ...] | None = None
     credentials: tuple[str, ...] = ("auth",)
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults

@@ -97,6 +97,7 @@ class Artifact(Tool):
     kind = "artifact"
     #: It waits for disks and networks, like the calls of http.
     queue = "http"
+    sections = ()
     effects = "external"
     error_kind = "client_error"
     description = "Keeps files under keys, reads them back, lists them; also files and objects by URI."

@@ -125,6 +125,8 @@ class Tool(ABC):
     suspends: ClassVar[bool] = False
     #: Keys of the configuration (`*`: the args) in which references to results come unopened.
     by_reference: ClassVar[tuple[str, ...]] = ()
+    #: What outcomes of its calls have besides what all have (see `Outcome`), such as `pg`; None where that is not told.
+    sections: ClassVar[tuple[str, ...] | None] = None
     #: Where its configuration names credentials: dotted, `*` for any key.
     credentials: ClassVar[tuple[str, ...]] = ("auth",)
 
@@ -173,5 +175,6 @@ class Tool(ABC):
             defaults=cls.defaults,
             suspends=cls.suspends,
             by_reference=cls.by_reference,
+            sections=cls.sections,
             credentials=cls.credentials,
         )

@@ -52,6 +52,7 @@ class DuckDb(Tool):
 
     kind = "duckdb"
     queue = "duckdb"
+    sections = ("duckdb",)
     effects = "internal"
     description = (
         "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."

@@ -46,6 +46,7 @@ class Http(Tool):
 
     kind = "http"
     queue = "http"
+    sections = ("http",)
     effects = "external"
     description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
     result = """

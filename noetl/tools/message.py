@@ -87,6 +87,7 @@ class Message(Tool):
     kind = "message"
     #: It waits for a network, like the calls of http.
     queue = "http"
+    sections = ()
     effects = "external"
     description = "Publishes a message on RabbitMQ or Redis and waits until the broker has it."
     result = "`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, which confirms nothing."

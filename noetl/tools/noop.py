@@ -22,6 +22,7 @@ class Noop(Tool):
     kind = "noop"
     #: It does next to nothing, and every deployment serves this queue.
     queue = "python"
+    sections = ()
     effects = "none"
     hands_on = True
     description = "Does nothing and yields its input, or its `result`."

@@ -39,6 +39,7 @@ class CallPlaybook(Tool):
     kind = "playbook"
     #: It only asks for the child; every deployment serves this queue.
     queue = "python"
+    sections = ()
     effects = "none"
     description = "Calls another playbook and waits for it, without holding a worker."
     result = """

@@ -94,6 +94,7 @@ class Postgres(Tool):
 
     kind = "postgres"
     queue = "postgres"
+    sections = ("pg",)
     effects = "external"
     description = "Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}."
     result = """

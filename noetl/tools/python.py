@@ -82,6 +82,7 @@ class Python(Tool):
 
     kind = "python"
     queue = "python"
+    sections = ("py",)
     effects = "external"
     error_kind = "python"
     description = "Runs Python code in a process of its own, with a deadline and a memory limit."

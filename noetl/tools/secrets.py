@@ -42,6 +42,7 @@ class Secrets(Tool):
     kind = "secrets"
     #: It is quick; every deployment serves this queue.
     queue = "python"
+    sections = ()
     effects = "none"
     description = "Finds a secret and yields a reference to it, which only tools open."
     result = """

@@ -66,6 +66,7 @@ class Shell(Tool):
 
     kind = "shell"
     queue = "shell"
+    sections = ("shell",)
     effects = "external"
     error_kind = "shell"
     description = "Runs shell commands in processes of their own, with a deadline."

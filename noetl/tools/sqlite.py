@@ -54,6 +54,7 @@ class Sqlite(Tool):
 
     kind = "sqlite"
     queue = "sqlite"
+    sections = ("sqlite",)
     effects = "internal"
     description = "Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}."
     result = "As for [postgres](postgres.md#result); `status` is the statement's first word."

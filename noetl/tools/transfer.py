@@ -85,6 +85,7 @@ class Transfer(Tool):
 
     kind = "transfer"
     queue = "transfer"
+    sections = ("duckdb", "pg", "sqlite")
     effects = "external"
     description = "Moves rows between databases, files, HTTP services and results and yields {rows, chunks, bytes, columns}."
     result = """

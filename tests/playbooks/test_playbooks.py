@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from noetl.dsl.compiler import compile_playbook
+from noetl.facts.events import Event
+from noetl.net.model import KindInfo, Net
 from noetl.usecases import catalog, inspect
 from noetl.usecases.runtime import Runtime
 
@@ -43,3 +46,17 @@ def test_a_playbook_does_what_it_says(
     assert not list(differences(expected, found)), found["error"]
     # Nor anything that its plan had ruled out.
     assert not list(contradictions(compiled.net, payload, case.overrides, events))
+    assert not list(_untold(compiled.net, rt.kinds, events))
+
+
+def _untold(net: Net, kinds: Mapping[str, KindInfo], events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+    """Sections of outcomes that their tools do not tell of: `validate` would call them undefined."""
+    told = {
+        (step.name, task.name): {*(kinds[task.kind].sections or ()), "http"}
+        for step in net.transitions
+        for task in step.tasks
+    }
+    for event in events:
+        extras = getattr(event.fact, "extras", {})
+        place = (event.draft.step or "", getattr(event.fact, "task", ""))
+        yield from ((f"{place}", section) for section in extras.keys() - told.get(place, extras.keys()))

@@ -69,6 +69,7 @@ class Quantum(Tool):
 
     kind = "quantum"
     queue = "quantum"
+    sections = ("jobs", "py", "quantum")
     effects = "external"
     description = "Runs quantum circuits and sweeps on simulators and vendors' machines, with provenance."
     result = """

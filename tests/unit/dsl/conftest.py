@@ -22,7 +22,13 @@ _KINDS = (
     ),
     KindInfo("postgres", "postgres", required=(_SQL,), verbatim_with_params=_SQL),
     KindInfo("duckdb", "duckdb", required=(_SQL,), verbatim_with_params=_SQL),
-    KindInfo("shell", "shell", required=(("command", "commands", "argv"),), quoted=("command", "commands")),
+    KindInfo(
+        "shell",
+        "shell",
+        required=(("command", "commands", "argv"),),
+        quoted=("command", "commands"),
+        sections=("sh",),
+    ),
     KindInfo("noop", "noop"),
 )
 

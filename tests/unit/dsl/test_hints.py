@@ -112,6 +112,49 @@ def test_a_name_that_means_nothing_is_told_with_the_one_that_was_meant(
     assert told == hint
 
 
+#: A step whose rule, `set`, guard and arc can be given a template.
+_OUTCOMES = (
+    'workflow:\n- step: start\n  tool: {{kind: {kind}, command: x, set: {{b: "{task}"}}, '
+    'spec: {{policy: {{rules: [{{when: "{rule}", then: {{do: break}}}}, {{else: {{then: {{do: fail}}}}}}]}}}}}}\n'
+    '  set: {{ctx.c: "{step}"}}\n  next: {{arcs: [{{step: end, when: "{arc}", args: {{a: "{args}"}}}}]}}\n- step: end\n'
+)
+_WELL = {
+    "kind": "shell",
+    "task": "{{ output.stdout }}",
+    "rule": "{{ output.sh.code or outcome.meta.x or output.error.type }}",
+    "step": "{{ outcome.result.stdout }}{{ output.data.stdout }}{{ output.http.status }}",
+    "arc": "{{ output.status == 1 and response.stdout and output.stdout is not defined }}",
+    "args": "{{ result.stdout }}",
+}
+
+
+def test_what_outcomes_have_is_not_warned_of(body: Compile) -> None:
+    assert body(_OUTCOMES.format(**_WELL)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "chain", "hint"),
+    [
+        ("task", "outcome.stdout", "outcome is the whole outcome: write outcome.data.stdout"),
+        ("rule", "output.stdout", "output is the whole outcome: write output.data.stdout"),
+        ("step", "output.rows.first", "output is the whole outcome: write output.data.rows.first"),
+        ("arc", "output.pg", "output is the whole outcome: write output.data.pg"),
+        ("args", "outcome.reslt", "did you mean 'result'?"),
+    ],
+)
+def test_who_takes_an_outcome_for_its_result_is_told_so(
+    body: Compile, place: str, chain: str, hint: str
+) -> None:
+    text = _OUTCOMES.format(**_WELL | {place: f"{{{{ {chain} }}}}"})
+    found = body(text)
+    [(at, told)] = _told(found, text)
+    assert (at.startswith(chain), told) == (True, hint)
+    assert found.problems[0].code == Code.UNDEFINED
+    # Of a kind that does not tell what its outcomes have, only what is nearly something is told.
+    foreign = body(text.replace("kind: shell", "kind: noop").replace(", command: x", ""))
+    assert [problem.hint for problem in foreign.problems] == [hint] * ("did you" in hint)
+
+
 @pytest.mark.parametrize(
     "template",
     [
