@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -40,6 +40,13 @@ class ShellConfig(ToolConfig):
         default=None, description="Working directory; relative ones start at the playbook's directory."
     )
     stdin: str | None = Field(default=None, description="Text that the commands read as standard input.")
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _is_a_line(cls, value: object) -> object:
+        if isinstance(value, list):
+            raise ValueError("a list of words is `argv`, a list of commands is `commands`")
+        return value
 
     @model_validator(mode="after")
     def _one_of(self) -> ShellConfig:

@@ -30,7 +30,8 @@ def of_tool() -> Found:
 
 #: (tool, code, column, path below the tool, a word of the message)
 FAULTS = [
-    ("{kind: shell, command: [ls]}", Code.TYPE, 23, ".command", "must be text, not a list"),
+    ("{kind: shell, command: [ls]}", Code.VALUE, 23, ".command", "a list of words is `argv`"),
+    ("{kind: shell, command: 7}", Code.TYPE, 32, ".command", "must be text, not a number"),
     ("{kind: shell, commands: [ls, {a: 1}]}", Code.TYPE, 38, ".commands[1]", "not a mapping"),
     ("{kind: shell, argv: [1, '{{ x }}']}", Code.TYPE, 30, ".argv[0]", "must be text, not a number"),
     ("{kind: shell, command: a, argv: [a]}", Code.VALUE, 3, "", "only one of command and argv"),
