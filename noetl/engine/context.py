@@ -11,9 +11,10 @@ from noetl.facts.json import Json, JsonMap
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, args, workload, ctx, steps, iteration?, caller?, everything?}`, narrowed to what the step's tasks read.
+    """`{digest, issued, args, workload, ctx, steps, iteration?, caller?, everything?}`, narrowed to what the step's tasks
+    read. `state` is the one that has just folded `command.issued`.
 
-    `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
+    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
     `everything` is the version at which the worker may read the rest.
     `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
     called this playbook.
@@ -21,6 +22,7 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
         "digest": state.digest,
+        "issued": state.version,
         "args": run.args,
         "workload": _narrowed(state.workload, "workload", needs),
         "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),

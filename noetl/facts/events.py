@@ -15,6 +15,7 @@ from noetl.facts.children import ChildEnded as ChildEnded
 from noetl.facts.children import ChildRequested as ChildRequested
 from noetl.facts.children import ChildWaiting as ChildWaiting
 from noetl.facts.children import Parent as Parent
+from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.loops import IterationDone as IterationDone
 from noetl.facts.loops import IterationFailed as IterationFailed
@@ -486,4 +487,4 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        return f"{self.execution_id}.{self.version}"
+        return event_id(self.execution_id, self.version)

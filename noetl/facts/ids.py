@@ -36,6 +36,11 @@ def command_id(execution: str, run: str, part: str, issue: int) -> CommandId:
     return CommandId(f"{execution}/{run}/{part}/{issue}")
 
 
+def event_id(execution: str, version: int) -> str:
+    """The id of the event of that version in the log of an execution."""
+    return f"{execution}.{version}"
+
+
 def idempotency_key(execution: str, run: str, iteration: int | None, task: str, claim: str = "") -> str:
     """What tools hand on so that a repeated call has one effect: the same for every try and issue. `claim` is which
     one of a cursor's it is."""

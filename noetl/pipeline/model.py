@@ -30,6 +30,8 @@ class Where:
     net: str = ""
     #: Which claim of a loop's cursor it is: the lane's name, and a number. Empty elsewhere.
     claim: str = ""
+    #: The id of the event `command.issued` that the call is made by order of; empty where there is none.
+    event: str = ""
 
     @property
     def owner(self) -> str:

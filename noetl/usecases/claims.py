@@ -25,7 +25,7 @@ from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.work import Watched, Worker, hands, names
+from noetl.usecases.work import Watched, Worker, hands, issued_by, names
 
 #: Between two looks at whether the lane is still wanted, in seconds.
 _NAP_S: Final = 0.5
@@ -99,8 +99,8 @@ class Claimer:
     def _where(self) -> Where:
         command = self.command
         number = f"{command.part}/{command.issue}/{self.made}"
-        digest = command.context["digest"]
-        return Where(command.execution_id, command.run_id, command.step, None, digest, claim=number)
+        digest, event = command.context["digest"], issued_by(command)
+        return Where(command.execution_id, command.run_id, command.step, None, digest, number, event)
 
     def _names(self, ctx: JsonMap) -> Names:
         scope = names(self.worker.rt, self.plan, self.command)

@@ -27,6 +27,7 @@ from noetl.facts.events import (
     StepSuspended,
     TaskStarted,
 )
+from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import Keep, loaded
@@ -192,10 +193,23 @@ def wake(rt: Runtime) -> None:
 def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     """The pipeline of the command's step, placed."""
     step = plan.step(command.step)
-    where = Where(command.execution_id, command.run_id, command.step, iteration, command.context["digest"])
+    where = Where(
+        command.execution_id,
+        command.run_id,
+        command.step,
+        iteration,
+        command.context["digest"],
+        event=issued_by(command),
+    )
     parallel = step.loop is not None and step.loop.mode == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
     return Program(step.tasks, where, plan.net.file, parallel_loop=parallel, reducers=reducers)
+
+
+def issued_by(command: CommandRow) -> str:
+    """The id of the event that issued the command; empty where an earlier version wrote the row."""
+    version = command.context.get("issued")
+    return "" if version is None else event_id(command.execution_id, version)
 
 
 def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:

@@ -70,6 +70,7 @@ def provenance(session: Session, experiment: Experiment) -> dict[str, Any]:
         "run_id": where.run_id,
         "step": where.step,
         "iteration": where.iteration,
+        "event": where.event or None,
         "task": repeatable(session, experiment),
     }
 

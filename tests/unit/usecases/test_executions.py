@@ -379,6 +379,33 @@ def test_a_command_carries_only_the_names_its_templates_use() -> None:
     assert (context["workload"], context["ctx"], context["steps"]) == ({"used_key": 1}, {"used": 1}, {})
 
 
+def test_a_call_names_the_event_that_issued_its_command() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def told(call: Call) -> Json:
+        seen.append((call.where.run_id, call.where.event))
+        return call.task
+
+    sim = Simulation(
+        playbook(
+            """
+            - step: start
+              tool: {kind: python, code: "result = 1"}
+              next: each
+            - step: each
+              loop: {in: [1, 2], iterator: n}
+              tool: {kind: python, code: "result = 2"}
+            """
+        ),
+        {"python": told},
+    )
+    run = sim.start()
+    sim.settle()
+    issued = {event.event_id: event for event in sim.events(run) if isinstance(event.fact, CommandIssued)}
+    assert [issued[event].draft.run_id for _, event in seen] == [run_id for run_id, _ in seen]
+    assert [run_id for run_id, _ in seen] == ["start#1", "each#1", "each#1"]
+
+
 def test_code_that_names_context_sees_everything_as_of_its_command() -> None:
     seen: list[dict[str, Json]] = []
 
