@@ -1,19 +1,16 @@
 """Workers die with SIGKILL at random points of a loop of inserts, of a cursor, and of a transfer: every row arrives once.
 
-`NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of a run that failed.
+See `mortal` for how often they die.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import psycopg2
 import pytest
 from sqlalchemy import make_url
@@ -21,18 +18,24 @@ from sqlalchemy import make_url
 from noetl.usecases.ports import ENDED
 from tests import services
 
-from .stack import Stack, eventually, kill_all, worker
+from .mortal import (
+    KILLS,
+    SEED,
+    is_whole,
+    kept_open,
+    kill_process,
+    kill_worker,
+    mortal_stack,
+    processes,
+    progress,
+)
+from .stack import Stack, eventually, kill_all
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
-SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 ITEMS = 40
-#: Each tenth kill takes one worker with all its processes, the others one process of a pool.
-WHOLE = 10
 #: Executions that run at any time while workers die.
 OPEN = 4
-FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
 
 INSERTS = """
 apiVersion: noetl.io/v2
@@ -101,15 +104,10 @@ def dsn(postgres_server: services.Postgres) -> Iterator[str]:
 def mortal(
     tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
 ) -> Iterator[Stack]:
-    """Two workers with two processes each: there are always some while others are started again."""
-    url = postgres_server.create(postgres_template)
     broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
-    with Stack(tmp_path / "home", url, broker, ("scheduler", "sweeper"), FAST) as running:
-        for name in ("one", "two"):
-            running.launch(name, worker("postgres,transfer,default", "prefork", 2, name))
-            running.await_ready(name)
+    queues = "postgres,transfer,default"
+    with mortal_stack(tmp_path / "home", postgres_server, postgres_template, broker, queues) as running:
         yield running
-    postgres_server.drop(url)
 
 
 def asked(dsn: str, query: str) -> list[tuple[object, ...]]:
@@ -129,29 +127,13 @@ def moved(dsn: str) -> int:
     return int(str(asked(dsn, "select count(*) from moved")[0][0])) if there else 0
 
 
-def processes(stack: Stack) -> list[psutil.Process]:
-    """Those that run tasks, of both workers."""
-    found: list[psutil.Process] = []
-    for name in ("one", "two"):
-        part = stack.running[name]
-        if part.process is None or part.process.poll() is not None:
-            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
-            stack.launch(name, part.argv)
-        # A worker whose processes are just being replaced has some that are neither there nor gone.
-        with contextlib.suppress(psutil.Error):
-            found += stack.pool(name)
-    return found
-
-
 def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
     """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a whole."""
     time.sleep(chance.uniform(0.0, 1.0))
-    if number % WHOLE == WHOLE - 1:
-        name = chance.choice(("one", "two"))
-        stack.kill(name)
-        stack.launch(name, stack.running[name].argv)
-        return
-    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+    if is_whole(number):
+        kill_worker(stack, chance)
+    else:
+        kill_process(stack, chance)
 
 
 @pytest.mark.timeout(240 + 10 * KILLS)
@@ -162,9 +144,8 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     playbook = textwrap.dedent(INSERTS).format(items=ITEMS, dsn=dsn)
     begun: list[str] = []
     for number in range(KILLS):
-        still = [one for one in begun if mortal.row(one).status not in ENDED]
-        print(f"kill {number + 1}", flush=True) if number % 20 == 0 else None
-        begun += [mortal.begin(playbook, {}) for _ in range(OPEN - len(still))]
+        progress(number, 20)
+        kept_open(mortal, begun, OPEN, lambda: mortal.begin(playbook, {}))
         kill_one(mortal, chance, number)
     mortal.wait(begun, 200)
 

@@ -1,14 +1,8 @@
 """Workers die with SIGKILL while they submit, poll and fetch jobs: each command has one paid job, and each result is there
-once.
-
-`NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of
-a run that failed.
-"""
+once. See `mortal` for how often they die."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import time
 from collections import Counter
@@ -16,30 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from noetl.usecases.ports import ENDED
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
 
+from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress
 from .playbooks import head
-from .stack import Stack, eventually, kill_all, worker
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
-SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 #: Executions that run at any time while workers die.
 OPEN = 3
 #: Jobs of an execution: a sweep of two points, and a submission of one.
 JOBS = 3
-#: Each tenth kill takes one worker with all its processes, the others one process of a pool.
-WHOLE = 10
-NAMES = ("one", "two")
 #: What workers import before they fork, so that a process that comes in the place of another one has Cirq already.
 LOADED = ["-I", "noetl.tools.quantum.actions,noetl.tools.quantum.backends.ionq,cirq_ionq"]
-FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
 
 PLAYBOOK = (
     head("kills")
@@ -91,28 +78,12 @@ def ionq() -> Iterator[IonQServer]:
 def mortal(
     tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
 ) -> Iterator[Stack]:
-    """Two workers with two processes each: there are always some while others are started again."""
-    url = postgres_server.create(postgres_template)
     broker = broker_of_stacks.rsplit("/", 1)[0] + "/6"
-    with Stack(tmp_path / "home", url, broker, ("scheduler", "sweeper"), FAST) as running:
-        for name in NAMES:
-            running.launch(name, [*worker("quantum,python,default", "prefork", 2, name), *LOADED])
-            running.await_ready(name)
+    queues = "quantum,python,default"
+    with mortal_stack(
+        tmp_path / "home", postgres_server, postgres_template, broker, queues, LOADED
+    ) as running:
         yield running
-    postgres_server.drop(url)
-
-
-def processes(stack: Stack) -> list[psutil.Process]:
-    """Those that run tasks, of both workers."""
-    found: list[psutil.Process] = []
-    for name in NAMES:
-        part = stack.running[name]
-        if part.process is None or part.process.poll() is not None:
-            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
-            stack.launch(name, part.argv)
-        with contextlib.suppress(psutil.Error):
-            found += stack.pool(name)
-    return found
 
 
 def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int) -> str:
@@ -121,14 +92,12 @@ def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int)
     known, ends = len(ionq.asked), time.monotonic() + 10
     while len(ionq.asked) == known and time.monotonic() < ends:
         time.sleep(0.01)
-    if len(ionq.asked) == known or number % WHOLE == WHOLE - 1:
-        name = chance.choice(NAMES)
-        stack.kill(name)
-        stack.launch(name, stack.running[name].argv)
+    if len(ionq.asked) == known or is_whole(number):
+        kill_worker(stack, chance)
         return "a whole worker"
     last = " ".join(ionq.asked[-1])
     time.sleep(chance.choice((0.0, chance.uniform(0, 0.03), chance.uniform(0, 0.4))))
-    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+    kill_process(stack, chance)
     return "results" if "results" in last else last.split("/")[0]
 
 
@@ -141,10 +110,9 @@ def test_whatever_dies_each_command_has_one_paid_job_and_each_result_is_there_on
     begun: list[str] = []
     struck: Counter[str] = Counter()
     for number in range(KILLS):
-        still = [one for one in begun if mortal.row(one).status not in ENDED]
-        begun += [mortal.begin(PLAYBOOK, payload) for _ in range(OPEN - len(still))]
+        kept_open(mortal, begun, OPEN, lambda: mortal.begin(PLAYBOOK, payload))
         struck[kill_one(mortal, ionq, chance, number)] += 1
-        print(f"kill {number + 1}", flush=True) if number % 10 == 0 else None
+        progress(number, 10)
     mortal.wait(begun, 200)
 
     print(

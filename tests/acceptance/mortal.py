@@ -1,0 +1,83 @@
+"""A stack whose workers are killed while they work: what the tests of that share.
+
+`NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of a run that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from noetl.usecases.ports import ENDED
+from tests import services
+
+from .stack import Stack, eventually, kill_all, worker
+
+KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
+SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+#: Each so-many-th kill takes one worker with all its processes, the others one process of a pool.
+WHOLE = 10
+NAMES = ("one", "two")
+FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
+
+
+@contextlib.contextmanager
+def mortal_stack(
+    home: Path, postgres: services.Postgres, template: str, broker: str, queues: str, more: Sequence[str] = ()
+) -> Iterator[Stack]:
+    """Two workers of `queues` with two processes each: there are always some while others are started again. `more` are
+    further arguments of them."""
+    url = postgres.create(template)
+    with Stack(home, url, broker, ("scheduler", "sweeper"), FAST) as running:
+        for name in NAMES:
+            running.launch(name, [*worker(queues, "prefork", 2, name), *more])
+            running.await_ready(name)
+        yield running
+    postgres.drop(url)
+
+
+def processes(stack: Stack) -> list[psutil.Process]:
+    """Those that run tasks, of both workers."""
+    found: list[psutil.Process] = []
+    for name in NAMES:
+        part = stack.running[name]
+        if part.process is None or part.process.poll() is not None:
+            # A pool whose processes die too often gives up, and whoever supervises the worker starts it again.
+            stack.launch(name, part.argv)
+        # A worker whose processes are just being replaced has some that are neither there nor gone.
+        with contextlib.suppress(psutil.Error):
+            found += stack.pool(name)
+    return found
+
+
+def is_whole(number: int) -> bool:
+    """Whether the kill of that number, from 0, takes a worker as a whole."""
+    return number % WHOLE == WHOLE - 1
+
+
+def kill_worker(stack: Stack, chance: random.Random) -> None:
+    """SIGKILL to a worker with all its processes; it is started again."""
+    name = chance.choice(NAMES)
+    stack.kill(name)
+    stack.launch(name, stack.running[name].argv)
+
+
+def kill_process(stack: Stack, chance: random.Random) -> None:
+    """SIGKILL to a process that runs tasks."""
+    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+
+
+def kept_open(stack: Stack, begun: list[str], most: int, begin: Callable[[], str]) -> None:
+    """Begins executions until `most` of them run."""
+    running = [one for one in begun if stack.row(one).status not in ENDED]
+    begun += [begin() for _ in range(most - len(running))]
+
+
+def progress(number: int, every: int) -> None:
+    """Says now and then how far a long run has come."""
+    print(f"kill {number + 1}", flush=True) if number % every == 0 else None
