@@ -13,11 +13,11 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.http_answer import content, links, refusal
+from noetl.tools.http_answer import content, hushed, links, refusal
 from noetl.tools.http_auth import Grant, OAuthClient, grant_of
 from noetl.tools.http_files import kept, kept_aside
 from noetl.tools.http_request import HttpConfig, granted, limits_of, order_of
-from noetl.tools.opening import blackout, hide
+from noetl.tools.opening import hide
 
 if TYPE_CHECKING:
     from noetl.tools.http_tokens import Tokens
@@ -94,7 +94,7 @@ class Http(Tool):
             answer = self._exchanged(replace(order, into=aside), grant, limits)
             # Before secrets are taken out of the headers, and with them what stands around.
             related = {"links": found} if (found := links(answer)) else {}
-            return _outcome(config, _hushed(answer), related, lambda: kept(answer, call, self.services))
+            return _outcome(config, hushed(answer), related, lambda: kept(answer, call, self.services))
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -155,16 +155,6 @@ def _running(limits: Limits) -> Callable[[], Limits]:
         return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
 
     return left
-
-
-def _hushed(answer: Answer) -> Answer:
-    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
-    black = blackout()
-    if not black:
-        return answer
-    headers = {name: black.text(value) for name, value in answer.headers.items()}
-    body, url, reason = black.bytes(answer.body), black.text(answer.url), black.text(answer.reason)
-    return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
 def _outcome(config: HttpConfig, answer: Answer, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:

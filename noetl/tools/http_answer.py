@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -50,6 +51,16 @@ def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Jso
         except (ValueError, RecursionError):
             return {"data": text}
     return {"data": text}
+
+
+def hushed(answer: Answer) -> Answer:
+    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
+    black = blackout()
+    if not black:
+        return answer
+    headers = {name: black.text(value) for name, value in answer.headers.items()}
+    body, url, reason = black.bytes(answer.body), black.text(answer.url), black.text(answer.reason)
+    return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
 def links(answer: Answer) -> dict[str, str]:

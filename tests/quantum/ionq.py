@@ -90,6 +90,7 @@ class IonQServer(Server):
         self.queue_s = self.run_s = self.lag_s = 0.0
         self.page = 100
         self.faults: list[tuple[str, str, Fault]] = []
+        self.spoils: list[tuple[str, str, Callable[[Any], Any]]] = []
         #: Failure of every job, as the API tells it.
         self.failure: dict[str, str] | None = None
         self.asked: list[tuple[str, str]] = []
@@ -108,6 +109,17 @@ class IonQServer(Server):
                     del self.faults[number]
                     return fault
         return None
+
+    def spoil(self, method: str, path: str, how: Callable[[Any], Any]) -> None:
+        """From now on right answers to requests of this kind are told as `how` makes them."""
+        with self.lock:
+            self.spoils.append((method, path, how))
+
+    def spoilt(self, method: str, path: str, said: Any) -> Any:
+        for verb, pattern, how in self.spoils:
+            if verb == method and re.fullmatch(pattern, path):
+                said = how(said)
+        return said
 
     def count(self, method: str, path: str) -> int:
         """How many requests of this kind came."""
@@ -210,8 +222,14 @@ class _Handler(Handler):
                 self.close_connection = True
             case "garbage":
                 self.answer(b"<html>", content_type="application/json")
+            case "truncated":
+                self.answer(b'{"jobs": [{"id": "job-00', content_type="application/json")
             case "429":
                 self.json({"message": "slow down"}, 429, retry_after="7")
+            case "busy":
+                self.json({"message": "slow down"}, 429)
+            case "301" | "302" | "307":
+                self.answer(status=int(fault), location="https://elsewhere.example/v0.4/jobs?key=1")
             case _:
                 self.json({"message": f"told to, with {KEY}"}, int(fault))
 
@@ -219,6 +237,7 @@ class _Handler(Handler):
         if self.headers.get("authorization") != f"apiKey {KEY}":
             return self.json({"message": "unauthorized"}, 401)
         status, said = self._said(path, asked, body)
+        said = self.server.spoilt(self.command, path, said)
         if drop:
             self.close_connection = True
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import cirq
@@ -229,6 +230,35 @@ def test_a_retry_after_holds_back_every_worker_of_the_machine(
     with pytest.raises(Throttled) as held:
         second.submit(bell(), "noetl-1")
     assert 6 < held.value.seconds <= 7
+
+
+def test_one_request_of_the_bucket_is_enough_for_all_that_belongs_together(
+    ionq: IonQServer, services: Services, client: Client
+) -> None:
+    many = of(ionq, services, client, target="qpu.forte-1")
+    ids = [many.submit(order, order.name).id for order in sweep(5)]
+    ionq.page = 2
+    waiting = many.submit(bell(), "waiting")
+    ionq.jobs[waiting.id].at += 60
+    for number, asked in enumerate(
+        (
+            lambda one: one.look(ids),
+            lambda one: one.poll(ids[0]),
+            lambda one: one.cancel(waiting.id),
+            lambda one: one.find(["p0", "p4"], LONG_AGO),
+            lambda one: one.estimate([bell(repetitions=times) for times in range(1, 5)]),
+        )
+    ):
+        few = of(
+            ionq,
+            replace(services, scratch=services.scratch / str(number)),
+            client,
+            target="qpu.forte-1",
+            options={"requests_per_minute": 6},
+        )
+        assert asked(few)
+        with pytest.raises(Throttled):
+            few.poll(ids[0])
 
 
 @pytest.mark.parametrize(

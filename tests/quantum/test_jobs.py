@@ -127,7 +127,7 @@ def test_a_job_that_failed_fails_the_task_and_does_not_count_when_it_is_tried_ag
     vendor.jobs[0].failed = True
     error = play.fails()
     assert (error.type, error.retryable, error.kind) == ("JobFailed", True, "server_error")
-    assert "Job job-0 of p0 at vendor failed: It broke." in error.message
+    assert error.message == "Job job-0 of p0 at vendor failed: It broke; job-1 of this task goes on."
     play.again()
     done = play.end()
     assert [job.id for job in done.jobs.values()] == ["job-1", "job-2"]

@@ -72,3 +72,14 @@ def test_a_bucket_of_an_earlier_life_of_the_machine_or_a_broken_one_is_full(tmp_
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"half")
     assert taken(bucket) == 10
+
+
+def test_what_follows_a_request_is_granted_and_owed_by_the_next_one(tmp_path: Path) -> None:
+    clock = Seconds()
+    bucket = Bucket(tmp_path, "vendor", 6, clock=clock)
+    bucket.take()
+    for _ in range(2):
+        bucket.take(follows=True)
+    with pytest.raises(Throttled) as held:
+        bucket.take()
+    assert held.value.seconds == pytest.approx(30.0)

@@ -46,7 +46,7 @@ def backend(ionq: IonQServer) -> dict[str, Any]:
 
 def run(tool: Quantum, key: str = "k", **config: Any) -> Any:
     given = QuantumConfig.model_validate({"polling": {"every": 0.05, "max": 0.2}, **config})
-    call = Call("quantum", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, key)
+    call = Call("quantum", {}, {}, {}, Where("7", "s#1", "s", event="7.3"), "t", 1, key)
     while isinstance(came := tool.run(call, given), Later):
         time.sleep(min(came.seconds, 0.3))
         call = replace(call, checkpoint=json.loads(json.dumps(came.checkpoint)))
@@ -67,6 +67,11 @@ def test_a_sweep_is_a_job_for_each_point_and_comes_back_as_on_a_simulator(
     assert len(result["job"]["ids"]) == len(ionq.jobs) == 6
     assert result["provenance"]["compiler"]["gateset"] == "ionq"
     assert result["complete"] is True
+    assert {name: result["provenance"][name] for name in ("execution_id", "run_id", "event")} == {
+        "execution_id": "7",
+        "run_id": "s#1",
+        "event": "7.3",
+    }
 
 
 def test_a_cost_that_is_too_high_sends_nothing_and_one_between_sends_what_it_pays_for(

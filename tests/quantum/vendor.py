@@ -51,7 +51,7 @@ class Taken:
 
 @dataclass
 class Vendor(RemoteBackend):
-    """`run_s` is how long a job takes. `fate` is asked before each request what happens to it: `ok`, `before` (the process
+    """`run_s` is how long a job takes; what it has cost is told by `poll` alone. `fate` is asked before each request what happens to it: `ok`, `before` (the process
     dies before it is sent), `after` (the vendor has it, and the process dies), `lost` (the vendor has it, and its answer
     gets lost), `late` (the process dies, and the vendor gets it `late_s` later)."""
 
@@ -87,7 +87,8 @@ class Vendor(RemoteBackend):
         return self._ended(fate, found)
 
     def poll(self, job_id: str) -> JobState:
-        return self._ended(self._fate("poll"), self._state(self._job(job_id)))
+        fate, state = self._fate("poll"), self._state(self._job(job_id))
+        return self._ended(fate, replace(state, cost=1.5) if state.status == "done" else state)
 
     def fetch(self, job_id: str, order: Order) -> Samples:
         fate = self._fate("fetch")

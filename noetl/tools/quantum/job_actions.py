@@ -6,7 +6,10 @@ What `submit` yields holds all that the others need. A simulator has no queue: t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
@@ -31,6 +34,7 @@ from noetl.tools.quantum.planning import planned
 from noetl.tools.quantum.provenance import provenance, repeated
 from noetl.tools.quantum.running import Before, identity, on_simulator
 from noetl.tools.quantum.session import Session, now
+from noetl.tools.quantum.stand import short
 from noetl.tools.quantum.verifying import again
 from noetl.tools.references import loaded
 
@@ -44,6 +48,15 @@ class Reference:
     stopped: JsonMap | None
     states: Mapping[str, JobState]
     as_json: JsonMap
+
+
+class _Told(BaseModel):
+    """What of a reference is read; who wrote it by hand hears what is wrong with it."""
+
+    task: dict[str, Any]
+    points: NonNegativeInt
+    stopped: dict[str, Any] | None
+    jobs: dict[str, JobState]
 
 
 def submit(session: Session) -> Outcome | Later:
@@ -82,15 +95,11 @@ def _submitted(story: JsonMap, allowed: Room, job: JsonMap, states: Mapping[str,
         "task": story["task"],
         "points": allowed.points,
         "stopped": allowed.stopped,
-        "jobs": {name: _told(state) for name, state in states.items()},
+        "jobs": {name: short(state) for name, state in states.items()},
     }
     return succeeded(
         {"job": reference, "points": allowed.points, "stopped": allowed.stopped, "provenance": story}
     )
-
-
-def _told(state: JobState) -> JsonMap:
-    return {name: value for name, value in asdict(state).items() if value not in ("", None, {}, False)}
 
 
 def poll(session: Session) -> Outcome | Later:
@@ -120,7 +129,7 @@ def _looked_after(
 
 
 def _standing(reference: Reference, status: str, states: Mapping[str, JobState]) -> JsonMap:
-    told = {name: _told(state) for name, state in states.items()}
+    told = {name: short(state) for name, state in states.items()}
     return {"status": status, "ready": status == "done", "job": {**reference.as_json, "jobs": told}}
 
 
@@ -157,11 +166,12 @@ def _reference(session: Session) -> Reference:
     found = plain(loaded(session.config.job, session.services.results, "`job`"))
     if isinstance(found, Mapping) and isinstance(found.get("job"), Mapping):
         found = plain(loaded(found["job"], session.services.results, "`job.job`"))
-    if not isinstance(found, Mapping) or not {"task", "points", "jobs"} <= found.keys():
+    try:
+        told = _Told.model_validate(found)
+    except ValidationError as error:
         raise ToolError(
             "client_error",
             f'`{session.config.action}` needs `job`, what a task with `action: submit` yielded, as in `job: "{{{{ step }}}}"`.',
             type="NotAJob",
-        )
-    states = {name: JobState(**state) for name, state in found["jobs"].items()}
-    return Reference(found["task"], found["points"], found["stopped"], states, found)
+        ) from error
+    return Reference(told.task, told.points, told.stopped, told.jobs, found)

@@ -9,8 +9,10 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.tools.quantum.model import JobState
 
+#: The type of the error of a task whose time is over.
+LATE: Final = "JobTimeout"
 #: Types of errors that are the end of an attempt, whether another one may go well or not.
-FINAL: Final = frozenset({"JobFailed", "JobCancelled", "JobTimeout"})
+FINAL: Final = frozenset({"JobFailed", "JobCancelled", LATE})
 
 
 def dead(provider: str, name: str, job: JobState) -> ToolError:
@@ -28,16 +30,37 @@ def dead(provider: str, name: str, job: JobState) -> ToolError:
     )
 
 
-def late(provider: str, jobs: Mapping[str, JobState], fate: str) -> ToolError:
-    """The time of the task is over; `fate` is what became of its jobs."""
+def late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
+    """The time of the task is over; `jobs` have not ended."""
     which = f": {ids(jobs.values())}" if jobs else ""
     return ToolError(
         "timeout",
-        f"The jobs of this task at {provider} did not end within its timeout{which}; {fate}.",
+        f"The jobs of this task at {provider} did not end within its timeout{which}.",
         retryable=True,
-        type="JobTimeout",
+        type=LATE,
         extras={"jobs": {name: job.id for name, job in jobs.items()}},
     )
+
+
+def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+    """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could not be cancelled."""
+    because = f" ({why.message.rstrip('.')})" if why else ""
+    if error.type == LATE:
+        fate = (
+            f"not all of them could be cancelled{because}"
+            if why
+            else "they go on"
+            if live
+            else "they were cancelled"
+        )
+    elif live:
+        fate = f"{ids(live.values())} of this task {'goes' if len(live) == 1 else 'go'} on{because}"
+    else:
+        return error
+    left = {name: job.id for name, job in live.items()}
+    extras = {**error.extras, "jobs": {**error.extras.get("jobs", {}), **left}}
+    message = f"{error.message.rstrip('.')}; {fate}."
+    return ToolError(error.kind, message, retryable=error.retryable, type=error.type, extras=extras)
 
 
 def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
@@ -49,6 +72,11 @@ def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
         " `backend.options.resubmit: true` the next attempt sends it again, and may pay twice.",
         type="UnknownSubmission",
     )
+
+
+def unexpected(name: str, what: str) -> ToolError:
+    """An answer that the vendor's documentation does not know: a later one may be right."""
+    return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")
 
 
 def as_json(error: ToolError) -> JsonMap:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from noetl.pipeline.model import Later
-from noetl.tools.quantum.machine import Desk, Done, Machine
+from noetl.tools.quantum.collecting import Done
+from noetl.tools.quantum.machine import Machine
 from noetl.tools.quantum.model import JobState, Order
+from noetl.tools.quantum.visit import Desk
 
 __all__ = ["Desk", "Done", "cancel", "fetch", "poll", "run", "submit"]
 

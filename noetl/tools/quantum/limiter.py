@@ -52,11 +52,12 @@ class Bucket:
         """How many requests may come at once."""
         return max(1.0, self.per_minute / 6)
 
-    def take(self) -> None:
-        """Takes one request. Raises Throttled where none is left."""
+    def take(self, *, follows: bool = False) -> None:
+        """Takes one request. Raises Throttled where none is left. One that `follows` another, without which that one was in
+        vain, is always granted, and owed: who waited for one request would else never get the second."""
         with self._open() as handle:
             now, left = self._state(handle)
-            if left < 1.0:
+            if left < 1.0 and not follows:
                 raise Throttled(self.name, (1.0 - left) * 60.0 / self.per_minute)
             os.pwrite(handle, _STATE.pack(now, left - 1.0), 0)
 

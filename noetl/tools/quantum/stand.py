@@ -20,6 +20,8 @@ from noetl.tools.quantum.model import JobState, Order, Samples
 LIVE: Final = frozenset({"queued", "running"})
 #: Of a job that counts no more.
 DEAD: Final = frozenset({"failed", "cancelled"})
+#: Fields of a stand that are lists in JSON.
+_TUPLES: Final = ("sending", "doubted", "surplus", "resent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Stand:
     have been sent by somebody who is not there any more, which `missed_at` were looked for in vain. `contested_at`: since
     then two may have sent the same, and a last look is due. `changed_at` is when something was last heard of the jobs,
     `troubled_at` since when nothing could be; instants are ISO 8601 in UTC, empty: none. `samples` are results by order
-    (see `kept`), `error` what the next call fails with."""
+    (see `kept`), `error` what the next call fails with; `surplus` are ids of jobs that are one too many, to be cancelled; `resent` are orders that were sent again in this attempt though nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
 
     orders: str
     attempt: int
@@ -44,6 +46,9 @@ class Stand:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     samples: Mapping[str, Json] = field(default_factory=dict)
     error: JsonMap | None = None
+    leaving_at: str = ""
+    surplus: tuple[str, ...] = ()
+    resent: tuple[str, ...] = ()
 
     def those(self, statuses: Collection[str]) -> dict[str, JobState]:
         """The jobs of these statuses, by order."""
@@ -57,8 +62,8 @@ class Stand:
     def as_json(self) -> JsonMap:
         """Without what is as it is by default, so that it is short in the log."""
         said = {name: getattr(self, name) for name in self.__slots__}
-        said["jobs"] = {name: _short(job) for name, job in self.jobs.items()}
-        said |= {name: list(said[name]) for name in ("sending", "doubted")}
+        said["jobs"] = {name: short(job) for name, job in self.jobs.items()}
+        said |= {name: list(said[name]) for name in _TUPLES}
         needed = {"orders", "attempt", "since", "changed_at"}
         return {"phase": self._phase} | {k: v for k, v in said.items() if k in needed or v}
 
@@ -73,11 +78,12 @@ def read(checkpoint: Json) -> Stand | None:
         return None
     said: dict[str, Any] = {name: value for name, value in checkpoint.items() if name != "phase"}
     said["jobs"] = {name: JobState(**job) for name, job in said.get("jobs", {}).items()}
-    said |= {name: tuple(said.get(name, ())) for name in ("sending", "doubted")}
+    said |= {name: tuple(said.get(name, ())) for name in _TUPLES}
     return Stand(**said)
 
 
-def _short(job: JobState) -> JsonMap:
+def short(job: JobState) -> JsonMap:
+    """The state as JSON, without what is not told."""
     return {name: value for name, value in asdict(job).items() if value not in ("", None, {}, False)}
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import urllib3
@@ -18,11 +19,12 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.base import Services
-from noetl.tools.http_answer import read_json, refusal
+from noetl.tools.http_answer import hushed, read_json, refusal
 from noetl.tools.http_auth import opened
 from noetl.tools.http_text import text_of
-from noetl.tools.opening import blackout, hide
+from noetl.tools.opening import hide
 from noetl.tools.quantum.config import Backend
+from noetl.tools.quantum.job_errors import unexpected as unexpected
 from noetl.tools.quantum.limiter import Bucket
 from noetl.tools.quantum.model import MaybeSubmitted
 from noetl.tools.transport import Answer, Client, Limits, Order, bare
@@ -30,6 +32,16 @@ from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.
 _LIMITS: Final = Limits(connect=5.0, read=20.0, total=30.0, body=64 * 1024 * 1024)
+#: Redirects that ask for the same request at another address: it was not taken here.
+_ELSEWHERE: Final = frozenset({301, 307, 308})
+#: What is wrong with a connection before it is one, in the words of OpenSSL.
+_HANDSHAKE: Final = (
+    "CERTIFICATE_VERIFY_FAILED",
+    "WRONG_VERSION_NUMBER",
+    "HANDSHAKE_FAILURE",
+    "UNSUPPORTED_PROTOCOL",
+    "PROTOCOL_VERSION",
+)
 #: Characters that messages repeat of what a vendor says.
 _LONGEST_REASON: Final = 300
 #: Below `services.scratch`: the buckets of all vendors.
@@ -48,14 +60,15 @@ class Api:
     headers: Mapping[str, str] = field(repr=False)
     bucket: Bucket
 
-    def get(self, path: str, params: Sequence[tuple[str, str]] = ()) -> Json:
-        return self._asked("GET", path, params, None)
+    def get(self, path: str, params: Sequence[tuple[str, str]] = (), *, follows: bool = False) -> Json:
+        """`follows`: without its answer that to the request before it is worth nothing (see `Bucket.take`)."""
+        self.bucket.take(follows=follows)
+        return self._content("GET", self._exchanged("GET", path, params, None))
 
-    def put(self, path: str) -> Json:
-        return self._asked("PUT", path, (), None)
-
-    def delete(self, path: str) -> Json:
-        return self._asked("DELETE", path, (), None)
+    def end(self, method: str, path: str) -> Json:
+        """Ends something that was asked for just before."""
+        self.bucket.take(follows=True)
+        return self._content(method, self._exchanged(method, path, (), None))
 
     def submit(self, path: str, body: JsonMap, made: Callable[[Json], _T]) -> _T:
         """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where it may have made one
@@ -69,11 +82,8 @@ class Api:
             return made(self._content("POST", answer))
         except ToolError as error:
             # A proxy's 502 or an answer that is no JSON says nothing of what happened behind it.
-            raise error if 400 <= answer.status < 500 else _lost(self.name, error) from error
-
-    def _asked(self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None) -> Json:
-        self.bucket.take()
-        return self._content(method, self._exchanged(method, path, params, body))
+            refused = 400 <= answer.status < 500 or answer.status in _ELSEWHERE
+            raise error if refused else _lost(self.name, error) from error
 
     def _exchanged(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
@@ -87,8 +97,7 @@ class Api:
 
     def _content(self, method: str, answer: Answer) -> Json:
         """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
-        black = blackout()
-        answer = replace(answer, body=black.bytes(answer.body), url=black.text(answer.url))
+        answer = hushed(answer)
         if answer.status >= 300:
             raise self._refused(method, answer)
         if not answer.body:
@@ -104,6 +113,8 @@ class Api:
         if asked is not None and answer.status in (429, 503):
             self.bucket.rest(min(float(asked), 3600.0))
         why = _reason(error.extras.get("http", {}).get("body"))
+        if answer.status < 400:
+            why = f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as `backend.host`"
         message = f"{self.name} refused: {error.message.rstrip('.')}{': ' + why if why else ''}."
         # A redirect is nothing that an API of jobs sends: whoever follows it may send a job elsewhere.
         kind = error.kind if answer.status >= 400 else "server_error"
@@ -152,21 +163,21 @@ def known_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
             )
 
 
-def unexpected(name: str, what: str) -> ToolError:
-    """An answer that the vendor's documentation does not know: a later one may be right."""
-    return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")
-
-
 def never_sent(error: BaseException) -> bool:
     """Whether the request did not even begin: nobody was there to take it."""
     never = (
         urllib3.exceptions.NewConnectionError,
         urllib3.exceptions.ConnectTimeoutError,
         urllib3.exceptions.NameResolutionError,
-        urllib3.exceptions.SSLError,
     )
     refused_here = isinstance(error, ToolError) and error.kind in ("client_error", "auth")
-    return refused_here or any(isinstance(one, never) for one in _causes(error))
+    return refused_here or any(isinstance(one, never) or _is_handshake(one) for one in _causes(error))
+
+
+def _is_handshake(error: BaseException) -> bool:
+    """Whether TLS was refused at its beginning; a connection may break with an error of TLS at any time after it, too."""
+    said = str(error.reason) if isinstance(error, ssl.SSLError) else ""
+    return any(word in said for word in _HANDSHAKE)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

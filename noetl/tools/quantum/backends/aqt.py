@@ -18,7 +18,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.base import Services
 from noetl.tools.quantum.backends.api import Api, api_of, known_options, unexpected
-from noetl.tools.quantum.backends.readout import on_line, readout
+from noetl.tools.quantum.backends.readout import on_line, readout, width
 from noetl.tools.quantum.config import Backend, as_mapping
 from noetl.tools.quantum.model import (
     Capabilities,
@@ -86,7 +86,7 @@ class Aqt(RemoteBackend):
 
     def fetch(self, job_id: str, order: Order) -> Samples:
         said = as_mapping(as_mapping(self._result(job_id)).get("response")).get("result")
-        reads, qubits = readout(order.circuit), _width(order.circuit)
+        reads, qubits = readout(order.circuit), width(order.circuit)
         try:
             shots = numpy.array(as_mapping(said)["0"], dtype=numpy.uint8)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -104,7 +104,7 @@ class Aqt(RemoteBackend):
         state = self.poll(job_id)
         if state.status not in ("queued", "running"):
             return state
-        self._api.delete(f"jobs/{quote(job_id, safe='')}")
+        self._api.end("DELETE", f"jobs/{quote(job_id, safe='')}")
         return self.poll(job_id)
 
     def _result(self, job_id: str) -> Json:
@@ -120,12 +120,6 @@ def _state(said: Json) -> JobState:
     if status is None or not job.get("job_id"):
         raise unexpected("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
     return JobState(str(job["job_id"]), status, message=str(response.get("message") or "")[:300])
-
-
-def _width(circuit: cirq.Circuit) -> int:
-    """Qubits of the line that the circuit is sent on."""
-    qubits = on_line(circuit).all_qubits()
-    return max(one.x for one in qubits if isinstance(one, cirq.LineQubit)) + 1
 
 
 def _circuit(order: Order) -> JsonMap:
@@ -147,7 +141,7 @@ def _circuit(order: Order) -> JsonMap:
     return {
         "repetitions": order.repetitions,
         "quantum_circuit": [*operations, {"operation": "MEASURE"}],
-        "number_of_qubits": _width(order.circuit),
+        "number_of_qubits": width(order.circuit),
     }
 
 

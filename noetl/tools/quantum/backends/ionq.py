@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, Protocol
@@ -18,14 +18,24 @@ import cirq
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.base import Services
-from noetl.tools.quantum.backends.api import Api, api_of, known_options, number, unexpected
-from noetl.tools.quantum.backends.readout import counts_of, on_line, readout
+from noetl.tools.quantum.backends.api import Api, api_of, known_options, number
+from noetl.tools.quantum.backends.ionq_answers import (
+    age,
+    amount,
+    are_before,
+    bit,
+    is_cancelled,
+    jobs_of,
+    number_of,
+    state_of,
+    weights_of,
+)
+from noetl.tools.quantum.backends.readout import counts_of, on_line, readout, width
 from noetl.tools.quantum.config import Backend, as_mapping
 from noetl.tools.quantum.model import (
     Capabilities,
     Estimate,
     JobState,
-    JobStatus,
     Order,
     RemoteBackend,
     Samples,
@@ -42,27 +52,6 @@ _PAGE, _PAGES = 100, 50
 #: Ids in one question after jobs.
 _IDS: Final = 40
 _OPTIONS: Final = ("noise", "settings", "sharpen", "settle_s", "requests_per_minute")
-_STATUS: Final[Mapping[str, JobStatus]] = {
-    "submitted": "queued",
-    "ready": "queued",
-    "started": "running",
-    "running": "running",
-    "completed": "done",
-    "failed": "failed",
-    "canceled": "cancelled",
-    "deleted": "cancelled",
-}
-#: Failures that say nothing against the job.
-_PASSING: Final = frozenset(
-    {
-        "InternalError",
-        "QuantumComputerError",
-        "SystemCancel",
-        "PreflightError",
-        "SimulationTimeout",
-        "SimulationError",
-    }
-)
 #: What the ideal simulator can hold. The machines differ, and refuse what is too large before it costs anything.
 _SIMULATOR_QUBITS: Final = 29
 
@@ -91,6 +80,8 @@ class IonQ(RemoteBackend):
         base = f"{(config.host or HOST).rstrip('/')}/v0.4"
         self._api: Api = api_of("ionq", base, "apiKey", config, services, client, 60.0)
         self._calibration: JsonMap | None = None
+        #: All estimates of a call belong together: with one of them missing it begins again.
+        self._has_estimated = False
 
     @property
     def _is_machine(self) -> bool:
@@ -119,48 +110,49 @@ class IonQ(RemoteBackend):
                 "1q_gates": max(one for one, _ in gates),
                 "2q_gates": max(two for _, two in gates),
             }
-            said = as_mapping(
-                self._api.get("jobs/estimate", [(key, str(value)) for key, value in asked.items()])
-            )
-            cost += len(gates) * _number(said, "estimated_total_cost", "estimated_cost")
+            params = [(key, str(value)) for key, value in asked.items()]
+            said = as_mapping(self._api.get("jobs/estimate", params, follows=self._has_estimated))
+            self._has_estimated = True
+            cost += len(gates) * number_of(said, "estimated_total_cost", "estimated_cost")
             unit = str(said.get("estimated_unit") or said.get("cost_unit") or unit)
-            queue_s = max(queue_s, _number(said, "current_predicted_queue_time") / 1000)
+            queue_s = max(queue_s, number_of(said, "current_predicted_queue_time") / 1000)
         return Estimate(cost=cost, currency=unit, queue_s=queue_s)
 
     def submit(self, order: Order, token: str) -> JobState:
-        return self._api.submit("jobs", self._job(order, token), self._state)
+        return self._api.submit("jobs", self._job(order, token), state_of)
 
     def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
         wanted = set(tokens)
-        found: dict[str, list[tuple[str, JobState]]] = {}
+        found: dict[str, list[JobState]] = {}
         for job in self._listed(since):
             token = as_mapping(job.get("metadata")).get(LABEL)
-            if token in wanted:
-                found.setdefault(str(token), []).append((str(job.get("submitted_at")), self._state(job)))
-        return {token: [state for _, state in sorted(some, key=_age)] for token, some in found.items()}
+            if isinstance(token, str) and token in wanted:
+                found.setdefault(token, []).append(state_of(job))
+        return {token: sorted(some, key=age) for token, some in found.items()}
 
     def poll(self, job_id: str) -> JobState:
-        return self._complete(self._state(self._api.get(f"jobs/{_path(job_id)}")))
+        return self._polled(job_id)
+
+    def _polled(self, job_id: str, *, follows: bool = False) -> JobState:
+        return self._complete(state_of(self._api.get(f"jobs/{_path(job_id)}", follows=follows)))
 
     def look(self, job_ids: Sequence[str]) -> Mapping[str, JobState]:
         asked = list(job_ids[:_IDS])
         if len(asked) == 1:
             return {asked[0]: self.poll(asked[0])}
         said = self._api.get("jobs", [*(("ids", one) for one in asked), ("limit", str(_PAGE))])
-        states = {state.id: state for state in map(self._state, _jobs(said))}
-        return {one: self._complete(states[one]) if one in states else self.poll(one) for one in asked}
+        states = {state.id: state for state in map(state_of, jobs_of(said))}
+        return {
+            one: self._complete(states[one]) if one in states else self._polled(one, follows=True)
+            for one in asked
+        }
 
     def fetch(self, job_id: str, order: Order) -> Samples:
         params = [("sharpen", str(bool(self._sharpen)).lower())] if self._sharpen is not None else []
         said = self._api.get(f"jobs/{_path(job_id)}/results/probabilities", params)
         reads = readout(order.circuit)
-        try:
-            weights = [(int(state), float(share)) for state, share in said.items()]
-        except (AttributeError, TypeError, ValueError) as error:
-            raise unexpected("ionq", f"the results of job {job_id} are no probabilities") from error
-        if abs(sum(share for _, share in weights) - 1.0) > 1e-3 or any(share < 0 for _, share in weights):
-            raise unexpected("ionq", f"the probabilities of job {job_id} do not sum to 1")
-        shown = ((reads.bits(partial(_bit, state)), share) for state, share in weights)
+        weights = weights_of(said, width(order.circuit), job_id)
+        shown = ((reads.bits(partial(bit, state)), share) for state, share in weights)
         return Samples(reads.measured, counts_of(shown, order.repetitions))
 
     def cancel(self, job_id: str) -> JobState:
@@ -168,8 +160,11 @@ class IonQ(RemoteBackend):
         state = self.poll(job_id)
         if state.status not in ("queued", "running"):
             return state
-        self._api.put(f"jobs/{_path(job_id)}/status/cancel")
-        return self.poll(job_id)
+        said = self._api.end("PUT", f"jobs/{_path(job_id)}/status/cancel")
+        # One that has just ended, or is to be stopped first, is asked for again.
+        return (
+            replace(state, status="cancelled") if is_cancelled(said) else self._polled(job_id, follows=True)
+        )
 
     def _job(self, order: Order, token: str) -> JsonMap:
         program = self._serialized(order)
@@ -213,11 +208,11 @@ class IonQ(RemoteBackend):
         after: str | None = None
         for _ in range(_PAGES):
             params = [("target", self._target), ("limit", str(_PAGE)), *([("next", after)] if after else [])]
-            said = self._api.get("jobs", params)
-            page = _jobs(said)
+            said = self._api.get("jobs", params, follows=after is not None)
+            page = jobs_of(said)
             yield from page
             after = as_mapping(said).get("next")
-            if not after or _are_before(page, since):
+            if not after or are_before(page, since):
                 return
         raise ToolError(
             "limit",
@@ -226,45 +221,31 @@ class IonQ(RemoteBackend):
             type="TooManyJobs",
         )
 
-    def _state(self, job: Json) -> JobState:
-        said = as_mapping(job)
-        status = _STATUS.get(str(said.get("status")))
-        if status is None or not said.get("id"):
-            raise unexpected("ionq", f"a job has the status {str(said.get('status'))[:40]!r}")
-        begun, started = _instant(said.get("submitted_at")), _instant(said.get("started_at"))
-        failure = as_mapping(said.get("failure"))
-        duration = said.get("execution_duration_ms")
-        return JobState(
-            id=str(said["id"]),
-            status=status,
-            submitted_at=str(said.get("submitted_at") or ""),
-            started_at=str(said.get("started_at") or ""),
-            finished_at=str(said.get("completed_at") or ""),
-            queue_s=(started - begun).total_seconds() if begun and started else None,
-            run_s=duration / 1000 if isinstance(duration, int | float) else None,
-            message=": ".join(str(one)[:300] for one in (failure.get("code"), failure.get("message")) if one),
-            retryable=failure.get("code") in _PASSING,
-        )
-
     def _complete(self, state: JobState) -> JobState:
         """The state of a job that is done, with what it has cost and how the machine was calibrated."""
         if state.status != "done" or not self._is_machine:
             return state
-        said = as_mapping(self._api.get(f"jobs/{_path(state.id)}/cost"))
+        cost = as_mapping(self._told(f"jobs/{_path(state.id)}/cost").get("cost"))
+        value, unit = amount(cost.get("value")), str(cost.get("unit", ""))[:20]
         state = replace(state, calibration=self._calibrated())
-        cost = as_mapping(said.get("cost"))
-        if not cost:
-            return state
-        return replace(state, cost=_number(cost, "value"), currency=str(cost.get("unit", "")))
+        return state if value is None else replace(state, cost=value, currency=unit)
 
     def _calibrated(self) -> JsonMap:
         if self._calibration is None:
-            said = as_mapping(
-                self._api.get(f"backends/{_path(self._target)}/characterizations", [("limit", "1")])
-            )
-            newest = as_mapping(next(iter(said.get("characterizations") or ()), None))
+            said = self._told(f"backends/{_path(self._target)}/characterizations", [("limit", "1")])
+            listed = said.get("characterizations")
+            newest = as_mapping(next(iter(listed), None) if isinstance(listed, list) else None)
             self._calibration = {"id": newest.get("id"), "at": newest.get("date")} if newest else {}
         return self._calibration
+
+    def _told(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonMap:
+        """What is good to know of a job that ran. Where IonQ refuses to tell it, its results are worth no less."""
+        try:
+            return as_mapping(self._api.get(path, params, follows=True))
+        except ToolError as error:
+            if error.kind != "client_error":
+                raise
+            return {}
 
 
 class _Program(Protocol):
@@ -292,47 +273,6 @@ def _size(order: Order) -> tuple[int, int, int, int]:
     gates = [op for op in order.circuit.all_operations() if not cirq.is_measurement(op)]
     several = sum(1 for op in gates if cirq.num_qubits(op) > 1)
     return cirq.num_qubits(order.circuit), order.repetitions, len(gates) - several, several
-
-
-def _number(said: JsonMap, *names: str) -> float:
-    """The first of the fields that is there. Raises ToolError(server_error)."""
-    value = next((said[name] for name in names if name in said), None)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise unexpected("ionq", f"it does not tell `{names[0]}`")
-    return float(value)
-
-
-def _jobs(said: Json) -> list[JsonMap]:
-    jobs = as_mapping(said).get("jobs")
-    if not isinstance(jobs, list):
-        raise unexpected("ionq", "a list of jobs holds none")
-    return jobs
-
-
-def _are_before(page: Sequence[JsonMap], since: datetime) -> bool:
-    """Whether all of a page, and with it of those behind it, is older than `since`."""
-    instants = [_instant(job.get("submitted_at")) for job in page]
-    known = [one for one in instants if one is not None]
-    return (
-        len(known) == len(page) and known == sorted(known, reverse=True) and all(one < since for one in known)
-    )
-
-
-def _age(job: tuple[str, JobState]) -> tuple[str, str]:
-    return job[0], job[1].id
-
-
-def _instant(text: Json) -> datetime | None:
-    try:
-        when = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def _bit(state: int, qubit: int) -> int:
-    """Qubit 0 is the lowest bit of a state's number."""
-    return state >> qubit & 1
 
 
 def _path(part: str) -> str:

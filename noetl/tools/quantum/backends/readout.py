@@ -35,6 +35,11 @@ def on_line(circuit: cirq.Circuit) -> cirq.Circuit:
     return circuit.transform_qubits(dict(zip(qubits, cirq.LineQubit.range(len(qubits)), strict=True)))
 
 
+def width(circuit: cirq.Circuit) -> int:
+    """Qubits of the line that a circuit is sent on, those among them that it leaves alone."""
+    return max(_number(qubit) for qubit in on_line(circuit).all_qubits()) + 1
+
+
 def readout(circuit: cirq.Circuit) -> Readout:
     """The measurements of a circuit in the order that `sampling.measured` gives them. Raises ToolError(client_error) where
     a key comes twice, or a measurement is not at the end."""
