@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import pytest
 from cirq.contrib.qasm_import import circuit_from_qasm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ply import yacc
 
-from noetl.tools.quantum import qasm
+from noetl.tools.quantum import qasm, qasm_parser
 from noetl.tools.quantum.qasm_text import QasmError
 
 HEAD = 'OPENQASM 2.0;\ninclude "qelib1.inc";\n'
@@ -61,7 +63,13 @@ REFUSED = [
     ('OPENQASM 2.0;\ninclude "foo.inc";', 2, '"foo.inc" is not known'),
     ('OPENQASM 2.0;\ninclude "qelib1.inc" "x";', 2, "`include` takes one library"),
     ('OPENQASM 2.0;\nqreg q[1];\ninclude "qelib1.inc";', 3, "before all other statements"),
-    ("OPENQASM 2.0;\nqreg q[1];\n\nh q;", 4, "there is no gate 'h'; `include"),
+    ("OPENQASM 2.0;\nqreg q[1];\n\nh q;", 4, "there is no gate 'h'; `include \"qelib1.inc\";` brings it"),
+    ("OPENQASM 3.0;\nqubit q;\n\nh q;", 4, "there is no gate 'h'; `include \"stdgates.inc\";` brings it"),
+    (
+        "OPENQASM 3;\nqubit q;\nfoo q;",
+        3,
+        "there is no gate 'foo'; `include \"stdgates.inc\";` brings the usual",
+    ),
     (HEAD + "qreg q[2]\nh q[0];", 4, "'h' is not expected here (is a `;` missing before it?)"),
     (HEAD + "qreg q[2];\nh q[0]", 4, "ends inside of a statement"),
     (HEAD + "qreg q[2];\n\nhh q[0];", 5, "there is no gate 'hh'; did you mean 'h'"),
@@ -153,7 +161,7 @@ def test_whatever_is_refused_names_its_line_and_what_is_wrong(text: str, line: i
 
 
 def test_a_circuit_has_no_more_operations_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qasm, "MOST_OPERATIONS", 30)
+    monkeypatch.setattr(qasm_parser, "MOST_OPERATIONS", 30)
 
     with pytest.raises(QasmError, match="line 5, column 1: the circuit has more than 30 operations"):
         circuit("qreg q[10];\nh q; h q; h q;\nh q[0];")
@@ -463,6 +471,55 @@ def test_threads_read_side_by_side() -> None:
         thread.join()
 
     assert found == {count: count for count in range(1, 9)}
+
+
+def test_the_tables_of_the_grammar_are_built_once_for_all_texts_and_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[object] = []
+    make = yacc.LRGeneratedTable
+
+    def counted(*given: object) -> object:
+        built.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(yacc, "LRGeneratedTable", counted)
+    qasm_parser._first.cache_clear()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda turn: circuit(f"qreg q[1]; rx({turn}/9) q;"), range(12)))
+
+    assert len(built) == 1
+    assert [float(cirq.unitary(one)[0, 0].real) for one in found] == pytest.approx(
+        [np.cos(turn / 18) for turn in range(12)], abs=1e-6
+    )
+
+
+def test_what_a_text_defines_is_unknown_to_the_next() -> None:
+    circuit("gate mine a { x a; }\nqreg q[3];\ncreg c[3];\nmine q;\nmeasure q -> c;")
+
+    with pytest.raises(QasmError, match="there is no gate 'mine'"):
+        circuit("qreg q[1];\nmine q;")
+    assert len(circuit("qreg q[1]; h q;").all_qubits()) == 1
+
+
+@pytest.mark.parametrize(
+    ("angle", "value"),
+    [
+        ("6/-2*3", -9),
+        ("2^-1*3", 1.5),
+        ("-2^2", -4),
+        ("2*-3+4", -2),
+        ("-2*-3", 6),
+        ("8/-2/-2", 2),
+        ("2^3^2", 512),
+        ("1-2-3", -4),
+        ("+1--2", 3),
+        ("2^-2^2", 2**-4),
+    ],
+)
+def test_a_sign_binds_more_than_a_product_and_less_than_a_power(angle: str, value: float) -> None:
+    # Small angles: of large ones whole turns would hide.
+    assert same(unitary(f"rz(({angle})/512) q[0];", 1), rotation(Z, value / 512))
 
 
 def test_what_a_caller_does_to_a_circuit_is_its_own() -> None:
