@@ -1,4 +1,4 @@
-"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_text`, read by `qasm_parser`, and what is refused is told
+"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and what is refused is told
 in the places and words of the text."""
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.tools.quantum import qasm_parser
-from noetl.tools.quantum.qasm_text import Program, QasmError, Token, program
+from noetl.tools.quantum.qasm_gates import FUNCTIONS
+from noetl.tools.quantum.qasm_program import Program, program
+from noetl.tools.quantum.qasm_text import QasmError, Token
 
 Form: TypeAlias = Literal["qasm2", "qasm3"]
 #: Texts whose circuits are kept.
@@ -22,7 +24,7 @@ _PLACE: Final = re.compile(r",?\s+(?:at|in) line (\d+)'?")
 #: What statements look like, for those that are not understood.
 _SHAPES: Final = {
     "measure": "`measure q -> c;`, or `c = measure q;`",
-    "if": "`if (c == 1) x q[0];`, several conditions with `&&`",
+    "if": "`if (c == 1) x q[0];`, `if (c[0]) { x q[0]; }`, several conditions with `&&`",
     "gate": "`gate name(angle) a, b { ... }`",
     "qreg": "`qreg q[2];`",
     "creg": "`creg c[2];`",
@@ -31,19 +33,25 @@ _SHAPES: Final = {
     "input": "`input float theta;`",
     "reset": "`reset q[0];`",
 }
-_REASONS: Final = (
-    (
-        re.compile(r"Parameter '(.*)' not supported"),
-        r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter",
-    ),
-    (
-        re.compile(r"Function not recognized: '(.*)'"),
-        r"there is no function '\1': there are sin, cos, tan, asin, acos, atan, exp, ln and sqrt",
-    ),
-    (
-        re.compile(r"Unsupported indexed qreg '(.*)'"),
-        r"'\1' in the body of a gate: name the gate's own qubits",
-    ),
+#: What Cirq and Python say, and what is said instead.
+_REASONS: Final = tuple(
+    (re.compile(pattern), meant)
+    for pattern, meant in {
+        r"^Parameter '(.*)' not supported": r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter",
+        r"^Function not recognized: '(.*)'": (
+            rf"there is no function '\1': there are {', '.join([*FUNCTIONS][:-1])} and {[*FUNCTIONS][-1]}"
+        ),
+        r"^Unsupported indexed qreg '(.*)'": r"'\1' in the body of a gate: name the gate's own qubits",
+        r'^(Undefined quantum register "(.*)")': r"\1: declare it before, as in `qreg \2[2];`",
+        r'^(Undefined classical register "(.*)")': r"\1: declare it before, as in `creg \2[2];`",
+        r"^(Undefined qubit .*)": r"\1: the body of a gate has the gate's own qubits",
+        r"^(Undefined parameter .*)": r"\1: the body of a gate has the gate's own parameters",
+        r"^(Overlapping qubits in arguments)": r"\1: a gate acts on different qubits",
+        r"^(Non matching quantum registers.*)": r"\1: registers of one call have one length",
+        r"^(Out of bounds .*)": r"\1: indices count from 0",
+        r"^maximum recursion depth exceeded.*": "an angle is nested too deep",
+        r"^(divide by zero|invalid value|overflow) encountered.*": r"an angle is not finite, or not real (\1)",
+    }.items()
 )
 
 
@@ -80,9 +88,8 @@ def _unexpected(prepared: Program, token: Token) -> QasmError:
     statement = next((one for one in prepared.statements if token in one), prepared.statements[-1])
     place = statement.index(token)
     missing = place and statement[place - 1].line < token.line
-    hint = " (is a `;` missing before it?)" if missing else ""
-    if not hint and (shape := _SHAPES.get(statement[0].text)):
-        hint = f": what is known is {shape}"
+    shape = _SHAPES.get(statement[0].text, "`cx q[0], q[1];` or `rx(pi/2) q[0];`")
+    hint = " (is a `;` missing before it?)" if missing else f": what is known is {shape}"
     return token.refused(f"{token.text!r} is not expected here{hint}")
 
 
@@ -93,4 +100,4 @@ def _explained(prepared: Program, message: str, line: int) -> QasmError:
     reason = _PLACE.sub("", message).rstrip(" ,.") or "it cannot be read"
     for pattern, meant in _REASONS:
         reason = pattern.sub(meant, reason)
-    return prepared.of_line(line)[0].refused(reason)
+    return prepared.of_line(line).refused(reason)

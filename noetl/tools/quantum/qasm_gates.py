@@ -11,19 +11,23 @@ import cirq
 import sympy
 
 # There are no public names for them.
-from cirq.contrib.qasm_import._parser import CustomGate, QasmGateStatement, QasmParser, _generate_op_qubits
+from cirq.contrib.qasm_import._parser import QasmGateStatement, QasmParser, _generate_op_qubits
 from cirq.contrib.qasm_import.exception import QasmException
 
 MOST_IN_GATE: Final = 10_000
 #: Parts of an angle in the body of a gate, with those of the gates around it put in.
 MOST_PARTS: Final = 10_000
+#: Parts of all angles that calls of gates with a body compute.
+MOST_WORK: Final = 100_000
 
 Angle: TypeAlias = Any  # a float, or an expression of sympy's
 
 
-class Gate(CustomGate):
+class Gate:
     """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate that it calls never
-    are among them. No angle of the body has more than `parts` parts.
+    are among them.
+
+    No angle of the body has more than `parts` parts, and all of them together have `work`: what a call costs.
     """
 
     def __init__(
@@ -33,26 +37,38 @@ class Gate(CustomGate):
         qubits: Sequence[cirq.Qid],
         body: Iterable[cirq.Operation],
         parts: int = 1,
+        work: int = 1,
     ) -> None:
-        self.parts = parts
+        self.name, self.params, self.qubits = name, params, qubits
+        self.parts, self.work = parts, work
         own = {param: sympy.Symbol(f"{name}.{param}") for param in params}
-        circuit = cirq.FrozenCircuit(_resolved(op, own) for op in body)
-        super().__init__(name, circuit, tuple(params), tuple(qubits))
+        self.body = [_resolved(op, own) for op in body]
 
     def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
+        """What a call is put in the place of: the body for each qubit of its registers."""
         for what, given, known in (("parameter", params, self.params), ("qubit", args, self.qubits)):
             if len(given) != len(known):
                 raise QasmException(
                     f"{self.name} takes {len(known)} {what}(s), not {len(given)} at line {lineno}"
                 )
         places = _generate_op_qubits(args, lineno)
-        values = {f"{self.name}.{name}": value for name, value in zip(self.params, params, strict=True)}
-        body = [_resolved(op, values) for op in self.circuit.all_operations()]
-        if len(body) * len(places) > MOST_IN_GATE:
+        if len(self.body) * len(places) > MOST_IN_GATE:
             raise QasmException(f"{self.name} is more than {MOST_IN_GATE:,} operations at line {lineno}")
+        values = {f"{self.name}.{name}": value for name, value in zip(self.params, params, strict=True)}
+        body = [_resolved(op, values) for op in self.body]
         for qubits in places:
             placed = dict(zip(self.qubits, qubits, strict=True))
             yield from (op.transform_qubits(placed) for op in body)
+
+
+class Barrier:
+    """Nothing, on qubits that there are: nothing here moves what shares a qubit."""
+
+    def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
+        qubits = [qubit for register in args for qubit in register]
+        if params or len(set(qubits)) < len(qubits):
+            raise QasmException(f"barrier takes no angles, and each qubit once at line {lineno}")
+        return iter(())
 
 
 def _resolved(op: cirq.Operation, values: dict[str, Angle]) -> cirq.Operation:
@@ -98,15 +114,21 @@ def _statement(name: str, make: Callable[[Sequence[Angle]], cirq.Gate], angles: 
 
 
 #: Gates without a library, and those of qelib1.inc and stdgates.inc.
-BASIC: Final[dict[str, Any]] = {**QasmParser.basic_gates, "U": _statement("U", _u3, 3)}
+BASIC: Final[dict[str, Any]] = {
+    **QasmParser.basic_gates,
+    "U": _statement("U", _u3, 3),
+    "barrier": Barrier(),
+}
 LIBRARY: Final[dict[str, Any]] = {
     **QasmParser.qelib_gates,
     "u": _statement("u", _u3, 3),
     "u3": _statement("u3", _u3, 3),
     "u2": _statement("u2", _u2, 2),
     "u1": _statement("u1", _phase, 1),
+    "phase": _statement("phase", _phase, 1),
     "r": _statement("r", _r, 2),
     "cu1": QasmParser.qelib_gates["cp"],
+    "cphase": QasmParser.qelib_gates["cp"],
     "cu3": _controlled_u("cu3"),
     "cu": _controlled_u("cu", "gamma"),
 }
@@ -160,6 +182,11 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[[float], float], Any]]] = {
     "acos": (math.acos, sympy.acos),
     "atan": (math.atan, sympy.atan),
     "asin": (math.asin, sympy.asin),
+    # As OpenQASM 3 calls them.
+    "log": (math.log, sympy.log),
+    "arccos": (math.acos, sympy.acos),
+    "arctan": (math.atan, sympy.atan),
+    "arcsin": (math.asin, sympy.asin),
 }
 
 

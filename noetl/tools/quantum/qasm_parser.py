@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import cirq
@@ -28,11 +28,13 @@ from noetl.tools.quantum.qasm_gates import (
     LIBRARY,
     MOST_IN_GATE,
     MOST_PARTS,
+    MOST_WORK,
     OPERATORS,
     Angle,
     Gate,
     size,
 )
+from noetl.tools.quantum.qasm_program import MOST_BITS
 
 #: Operations of a circuit.
 MOST_OPERATIONS: Final = 100_000
@@ -63,6 +65,7 @@ def _in_place_of(rule: Callable[..., None], grammar: str | None = None) -> Calla
 class Parser(QasmParser):
     """Reads one text. `fresh` makes one."""
 
+    gate_set: Any
     basic_gates = BASIC  # what every text knows
     qelib_gates = LIBRARY  # what `include` adds
 
@@ -76,8 +79,10 @@ class Parser(QasmParser):
         self._operations: list[cirq.Operation] = []
         self._measured: set[str] = set()
         self._made = 0
-        #: Parts of the largest angle of the gate that is being defined.
-        self._parts = 1
+        #: Of the gate that is being defined: parts of its largest angle, and of all of them.
+        self._parts = self._work = 1
+        #: Parts that calls have computed.
+        self._worked = 0
 
     def read(self, text: str) -> cirq.Circuit:
         """Raises QasmException."""
@@ -93,34 +98,49 @@ class Parser(QasmParser):
 
     @_in_place_of(QasmParser.p_circuit_gate_or_measurement_or_if)
     def p_circuit_gate_or_measurement_or_if(self, p: Any) -> None:
-        # Cirq's appends to its circuit one by one, which takes most of the time.
-        self._count(len(p[2]))
+        # Cirq's appends each to its circuit, which takes most of the time.
+        self._operations += p[2]
+        self._check_count(len(self._operations), self.line())
         for op in p[2]:
-            self._operations.append(op)
-            self._measured |= cirq.measurement_key_names(op)
+            if isinstance(op.gate, cirq.MeasurementGate):
+                self._measured.add(op.gate.key)
         p[0] = self.circuit
-
-    def _count(self, operations: int) -> None:
-        """Of gates that are defined too: each may be made of all that were before it."""
-        self._made += operations
-        if self._made > MOST_OPERATIONS:
-            raise QasmException(f"the circuit has more than {MOST_OPERATIONS:,} operations")
 
     @_in_place_of(QasmParser.p_expr_unary, "expr : '-' expr %prec SIGN\n| '+' expr %prec SIGN")
     def p_expr_unary(self, p: Any) -> None:
         p[0] = -p[2] if p[1] == "-" else p[2]
 
     def _resolve_gate_operation(self, args: Any, gate: str, p: Any, params: Any) -> None:
+        line = p.lineno(1)
         if gate not in self.gate_set:
-            raise QasmException(f"there is no gate '{gate}'{self._hint(gate)} at line {p.lineno(1)}")
-        if self.in_custom_gate_scope:
-            self._parts = max(self._parts, self._parts_of(gate, params))
-            if self._parts > MOST_PARTS:
-                raise QasmException(
-                    f"an angle of {gate} has more than {MOST_PARTS:,} parts at line {p.lineno(1)}"
-                )
+            raise QasmException(f"there is no gate '{gate}'{self._hint(gate)} at line {line}")
+        self._check_angles(gate, params, line)
         super()._resolve_gate_operation(args, gate, p, params)
         p[0] = list(p[0])
+        # Those of definitions too: each may be made of all that were before it.
+        self._made += len(p[0])
+        self._check_count(self._made, line)
+
+    def _check_angles(self, gate: str, params: Sequence[Angle], line: int) -> None:
+        """Each level of gates in gates multiplies the parts of an angle, and the work of computing them."""
+        called = self.gate_set[gate]
+        most = max(map(size, params), default=1)
+        parts, work = (called.parts, called.work) if isinstance(called, Gate) else (1, len(params))
+        if self.in_custom_gate_scope:
+            self._parts = max(self._parts, parts * most)
+            self._work += work * most
+            if self._parts > MOST_PARTS:
+                raise QasmException(f"an angle of {gate} has more than {MOST_PARTS:,} parts at line {line}")
+        if isinstance(called, Gate) and params:
+            self._worked += work * most
+            if self._worked > MOST_WORK:
+                raise QasmException(
+                    f"the angles of calls of gates have more than {MOST_WORK:,} parts at line {line}"
+                )
+
+    def _check_count(self, operations: int, line: int) -> None:
+        if operations > MOST_OPERATIONS:
+            raise QasmException(f"the circuit has more than {MOST_OPERATIONS:,} operations at line {line}")
 
     def _hint(self, gate: str) -> str:
         library = "stdgates.inc" if self.format_version == "3.0" else "qelib1.inc"
@@ -130,32 +150,35 @@ class Parser(QasmParser):
         meant = f"; did you mean '{near}'" if near else ""
         return meant if self.qelibinc else f'{meant}; `include "{library}";` brings the usual ones'
 
-    def _parts_of(self, gate: str, params: Sequence[Angle]) -> int:
-        """At most how many parts an angle has that a call of `gate` makes: each level multiplies them."""
-        called = self.gate_set[gate]
-        most = max((size(param) for param in params), default=1)
-        return most * called.parts if isinstance(called, Gate) else most
+    @_in_place_of(QasmParser.p_gate_ops)
+    def p_gate_ops(self, p: Any) -> None:
+        # From the last to the first; Cirq's makes a list for each.
+        p[0] = p[2]
+        p[0].append(p[1])
 
     def _gate_def(self, p: Any, *, has_params: bool) -> None:
         name, params = p[2], p[4] if has_params else []
         qubits, calls = p[6 if has_params else 3], p[8 if has_params else 5]
         if len({*params, *(qubit.name for qubit in qubits)}) < len(params) + len(qubits):
             raise QasmException(f"{name} has two parameters or qubits of one name at line {p.lineno(1)}")
+        if name in ("U", "barrier"):
+            raise QasmException(
+                f"{name} is a word of the language: give the gate another name at line {p.lineno(1)}"
+            )
         if isinstance(self.gate_set.get(name), Gate) and name not in self.qelib_gates:
             raise QasmException(f"{name} is defined twice at line {p.lineno(1)}")
-        body = [op for call in calls for op in call]
+        body = [op for call in reversed(calls) for op in call]
         if len(body) > MOST_IN_GATE:
             raise QasmException(f"{name} is more than {MOST_IN_GATE:,} operations at line {p.lineno(1)}")
-        self._count(len(body))
-        self.gate_set[name] = Gate(name, params, qubits, body, self._parts)
-        self._parts = 1
+        self.gate_set[name] = Gate(name, params, qubits, body, self._parts, self._work)
+        self._parts = self._work = 1
         self.custom_gate_scoped_params.clear()
         self.custom_gate_scoped_qubits.clear()
         self.in_custom_gate_scope = False
 
     @_in_place_of(QasmParser.p_if)
     def p_if(self, p: Any) -> None:
-        conditions: list[sympy.Basic] = []
+        conditions: list[cirq.Condition] = []
         for bits, wanted in p[3]:
             if wanted >> len(bits):
                 raise QasmException(
@@ -163,11 +186,20 @@ class Parser(QasmParser):
                 )
             for index, bit in enumerate(bits):
                 value = wanted >> index & 1
+                if bit in self.input_params:
+                    raise QasmException(
+                        f"{bit} is an input and the name of a bit: rename it at line {p.lineno(1)}"
+                    )
                 if bit in self._measured:
-                    conditions.append(sympy.Eq(sympy.Symbol(bit), value))
+                    conditions.append(_equal(bit, value))
                 elif value:
                     raise QasmException(f"{bit} is not measured before, and so never 1 at line {p.lineno(1)}")
         p[0] = [op.with_classical_controls(*conditions) if conditions else op for op in p[5]]
+
+
+@lru_cache(maxsize=2 * MOST_BITS)
+def _equal(bit: str, value: int) -> cirq.Condition:
+    return cirq.SympyCondition(sympy.Eq(sympy.Symbol(bit), value))
 
 
 @cache

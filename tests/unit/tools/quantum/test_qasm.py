@@ -106,7 +106,7 @@ REFUSED = [
     (HEAD + "qreg q[2];\nif(c==1) x q;", 4, 'Undefined classical register "c"'),
     (HEAD + "qreg q[2];creg c[2];\nmeasure q->c;\nif(c==5) x q;", 5, "a register of 2 bit(s) is never 5"),
     (HEAD + "qreg q[2];creg c[2];\nif(c==1) x q;", 4, "c_0 is not measured before"),
-    (HEAD + "qreg q[1];creg c[1];\nif(c==1) { x q; }", 4, "`if` takes one gate"),
+    (HEAD + "qreg q[1];creg c[1];\nif(c==1) {\nmeasure q->c; }", 5, "`measure` in the body of `if`"),
     (HEAD + "qreg q[1];creg c[1];\nif(c) x q;", 4, "what is known is `if (c == 1) x q[0];`"),
     (HEAD + "qreg q[2];\ngate g a {\nh a;", 4, "the body of this gate is never closed"),
     (HEAD + "qreg q[2];\ngate g a {\nh a\n}", 6, "a `;` is missing before '}'"),
