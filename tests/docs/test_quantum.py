@@ -14,8 +14,22 @@ from pages import ROOT, page, playbooks, rows, sections
 
 from noetl import bootstrap
 from noetl.config import Settings
-from noetl.tools.quantum import compiling, gatesets, mitigation, noise
+from noetl.tools.quantum import (
+    compiling,
+    gatesets,
+    mitigation,
+    noise,
+    qasm,
+    qasm_gates,
+    qasm_parser,
+    qasm_program,
+    qasm_text,
+)
 from noetl.tools.quantum.config import CIRCUITS, LOCAL, REMOTE, Limits
+from noetl.tools.quantum.qasm_angles import FUNCTIONS
+from noetl.tools.quantum.qasm_gates import BASIC, LIBRARY
+from noetl.tools.quantum.qasm_program import UNKNOWN
+from noetl.tools.quantum.qasm_text import QasmError
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -129,6 +143,105 @@ def words(section: str) -> set[str]:
 )
 def test_a_table_of_the_page_lists_what_there_is(section: str, known: Iterable[str]) -> None:
     assert words(section) == set(known)
+
+
+# --- OpenQASM ------------------------------------------------------------------------------------------
+
+DECLARED = {
+    "2": 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[2]; qreg r[2]; creg c[2];',
+    "3": 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[2] q; qubit[2] r; bit[2] c;',
+}
+
+
+def openqasm(header: str) -> list[list[str]]:
+    """The rows of one of the tables about OpenQASM, by what its first column is called."""
+    tables = sections(PAGE)["OpenQASM"].split("\n\n")
+    return rows(next(table for table in tables if table.lstrip().startswith(f"| {header} |")))
+
+
+def ticked(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+STATEMENTS = [
+    (statement, version, version in cells[1].split(", "))
+    for cells in openqasm("statement")
+    for statement in ticked(cells[0])
+    for version in DECLARED
+]
+GATES = [(name, int(cells[1]), int(cells[2])) for cells in openqasm("gates") for name in ticked(cells[0])]
+
+
+@pytest.mark.parametrize(("statement", "version", "known"), STATEMENTS)
+def test_a_statement_is_understood_in_the_versions_that_the_page_names(
+    statement: str, version: str, known: bool
+) -> None:
+    measured = "\nmeasure q -> c;\n" if statement.startswith("if") else "\n"
+    text = f"{DECLARED[version]}{measured}{statement}"
+    if known:
+        qasm.read(text)
+    else:
+        with pytest.raises(QasmError):
+            qasm.read(text)
+
+
+@pytest.mark.parametrize(("name", "angles", "qubits"), GATES)
+def test_a_gate_takes_the_angles_and_qubits_that_the_page_names(name: str, angles: int, qubits: int) -> None:
+    def call(angles: int, qubits: int) -> str:
+        given = f"({', '.join(['0.5'] * angles)})" if angles else ""
+        return f"{name}{given} {', '.join(f'a[{index}]' for index in range(qubits))};"
+
+    for head in DECLARED.values():
+        found, _ = qasm.read(f"{head} qreg a[6]; {call(angles, qubits)}")
+        assert len(found.all_qubits()) == qubits
+        for wrong in (call(angles + 1, qubits), call(angles, qubits + 1)):
+            with pytest.raises(QasmError):
+                qasm.read(f"{head} qreg a[6]; {wrong}")
+
+
+def test_the_page_lists_all_gates_and_functions_of_openqasm() -> None:
+    assert {name for name, *_ in GATES} == (BASIC.keys() | LIBRARY.keys()) - {"barrier"}
+    told = sections(PAGE)["OpenQASM"].split("and the functions", 1)[1].split(". ", 1)[0]
+    assert ticked(told) == [*dict.fromkeys(ticked(told))]
+    assert set(ticked(told)) == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("angle", "versions"), [("pi", "23"), ("π", "3"), ("2^3", "2"), ("2**3", "3"), ("(1+2*3-4)/5", "23")]
+)
+def test_an_angle_is_written_as_the_page_says(angle: str, versions: str) -> None:
+    for version, head in DECLARED.items():
+        text = f"{head} rx({angle}) q;"
+        if version in versions:
+            qasm.read(text)
+        else:
+            with pytest.raises(QasmError):
+                qasm.read(text)
+
+
+def test_the_page_lists_all_words_that_are_refused() -> None:
+    listed = [word for cells in openqasm("what is refused") for word in ticked(cells[0])]
+    assert sorted(listed) == sorted(UNKNOWN)
+    for word in listed:
+        with pytest.raises(QasmError, match=f"line 4, column 1: `{word}` is not known: "):
+            qasm.read(f"{DECLARED['3']}\n{word} x;")
+
+
+def test_the_page_lists_the_bounds_of_openqasm() -> None:
+    bounds = [int(cells[0].replace(",", "")) for cells in openqasm("at most")]
+    assert bounds == [
+        qasm_text.MOST_TEXT,
+        qasm_text.MOST_TOKENS,
+        qasm_text.MOST_NAME,
+        qasm_text.MOST_DIGITS,
+        qasm_program.MOST_BITS,
+        qasm_program.MOST_INSIDE,
+        qasm_program.MOST_DEPTH,
+        qasm_gates.MOST_IN_GATE,
+        qasm_parser.MOST_OPERATIONS,
+        qasm_gates.MOST_PARTS,
+        qasm_gates.MOST_WORK,
+    ]
 
 
 def test_every_gate_set_is_named() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.tools.quantum import qasm_parser
-from noetl.tools.quantum.qasm_gates import FUNCTIONS
+from noetl.tools.quantum.qasm_angles import FUNCTIONS
 from noetl.tools.quantum.qasm_program import Program, program
 from noetl.tools.quantum.qasm_text import QasmError, Token
 

@@ -1,11 +1,10 @@
-"""Gates and angles of OpenQASM, as the parser in `qasm` makes them. Angles are radians."""
+"""Gates of OpenQASM. Angles are radians."""
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import cirq
 import sympy
@@ -14,13 +13,13 @@ import sympy
 from cirq.contrib.qasm_import._parser import QasmGateStatement, QasmParser, _generate_op_qubits
 from cirq.contrib.qasm_import.exception import QasmException
 
+from noetl.tools.quantum.qasm_angles import Angle, Values
+
 MOST_IN_GATE: Final = 10_000
 #: Parts of an angle in the body of a gate, with those of the gates around it put in.
 MOST_PARTS: Final = 10_000
 #: Parts of all angles that calls of gates with a body compute.
 MOST_WORK: Final = 100_000
-
-Angle: TypeAlias = Any  # a float, or an expression of sympy's
 
 
 class Gate:
@@ -71,8 +70,8 @@ class Barrier:
         return iter(())
 
 
-def _resolved(op: cirq.Operation, values: dict[str, Angle]) -> cirq.Operation:
-    return cirq.resolve_parameters(op, values) if values and cirq.is_parameterized(op) else op
+def _resolved(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
+    return cirq.resolve_parameters(op, Values(values)) if values and cirq.is_parameterized(op) else op
 
 
 def _u3(angles: Sequence[Angle]) -> cirq.Gate:
@@ -132,77 +131,3 @@ LIBRARY: Final[dict[str, Any]] = {
     "cu3": _controlled_u("cu3"),
     "cu": _controlled_u("cu", "gamma"),
 }
-
-
-def size(angle: Angle) -> int:
-    return sum(1 for _ in sympy.preorder_traversal(angle)) if isinstance(angle, sympy.Basic) else 1
-
-
-def _finite(value: Angle) -> Angle:
-    if isinstance(value, sympy.Basic):
-        if value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-            raise QasmException("an angle is not finite")
-        return value
-    if isinstance(value, complex) or not math.isfinite(value):
-        raise QasmException("an angle is no finite real number")
-    return value
-
-
-def _operation(operation: Callable[[Angle, Angle], Angle]) -> Callable[[Angle, Angle], Angle]:
-    def apply(left: Angle, right: Angle) -> Angle:
-        # As floats: whole numbers would grow without bound.
-        both = (one if isinstance(one, sympy.Basic) else float(one) for one in (left, right))
-        try:
-            return _finite(operation(*both))
-        except ZeroDivisionError:
-            raise QasmException("an angle is divided by 0") from None
-        except OverflowError:
-            raise QasmException("an angle is too large") from None
-
-    return apply
-
-
-OPERATORS: Final = {
-    sign: _operation(operation)
-    for sign, operation in {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "/": operator.truediv,
-        "^": operator.pow,
-    }.items()
-}
-_FUNCTIONS: Final[dict[str, tuple[Callable[[float], float], Any]]] = {
-    "sin": (math.sin, sympy.sin),
-    "cos": (math.cos, sympy.cos),
-    "tan": (math.tan, sympy.tan),
-    "exp": (math.exp, sympy.exp),
-    "ln": (math.log, sympy.log),
-    "sqrt": (math.sqrt, sympy.sqrt),
-    "acos": (math.acos, sympy.acos),
-    "atan": (math.atan, sympy.atan),
-    "asin": (math.asin, sympy.asin),
-    # As OpenQASM 3 calls them.
-    "log": (math.log, sympy.log),
-    "arccos": (math.acos, sympy.acos),
-    "arctan": (math.atan, sympy.atan),
-    "arcsin": (math.asin, sympy.asin),
-}
-
-
-def _function(
-    name: str, of_number: Callable[[float], float], of_symbol: Callable[[Angle], Angle]
-) -> Callable[[Angle], Angle]:
-    def apply(value: Angle) -> Angle:
-        if isinstance(value, sympy.Basic):
-            return _finite(of_symbol(value))
-        try:
-            return _finite(of_number(value))
-        except (ValueError, OverflowError):
-            raise QasmException(f"{name} has no value at {value:g}") from None
-
-    return apply
-
-
-#: Functions of angles by name.
-FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both in _FUNCTIONS.items()}

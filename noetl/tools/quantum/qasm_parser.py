@@ -22,18 +22,8 @@ from cirq.contrib.qasm_import._parser import QasmParser
 from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.facts.nearest import nearest
-from noetl.tools.quantum.qasm_gates import (
-    BASIC,
-    FUNCTIONS,
-    LIBRARY,
-    MOST_IN_GATE,
-    MOST_PARTS,
-    MOST_WORK,
-    OPERATORS,
-    Angle,
-    Gate,
-    size,
-)
+from noetl.tools.quantum.qasm_angles import FUNCTIONS, OPERATORS, Angle, size
+from noetl.tools.quantum.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, Gate
 from noetl.tools.quantum.qasm_program import MOST_BITS
 
 #: Operations of a circuit.
