@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import cirq
-import numpy as np
 from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.tools.quantum import qasm_parser
@@ -50,7 +49,6 @@ _REASONS: Final = tuple(
         r"^(Non matching quantum registers.*)": r"\1: registers of one call have one length",
         r"^(Out of bounds .*)": r"\1: indices count from 0",
         r"^maximum recursion depth exceeded.*": "an angle is nested too deep",
-        r"^(divide by zero|invalid value|overflow) encountered.*": r"an angle is not finite, or not real (\1)",
     }.items()
 )
 
@@ -73,9 +71,7 @@ def _read(text: str) -> tuple[cirq.FrozenCircuit, Form]:
 def _parsed(prepared: Program) -> cirq.Circuit:
     parser = qasm_parser.fresh()
     try:
-        # An angle that is not finite, or not real, once its parameters have values.
-        with np.errstate(divide="raise", invalid="raise", over="raise"):
-            return parser.read(prepared.text)
+        return parser.read(prepared.text)
     except qasm_parser.Unexpected as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:

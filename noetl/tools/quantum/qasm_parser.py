@@ -24,7 +24,6 @@ from cirq.contrib.qasm_import.exception import QasmException
 from noetl.facts.nearest import nearest
 from noetl.tools.quantum.qasm_angles import FUNCTIONS, OPERATORS, Angle, size
 from noetl.tools.quantum.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, Gate
-from noetl.tools.quantum.qasm_program import MOST_BITS
 
 #: Operations of a circuit.
 MOST_OPERATIONS: Final = 100_000
@@ -187,7 +186,7 @@ class Parser(QasmParser):
         p[0] = [op.with_classical_controls(*conditions) if conditions else op for op in p[5]]
 
 
-@lru_cache(maxsize=2 * MOST_BITS)
+@lru_cache(maxsize=1024)
 def _equal(bit: str, value: int) -> cirq.Condition:
     return cirq.SympyCondition(sympy.Eq(sympy.Symbol(bit), value))
 

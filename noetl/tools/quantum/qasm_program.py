@@ -1,15 +1,13 @@
-"""OpenQASM as Cirq's parser takes it: one statement a line, so that whatever it refuses has a place.
-
-Spellings that Cirq does not know and that have another one are rewritten; what it does not know at all is refused here,
-by name.
-"""
+"""OpenQASM as Cirq's parser takes it: one statement a line, so that whatever it refuses has a place. What it does not know
+at all is refused here, by name."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from noetl.tools.quantum.qasm_rewriting import CONDITIONS, behind_condition, rewritten, unfolded
 from noetl.tools.quantum.qasm_text import Statement, Token, statements
 
 #: Qubits and bits of all registers; words and marks within parentheses, and parentheses within each other.
@@ -21,7 +19,6 @@ _LIBRARIES: Final = {"qelib1.inc", "stdgates.inc"}
 _REGISTERS: Final = frozenset({"qreg", "creg", "qubit", "bit"})
 _NO_GATES: Final = _REGISTERS | {"measure", "reset", "if", "input", "gate"}
 _MARKS: Final = frozenset(["->", "==", "&&", *"{}[]();,+/*-^="])
-_BITS: Final = {"true": "1", "false": "0"}
 
 _CLASSICAL: Final = "nothing is computed beside the circuit: write the value itself, or put it into `params`"
 _UNROLLED: Final = "write each round, or make the circuit in `code`"
@@ -46,16 +43,14 @@ UNKNOWN: Final = {
     "pragma": "leave it away",
     "end": "the circuit ends where its text ends: leave it away",
 }
-#: Marks of the languages that no circuit here can have.
+#: Marks of the languages that no circuit here can have, and what to write instead.
 UNKNOWN_MARKS: Final = {
     "@": f"modifiers of gates are not known: {_CONTROLLED}",
     "**": "powers are not known as `**` in OpenQASM 2: write `^`",
     ":": "ranges of registers are not known: name each qubit, or the whole register",
     "#": "pragmas are not known: leave it away",
     "$": "'$' is not known here: a circuit has registers, as in `qubit[2] q;`, and no qubits of a machine",
-    **dict.fromkeys(
-        ("!", "<", ">", "|", "&", "~"), "conditions are `c == 1`, `c[0]`, `!c[0]`, joined by `&&`"
-    ),
+    **dict.fromkeys(("!", "<", ">", "|", "&", "~"), CONDITIONS),
 }
 
 
@@ -91,7 +86,7 @@ class Program:
         """What the statement on a line of `text`, from 1, begins with; the nearest where there is none."""
         statement = self.statements[min(max(line, 1), len(self.statements)) - 1]
         # In a block of `if` the gate may be far from the word.
-        return statement[_behind_condition(statement)] if statement[0].text == "if" else statement[0]
+        return statement[behind_condition(statement)] if statement[0].text == "if" else statement[0]
 
 
 def _spelled(token: Token) -> str:
@@ -117,8 +112,8 @@ def program(text: str) -> Program:
     _check_order(found)
     _check_blocks(found)
     _check_registers(found)
-    rewritten = [done for statement in _unfolded(found[1:]) for done in _rewritten(statement)]
-    return Program(version, [found[0], *rewritten])
+    known = [done for statement in unfolded(found[1:]) for done in rewritten(statement)]
+    return Program(version, [found[0], *known])
 
 
 def _check_words(statement: Statement, version: str) -> None:
@@ -210,7 +205,7 @@ def _opened(statement: Statement, block: Token | None) -> Token:
             else "it has gates and nothing else"
         )
         raise head.refused(f"`{head.text}` in the body of `{block.text}`: {hint}")
-    if head.text == "if" and _behind_condition(statement) != len(statement) - 1:
+    if head.text == "if" and behind_condition(statement) != len(statement) - 1:
         raise end.refused("'{' stands right behind the condition of `if`")
     return head
 
@@ -232,83 +227,3 @@ def _check_registers(found: Sequence[Statement]) -> None:
             )
             if total > MOST_BITS:
                 raise statement[0].refused(f"the registers have more than {MOST_BITS:,} qubits and bits")
-
-
-def _behind_condition(statement: Statement) -> int:
-    """Where an `if` goes on behind its condition; its end where that is never closed."""
-    closed = (place for place, token in enumerate(statement) if token.text == ")")
-    return min(next(closed, len(statement)) + 1, len(statement) - 1)
-
-
-def _unfolded(found: Sequence[Statement]) -> Iterator[Statement]:
-    """`if (c == 1) { a; b; }` is `if (c == 1) a; if (c == 1) b;`: gates do not change `c`."""
-    condition: Statement | None = None
-    for statement in found:
-        if statement[0].text == "if" and statement[-1].text == "{":
-            condition = statement[:-1]
-        elif condition is None:
-            yield statement
-        elif statement[-1].text == "}":
-            condition = None
-        else:
-            yield (*condition, *statement)
-
-
-def _rewritten(statement: Statement) -> Iterator[Statement]:
-    """The statement as Cirq knows it: none, one or several."""
-    words = [token.text for token in statement]
-    match words[0]:
-        case "barrier" if len(words) == 2:
-            return
-        case "input" if len(words) > 2 and words[2] != "[":
-            kind = statement[1]
-            width = [kind.instead("mark", "["), kind.instead("number", "64"), kind.instead("mark", "]")]
-            yield (*statement[:2], *width, *statement[2:])
-        case "bit" if "=" in words:
-            place = words.index("=")
-            yield (*statement[:place], statement[-1])
-            yield (statement[place - 1], *statement[place:])
-        case "if" if words[1] == "(":
-            close = _behind_condition(statement) - 1
-            yield (*statement[:2], *_conditions(statement[2:close]), *_without_empty(statement[close:]))
-        case _:
-            yield tuple(_without_empty(statement))
-
-
-def _conditions(tokens: Statement) -> Iterator[Token]:
-    term: list[Token] = []
-    for token in tokens:
-        if token.text == "&&":
-            yield from (*_comparison(term), token)
-            term = []
-        else:
-            term.append(token)
-    yield from _comparison(term)
-
-
-def _comparison(term: Sequence[Token]) -> Iterator[Token]:
-    """`c[0]` is `c[0] == 1`, `!c[0]` is `c[0] == 0`, and bits are `true` or `false` too."""
-    words = [token.text for token in term]
-    match words:
-        case ["!", _, "[", _, "]"]:
-            yield from (*term[1:], term[-1].instead("mark", "=="), term[-1].instead("number", "0"))
-        case [_, "[", _, "]"]:
-            yield from (*term, term[-1].instead("mark", "=="), term[-1].instead("number", "1"))
-        case [*_, "==", "true" | "false" as bit]:
-            yield from (*term[:-1], term[-1].instead("number", _BITS[bit]))
-        case _ if "!" in words:
-            raise term[words.index("!")].refused(UNKNOWN_MARKS["!"])
-        case _:
-            yield from term
-
-
-def _without_empty(statement: Statement) -> Iterator[Token]:
-    """`g() q;` is `g q;`."""
-    skipped = False
-    for token, behind in zip(statement, [*statement[1:], None], strict=True):
-        if token.text == "(" and behind is not None and behind.text == ")":
-            skipped = True
-        elif skipped and token.text == ")":
-            skipped = False
-        else:
-            yield token

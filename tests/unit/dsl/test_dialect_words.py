@@ -25,7 +25,7 @@ OTHER_LANGUAGES = (
     "tools/sql.py",
     "store/commands.py",
     "tools/runner/returns.py",
-    "tools/quantum/qasm_text.py",
+    "tools/quantum/qasm_program.py",
 )
 
 

@@ -52,6 +52,12 @@ BIG_ANGLES = "gate g0(a) q { rx(a+a*a) q; }\n" + "".join(
     f"gate g{n + 1}(a) q {{\ng{n}(a+a*a) q;\n}}\n" for n in range(40)
 )
 
+#: The second takes ten seconds of arithmetic where nobody counts it.
+HEAVY_GATES = (
+    "gate g0(t) a { " + f"rx({'+'.join(f'sin({n}*t)' for n in range(40))}) a; " * 10 + "}\n"
+    "gate g1(t) a { " + "g0(t/2) a; " * 10 + "}\nqreg q[1];\n" + "g1(0.3) q[0];\n" * 100
+)
+
 REFUSED = [
     ("", 1, "does not begin with `OPENQASM"),
     ("// nothing\n\n", 1, "does not begin with `OPENQASM"),
@@ -149,6 +155,55 @@ REFUSED = [
     (HEAD3 + "input float x;\ninput float x;", 4, "x is already defined"),
     (HEAD3 + "input float[0] x;", 3, "bit width of zero"),
     (HEAD3 + "input int x;", 3, "what is known is `input float theta;`"),
+    (HEAD + "h q[0];", 3, 'Undefined quantum register "q": declare it before, as in `qreg q[2];`'),
+    ("\ufeff\ufeffOPENQASM 2.0;", 1, "does not begin with `OPENQASM"),
+    ("openqasm 2.0;\nqreg q[1];", 1, "does not begin with `OPENQASM"),
+    ("OPENQASM 2.1;", 1, "the version is '2.1', and 2.0 and 3.0 are known"),
+    ("OPENQASM 2.0;\ninclude", 2, "`include` takes one library"),
+    ("OPENQASM 2.0;\ninclude ;", 2, "`include` takes one library"),
+    ('OPENQASM 2.0;\ninclude "../../etc/passwd";', 2, "is not known: there are qelib1.inc and stdgates.inc"),
+    ('OPENQASM 2.0;\ninclude "qelib1.inc;\n', 2, "'\"' is not known here"),
+    (HEAD + "qreg q[2];\r\nh q[0];\r\nfoo q;", 5, "there is no gate 'foo'"),
+    (HEAD + "qreg q[2];\nh q[0];\0", 4, "'\\x00' is not known here"),
+    (HEAD + "qreg q[2];\nһ q[0];", 4, "names have letters from a to z"),
+    (HEAD + "qreg q[2];\nh q[１];", 4, "is no number"),
+    (HEAD + "qreg q[2];\nh q[-1];", 4, "'-' is not expected here: what is known is `cx q[0], q[1];`"),
+    (HEAD + "qreg q[2];\nh q[0;\nh q[1];", 4, "';' is not expected here"),
+    (HEAD + "qreg q[2];\nrx(pi/2 q[0];", 4, "'q' is not expected here"),
+    (HEAD + "qreg q[2];\nrx(0x10) q[0];", 4, "'0x' is no number"),
+    (HEAD + "qreg q[2];\nrx(asin(2)) q[0];", 4, "asin has no value at 2"),
+    (HEAD + "qreg q[2];\nbarrier z;", 4, 'Undefined quantum register "z"'),
+    (HEAD + "qreg q[2];\nbarrier q, q[0];", 4, "barrier takes no angles, and each qubit once"),
+    (HEAD + "qreg q[1];creg c[1];\nmeasure q->c;\nif(c!=1) x q;", 5, "conditions are `c == 1`"),
+    (HEAD3 + "qubit q;bit c;\nc = measure q;\nif (c == 1) {\nx q;\nfoo q;\n}", 7, "there is no gate 'foo'"),
+    (HEAD3 + "qubit q;bit[2] c;\nif (c[0]) { if (c[1]) { x q; } }", 4, "join the conditions with `&&`"),
+    (HEAD3 + "qubit q;bit[2] c;\nif (c[0]) {\nx q;\n", 4, "the body of this if is never closed"),
+    (HEAD3 + "qubit q;bit[2] c;\nif (!) x q;", 4, "conditions are `c == 1`"),
+    (HEAD3 + "qubit q;bit c;\ninput float c_0;\nc = measure q;\nif (c == 1) x q;", 6, "rename it"),
+    (HEAD3 + "qubit q;\n@name\nh q;", 4, "annotations are not known"),
+    (HEAD3 + "h $0;", 3, "no qubits of a machine"),
+    (HEAD + "gate g a { g a; }", 3, "there is no gate 'g'"),
+    (HEAD + "gate f a {\ng a; }\ngate g a { f a; }", 4, "there is no gate 'g'"),
+    (
+        HEAD + "gate g a {\nmeasure a -> c; }",
+        4,
+        "`measure` in the body of `gate`: it has gates and nothing else",
+    ),
+    (HEAD + "gate g a {\ngate f b { h b; } }", 4, "`gate` in the body of `gate`"),
+    (HEAD + "gate U a { h a; }", 3, "U is a word of the language"),
+    (HEAD + "gate g(a) q { rx(asin(a)) q; }\nqreg q[1];\ng(2) q;", 5, "asin has no value at 2"),
+    (
+        HEAD3 + "input float t;\nqubit q;\ngate f(a) x { rx(1/a) x; }\ngate g(a) x {\nf(a-a) x; }",
+        7,
+        "not finite",
+    ),
+    (HEAD + "qreg q[2];\n" + "g" * 1000 + " q;", 4, "a name has more than 200 characters"),
+    (HEAD + "qreg q[2];\nrx(" + "(" * 60, 4, "more than 50 parentheses within each other"),
+    (HEAD + "qreg q[2];\nrx(" + "1+" * 300 + "1) q;", 4, "more than 500 words and marks within parentheses"),
+    (HEAD + "qreg q[1];\n" + "h q;\n" * 100_000, 50_000, "more than 150,000 words and marks"),
+    (HEAD + "qreg q[2];\nrx(" + "(" * 1_000_000, 4, "more than 150,000 words and marks"),
+    (HEAD + "qreg q[1000];\n" + "h q;\n" * 101, 104, "more than 100,000 operations"),
+    (HEAD + HEAVY_GATES, 45, "the angles of calls of gates have more than 100,000 parts"),
 ]
 
 

@@ -305,8 +305,7 @@ def test_gates_that_qiskit_defines_are_their_matrices() -> None:
 
 
 def test_what_qiskit_writes_of_openqasm_3_is_read() -> None:
-    text = (
-        """OPENQASM 3.0;
+    text = """OPENQASM 3.0;
 include "stdgates.inc";
 input float[64] _theta_0;
 gate rzz_0(_gate_p_0) _gate_q_0, _gate_q_1 {
@@ -323,7 +322,6 @@ barrier q[0], q[1];
 meas[0] = measure q[0];
 meas[1] = measure q[1];
 """
-    )
     found = cirq.resolve_parameters(qasm.read(text)[0], {"_theta_0": np.pi})
 
     # H Rz(pi) H is an X.
