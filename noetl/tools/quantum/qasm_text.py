@@ -11,7 +11,7 @@ from noetl.errors import ToolError
 
 #: Characters, and words and marks, of a text; characters of a name, digits of a whole number.
 MOST_TEXT: Final = 4 * 1024 * 1024
-MOST_TOKENS: Final = 150_000
+MOST_TOKENS: Final = 500_000
 MOST_NAME: Final = 200
 MOST_DIGITS: Final = 15
 
