@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, Literal, TypeAlias, cast
 
 import cirq
@@ -150,11 +151,12 @@ def _channel(key: str, value: Json) -> tuple[Channel, JsonMap]:
         return _custom(value)
     if key == "depolarize":
         p, on = _parameter(key, value, "p")
-        return Channel(key, on, 0, lambda qubits: cirq.depolarize(p, n_qubits=qubits)), {"p": p, "on": on}
+        return Channel(key, on, 0, cache(partial(cirq.depolarize, p))), {"p": p, "on": on}
     if key in _ONE_QUBIT:
         name, make = _ONE_QUBIT[key]
         p, on = _parameter(key, value, name)
-        return Channel(key, on, 1, lambda _: make(p)), {name: p, "on": on}
+        gate = make(p)
+        return Channel(key, on, 1, lambda _: gate), {name: p, "on": on}
     raise _wrong(key, f"there is no such channel; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
 
 

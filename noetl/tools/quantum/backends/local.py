@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum.channels import with_ready_channels
 from noetl.tools.quantum.config import Backend
 from noetl.tools.quantum.misreading import Misreading
 from noetl.tools.quantum.model import Capabilities, LocalBackend, Order, Samples
-from noetl.tools.quantum.paulis import with_paulis
 from noetl.tools.quantum.sampling import random_state, samples_of, seed_of, unrolled
 from noetl.tools.quantum.terminal import without_terminal_measurements
 
@@ -69,9 +69,10 @@ class Simulator(LocalBackend):
 
     def sample(self, order: Order) -> Samples:
         misreading = Misreading.of(unrolled(order.circuit))
+        circuit = with_ready_channels(misreading.circuit)
         simulator = self._simulator(seed_of(order.seed, _STATE))
         with self._refusals():
-            result = simulator.run(misreading.circuit, repetitions=order.repetitions)
+            result = simulator.run(circuit, repetitions=order.repetitions)
             records = result.records
         misread = misreading.applied(records, random_state(seed_of(order.seed, _READOUT)))
         return samples_of(order.circuit, misread)
@@ -163,7 +164,8 @@ class DensityMatrix(Simulator):
                 " use `estimator: sampled`.",
                 "NotPure",
             )
-        return self._final(cirq.map_operations(whole, _dephased), self._ordered(circuit, qubits))
+        dephased = with_ready_channels(cirq.map_operations(whole, _dephased))
+        return self._final(dephased, self._ordered(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.DensityMatrixSimulator(dtype=self._dtype, seed=random_state(seed))
@@ -193,10 +195,6 @@ class Clifford(Simulator):
 
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities(), clifford_only=True, bytes_per_amplitude=None)
-
-    def sample(self, order: Order) -> Samples:
-        circuit = cirq.map_operations(unrolled(order.circuit), with_paulis)
-        return super().sample(Order(order.name, order.point, circuit, order.repetitions, order.seed))
 
     def expect(
         self,
