@@ -38,9 +38,9 @@ class Timeouts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    connect: float = Field(default=CONNECT_S, gt=0)
-    read: float = Field(default=DEADLINE_S, gt=0)
-    total: float | None = Field(default=None, gt=0)
+    connect: float = Field(default=CONNECT_S, gt=0, description="To connect.")
+    read: float = Field(default=DEADLINE_S, gt=0, description="For each wait for bytes.")
+    total: float | None = Field(default=None, gt=0, description="For the call as a whole.")
 
 
 class Proxy(BaseModel):
@@ -48,8 +48,8 @@ class Proxy(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str
-    auth: str | dict[str, Json] | None = None
+    url: str = Field(description="Its address: `http://host:port`.")
+    auth: str | dict[str, Json] | None = Field(default=None, description="A credential of type `basic`.")
 
 
 class HttpConfig(ToolConfig):

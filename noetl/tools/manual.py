@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from pydantic.fields import FieldInfo
@@ -25,6 +25,8 @@ _TYPES: Final = {
     "object": "mapping",
     "null": "null",
 }
+#: Mappings inside of each other whose keys are told: a model may have a field of its own type.
+_DEEPEST: Final = 3
 _EFFECTS: Final[Mapping[Effects, str]] = {
     "none": "changes nothing",
     "internal": "changes what belongs to its worker",
@@ -34,7 +36,8 @@ _EFFECTS: Final[Mapping[Effects, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a configuration. `default` means nothing where the key is `required`."""
+    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`. `default` means nothing
+    where the key is `required`, and nothing is told of it where the keys of its mapping follow."""
 
     name: str
     type: str
@@ -81,8 +84,9 @@ def manual_of(tool: type[Tool]) -> Manual:
         description=info.description,
         about=_text(tool.__doc__) or info.description,
         keys=tuple(
-            _key(name, field, properties.get(name, {}), definitions, name in needed)
+            key
             for name, field in fields.items()
+            for key in _keys(name, field, properties.get(name, {}), definitions, name in needed)
         ),
         one_of=tuple(group for group in info.required if len(group) > 1),
         result=_text(tool.result),
@@ -135,16 +139,71 @@ def default_of(key: Key) -> str:
     return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
 
 
-def _key(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Key:
+def _keys(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Iterator[Key]:
+    """A key of the configuration itself, and behind it those of the mapping that it takes."""
+    inside = _inside(name, schema, definitions)
     required = needed or field.is_required()
-    default = None if required else field.get_default(call_default_factory=True, validated_data={})
-    return Key(
-        name,
-        _type(schema, definitions),
-        required,
-        _plain(default),
-        " ".join((field.description or "").split()),
-    )
+    unknown = required or inside
+    default = None if unknown else field.get_default(call_default_factory=True, validated_data={})
+    yield Key(name, _type(schema, definitions), required, _plain(default), _line(field.description))
+    yield from inside
+
+
+def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
+    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart, each key says which ones
+    have it."""
+    kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
+    found: list[tuple[Key, list[str]]] = []
+    for kind in kinds:
+        _, of = _constant(kind)
+        for key in _of_mapping(name, kind, definitions):
+            same = next((some for known, some in found if known == key), None)
+            if same is None:
+                found.append((key, [of]))
+            else:
+                same.append(of)
+    if len(kinds) < 2:
+        return [key for key, _ in found]
+    telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
+    which = Key(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
+    return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
+
+
+def _only_of(key: Key, kinds: list[str], of: int) -> Key:
+    return key if len(kinds) == of else replace(key, description=f"Of {_listed(kinds)}: {key.description}")
+
+
+def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
+    """Each schema with keys of its own that a value of `schema`, or one in a list, may have."""
+    whole = _resolved(schema, definitions)
+    found = [whole] if "properties" in whole else []
+    # A list may be defined as one of such lists.
+    others = {name: one for name, one in definitions.items() if one is not whole}
+    parts = (*whole.get("anyOf", ()), *whole.get("oneOf", ()), whole.get("items"))
+    for part in filter(None, parts):
+        found += [one for one in _mappings(part, others) if one not in found]
+    return found
+
+
+def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[Key]:
+    for own, schema in mapping["properties"].items():
+        if "const" in schema:
+            continue
+        place, required = f"{name}.{own}", own in mapping.get("required", ())
+        inside = _inside(place, schema, definitions)
+        default = None if required or inside else schema.get("default")
+        yield Key(place, _type(schema, definitions), required, default, _line(schema.get("description")))
+        yield from inside
+
+
+def _constant(mapping: JsonMap) -> tuple[str, str]:
+    """The key, and its value, that tells this kind of mapping from the others."""
+    constants = ((key, str(one["const"])) for key, one in mapping["properties"].items() if "const" in one)
+    return next(constants, ("", ""))
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())
 
 
 def _plain(value: Any) -> Json:
@@ -155,16 +214,23 @@ def _plain(value: Any) -> Json:
 
 
 def _type(schema: JsonMap, definitions: JsonMap) -> str:
-    if "$ref" in schema:
-        return _type(definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions)
+    schema = _resolved(schema, definitions)
     if "enum" in schema:
         return _listed([str(one) for one in schema["enum"]], "or")
     if "const" in schema:
         return f"`{schema['const']}`"
-    if "anyOf" in schema:
-        types = [_type(one, definitions) for one in schema["anyOf"] if one.get("type") != "null"]
+    if some := schema.get("anyOf", schema.get("oneOf")):
+        types = [_type(one, definitions) for one in some if one.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
     return _TYPES.get(str(schema.get("type")), "any")
+
+
+def _resolved(schema: JsonMap, definitions: JsonMap) -> JsonMap:
+    """`schema`, or the definition that it refers to."""
+    if "$ref" not in schema:
+        return schema
+    found: JsonMap = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
+    return found
 
 
 def _table(manual: Manual) -> str:

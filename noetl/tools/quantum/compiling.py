@@ -16,8 +16,9 @@ from noetl.tools.quantum.gatesets import gateset, rewritten
 from noetl.tools.quantum.model import Capabilities
 from noetl.tools.quantum.placing import Placed, placed
 from noetl.tools.quantum.sampling import unrolled
+from noetl.tools.quantum.shapes import Compile
 
-_KEYS: Final = ("gateset", "placement", "optimize")
+_KEYS: Final = tuple(Compile.model_fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.tools.base import ToolConfig
+from noetl.tools.quantum import shapes
+from noetl.tools.quantum.shapes import Shape
 
 Action: TypeAlias = Literal[
     "run", "expect", "estimate", "submit", "poll", "fetch", "cancel", "compile", "verify"
@@ -36,6 +38,9 @@ class Backend(ToolConfig):
         default="single", description="Of simulators: amplitudes of 8 or of 16 bytes."
     )
     options: dict[str, Json] = Field(default_factory=dict, description="What only this backend knows.")
+
+
+_Noise: TypeAlias = Annotated[dict[str, Json], Shape(shapes.Noise)]
 
 
 def _named(value: Json) -> Json:
@@ -90,10 +95,9 @@ class QuantumConfig(ToolConfig):
         description="The circuit in the result of another task: OpenQASM or Cirq's JSON as text, or a mapping with"
         " `circuit`.",
     )
-    builder: dict[str, Json] | None = Field(
+    builder: Annotated[dict[str, Json], Shape(shapes.Builder)] | None = Field(
         default=None,
-        description="A circuit by name: `ghz`, `qft`, `grover`, `qaoa_maxcut`, `hardware_efficient` or `random`, with"
-        " what it takes: `{name: ghz, qubits: 3}`.",
+        description="A circuit by name, with what it takes: `{name: ghz, qubits: 3}`.",
     )
     code: str | None = Field(
         default=None,
@@ -105,18 +109,16 @@ class QuantumConfig(ToolConfig):
     backend: Annotated[Backend, BeforeValidator(_named, json_schema_input_type=str | Backend)] = Field(
         default_factory=Backend,
         description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
-        " mapping of `provider`, `target`, `auth`, `host`, `precision`, `options`.",
+        " mapping.",
     )
-    params: dict[str, Json] | None = Field(
+    params: Annotated[dict[str, Json], Shape(shapes.Params)] | None = Field(
         default=None,
         description="Values of the circuit's symbols: one mapping, or a sweep: `product`, `zip` or `list`.",
     )
     repetitions: int | None = Field(
         default=None, ge=1, description="How often each point is sampled (`run`: 1000 unless told otherwise)."
     )
-    split: Split | None = Field(
-        default=None, description="`{max_per_job}`: more repetitions are several jobs."
-    )
+    split: Split | None = Field(default=None, description="How repetitions are divided among jobs.")
     seed: int | None = Field(
         default=None, ge=0, lt=1 << 63, description="Of simulators; drawn and recorded where it is missing."
     )
@@ -133,28 +135,25 @@ class QuantumConfig(ToolConfig):
         gt=0,
         description="Sample until every standard error is at most this, or a limit is met.",
     )
-    noise: dict[str, Json] | list[dict[str, Json]] | None = Field(
+    noise: _Noise | list[_Noise] | None = Field(
         default=None,
-        description="Channels behind the gates: `depolarize`, `amplitude_damping`, `phase_damping`, `bit_flip`,"
-        " `readout`, `custom`.",
+        description="Channels behind the gates, in their order, and errors of readout; a list where one comes twice.",
     )
-    compile: dict[str, Json] | None = Field(
-        default=None, description="`gateset` and `placement` that the circuit is rewritten for."
+    compile: Annotated[dict[str, Json], Shape(shapes.Compile)] | None = Field(
+        default=None, description="What the circuit is rewritten for, before it runs or is sent."
     )
-    mitigation: dict[str, Json] | None = Field(
-        default=None, description="`readout`, `dynamical_decoupling`, and `vendor` options."
+    mitigation: Annotated[dict[str, Json], Shape(shapes.Mitigation)] | None = Field(
+        default=None, description="What is done about errors."
     )
     keep: list[Kept] = Field(
         default_factory=list,
         description="What is kept besides, as references to Parquet: `samples`, `state_vector`, `density_matrix`.",
     )
     limits: Limits = Field(
-        default_factory=Limits,
-        description="`max_cost`, `max_queue`, `max_shots`, `max_qubits`, `max_points`, `max_memory_mb`.",
+        default_factory=Limits, description="Bounds, checked before anything runs or is sent."
     )
     polling: Polling = Field(
-        default_factory=Polling,
-        description="`every`, `backoff`, `max`: pauses in seconds between looks at a job.",
+        default_factory=Polling, description="Pauses between looks at a job, in seconds."
     )
     job: Json = Field(default=None, description="Of `poll`, `fetch`, `cancel`: what `submit` yielded.")
     of: Json = Field(default=None, description="Of `verify`: the result that is repeated.")

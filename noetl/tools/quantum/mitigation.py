@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import cirq
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum import shapes
 from noetl.tools.quantum.compiling import settled
 from noetl.tools.quantum.model import Samples
 from noetl.tools.quantum.sampling import unrolled
@@ -20,8 +21,8 @@ from noetl.tools.quantum.sampling import unrolled
 #: `matrix[i, j]`: how likely a qubit in state i is read as j.
 Matrix: TypeAlias = NDArray[np.float64]
 
-_KEYS: Final = ("readout", "dynamical_decoupling", "vendor")
-_SCHEMAS: Final = ("DEFAULT", "XX_PAIR", "X_XINV", "YY_PAIR", "Y_YINV")
+_KEYS: Final = tuple(shapes.Mitigation.model_fields)
+_SCHEMAS: Final = get_args(shapes.Pulses)
 #: All 2^n bitstrings get a probability.
 _MOST_BITS: Final = 20
 #: Below this a matrix cannot be inverted in any useful way.

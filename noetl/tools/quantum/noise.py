@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, TypeAlias, cast, get_args
 
 import cirq
 import numpy as np
@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum import shapes
 from noetl.tools.quantum.sampling import unrolled
+from noetl.tools.quantum.shapes import On
 
-On: TypeAlias = Literal["one_qubit", "two_qubit", "all"]
 Spec: TypeAlias = Mapping[str, Json] | Sequence[Mapping[str, Json]]
 
 #: Channels of one qubit: the name of their parameter, and what makes them.
@@ -32,8 +33,8 @@ _ONE_QUBIT: Final[Mapping[str, tuple[str, Callable[[float], cirq.Gate]]]] = {
     "bit_flip": ("p", cirq.bit_flip),
     "phase_flip": ("p", cirq.phase_flip),
 }
-_KEYS: Final = ("depolarize", *_ONE_QUBIT, "readout", "custom")
-_ON: Final = ("one_qubit", "two_qubit", "all")
+_KEYS: Final = tuple(shapes.Noise.model_fields)
+_ON: Final = get_args(On)
 #: Kraus operators of depolarizing are 4^n: of larger gates they are too many.
 _MOST_QUBITS: Final = 3
 #: How far the sum of K†K may be from the identity.
@@ -194,7 +195,7 @@ def _readout(value: Json) -> tuple[float, float]:
     if not isinstance(value, Mapping):
         p = _probability("readout", value)
         return p, p
-    _only("readout", value, ("p01", "p10"))
+    _only("readout", value, tuple(shapes.Readout.model_fields))
     if not value:
         raise _wrong("readout", "needs `p01` (how likely a 0 is read as 1), `p10`, or both.")
     return _probability("readout.p01", value.get("p01", 0)), _probability("readout.p10", value.get("p10", 0))
@@ -203,7 +204,7 @@ def _readout(value: Json) -> tuple[float, float]:
 def _custom(value: Json) -> tuple[Channel, JsonMap]:
     if not isinstance(value, Mapping) or ("kraus" in value) == ("pauli" in value):
         raise _wrong("custom", "needs `kraus`, a list of matrices, or `pauli`, a mapping such as {X: 0.01}.")
-    _only("custom", value, ("kraus", "pauli", "on"))
+    _only("custom", value, tuple(shapes.Custom.model_fields))
     on = _on("custom", value)
     gate, width, full = _kraus(value["kraus"]) if "kraus" in value else _pauli(value["pauli"])
     if width > 1 and on == "one_qubit":

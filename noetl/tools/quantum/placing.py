@@ -13,13 +13,14 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum.sampling import unrolled
+from noetl.tools.quantum.shapes import Placement
 from noetl.tools.quantum.terminal import terminal_measurements
 
 #: Of gates that only keep a qubit in the circuit while it is routed.
 _KEPT: Final = "noetl.kept"
 #: Routing takes time that grows with the square of this.
 _MOST_QUBITS: Final = 10_000
-_KEYS: Final = ("line", "grid", "qubits")
+_KEYS: Final = tuple(Placement.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
