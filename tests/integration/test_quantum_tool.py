@@ -216,6 +216,19 @@ def test_what_is_compiled_is_a_circuit_for_another_task(tool: Quantum) -> None:
     assert set(run(tool, ref=compiled, seed=1)["histogram"]) == {"00", "11"}
 
 
+def test_the_circuit_of_compile_is_the_one_that_runs_with_its_pulses(tool: Quantum) -> None:
+    waiting = BELL.replace("h q[0];", "h q[0]; h q[1];" + "x q[0];" * 6)
+    asked = {"qasm": waiting, "mitigation": {"dynamical_decoupling": "XX_PAIR"}}
+
+    compiled = run(tool, action="compile", **asked)
+    told = run(tool, action="estimate", **asked)
+
+    assert compiled["sha256"] == run(tool, **asked, seed=1)["provenance"]["compiled_sha256"]
+    assert compiled["report"]["after"] == told["report"]["after"]
+    assert compiled["report"]["after"]["operations"] > compiled["report"]["before"]["operations"] == 11
+    assert compiled["operations"] == told["operations"] == compiled["report"]["after"]["operations"]
+
+
 def test_an_estimate_says_what_a_run_would_take(tool: Quantum, turned: str) -> None:
     asked = sweep_of(turned, 100, observables=["Z0", "X0"], estimator="sampled", limits={"max_shots": 1500})
     told = run(tool, action="estimate", **asked)

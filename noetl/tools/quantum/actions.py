@@ -10,9 +10,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.tools.quantum import canonical, checks, job_actions
+from noetl.tools.quantum import canonical, checks, job_actions, mitigation
 from noetl.tools.quantum.backends.choice import chosen
-from noetl.tools.quantum.compiling import compiled
+from noetl.tools.quantum.compiling import compiled, counted
 from noetl.tools.quantum.elsewhere import on_machine, orders_of
 from noetl.tools.quantum.experiment import Experiment
 from noetl.tools.quantum.limiter import Throttled
@@ -21,6 +21,7 @@ from noetl.tools.quantum.model import Estimate, LocalBackend, Point
 from noetl.tools.quantum.planning import planned
 from noetl.tools.quantum.results import earlier
 from noetl.tools.quantum.running import on_simulator
+from noetl.tools.quantum.sampling import unrolled
 from noetl.tools.quantum.session import Session
 from noetl.tools.quantum.verifying import verify
 
@@ -84,8 +85,9 @@ def estimate(session: Session) -> Outcome | Later:
         told = Estimate(0.0, "", 0, 0.0) if isinstance(backend, LocalBackend) else backend.estimate(orders)
     except Throttled as error:
         return Later(error.seconds)
-    circuit = experiment.sent(experiment.points[0])[0].circuit
-    qubits = len(circuit.all_qubits())
+    first = experiment.points[0]
+    circuit = unrolled(experiment.sent(first)[0].circuit)
+    qubits, after = len(circuit.all_qubits()), counted(circuit)
     return succeeded(
         {
             "provider": experiment.capabilities.provider,
@@ -94,8 +96,9 @@ def estimate(session: Session) -> Outcome | Later:
             "orders": len(orders),
             "repetitions": sum(order.repetitions for order in orders),
             "qubits": qubits,
-            "depth": len(circuit),
-            "operations": sum(1 for _ in circuit.all_operations()),
+            "depth": after["depth"],
+            "operations": after["operations"],
+            "report": {"before": counted(unrolled(experiment.resolved(first))), "after": after},
             "bytes": checks.state_bytes(qubits, experiment.capabilities),
             "cost": told.cost,
             "currency": told.currency,
@@ -135,14 +138,15 @@ def compile_(session: Session) -> Outcome:
 
 def _compiled(experiment: Experiment, point: Point) -> JsonMap:
     done = compiled(experiment.resolved(point), experiment.config.compile, experiment.capabilities)
-    text = canonical.text(done.circuit)
+    circuit = mitigation.decoupled(done.circuit, experiment.mitigation.decoupling)
+    text, after = canonical.text(circuit), counted(circuit)
     return {
         "index": point.index,
         "params": dict(point.params),
         "circuit": text,
         "sha256": canonical.sha256(text),
-        "qubits": len(done.circuit.all_qubits()),
-        "depth": len(done.circuit),
-        "operations": sum(1 for _ in done.circuit.all_operations()),
-        "report": done.report,
+        "qubits": len(circuit.all_qubits()),
+        "depth": after["depth"],
+        "operations": after["operations"],
+        "report": {**done.report, "after": after},
     }

@@ -24,8 +24,8 @@ _KEYS: Final = tuple(Compile.model_fields)
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """What would be sent. `qubits` are where the circuit's qubits, in their order, are at its end. `report`: `gateset`,
-    `placement`, `optimize`; `before` and `after`, each with `operations`, `depth` (moments), `two_qubit` (gates of two
-    qubits or more) and `gates` (how many of each kind); `mapping`, where it was placed: `initial` and `final` by qubit."""
+    `placement`, `optimize`; `before` and `after`, as `counted` has it; `mapping`, where it was placed: `initial` and `final`
+    by qubit."""
 
     circuit: cirq.Circuit
     report: JsonMap
@@ -49,8 +49,8 @@ def compiled(
         "gateset": name or None,
         "placement": keys.get("placement"),
         "optimize": optimize,
-        "before": _counted(before),
-        "after": _counted(after),
+        "before": counted(before),
+        "after": counted(after),
         "mapping": _mapping(on),
     }
     return Compiled(after, report, qubits)
@@ -95,15 +95,23 @@ def _in_order(moment: cirq.Moment) -> list[cirq.Operation]:
     return sorted(moment.operations, key=lambda op: op.qubits)
 
 
-def _counted(circuit: cirq.Circuit) -> JsonMap:
+def counted(circuit: cirq.Circuit) -> JsonMap:
+    """What is told of the size of an unrolled circuit: `operations`, with measurements; `depth`, in moments; `two_qubit`,
+    gates of two qubits or more, and `two_qubit_depth`, moments with such gates; `gates`, operations of each kind."""
     ops = list(circuit.all_operations())
     gates = Counter(type(op.without_classical_controls().gate or op).__name__ for op in ops)
+    entangling = [sum(map(_joins_qubits, moment)) for moment in circuit]
     return {
         "operations": len(ops),
         "depth": len(circuit),
-        "two_qubit": sum(1 for op in ops if len(op.qubits) > 1 and not cirq.is_measurement(op)),
+        "two_qubit": sum(entangling),
+        "two_qubit_depth": sum(1 for gates in entangling if gates),
         "gates": {name: gates[name] for name in sorted(gates)},
     }
+
+
+def _joins_qubits(op: cirq.Operation) -> bool:
+    return len(op.qubits) > 1 and not cirq.is_measurement(op)
 
 
 def _mapping(on: Placed) -> JsonMap | None:

@@ -80,9 +80,12 @@ class Quantum(Tool):
         beside the histogram. What `keep` names is a reference to Parquet: `samples` (`point, order, key, repetition, bits`),
         `state_vector` (`point, state, re, im`), `density_matrix` (`point, row_state, column_state, re, im`).
 
-        Of `estimate`: `{points, orders, repetitions, qubits, depth, operations, bytes, cost, currency, queue, queue_s, fits, stopped}`; what a
-        vendor does not tell is null. Of `compile`: `{circuit, report, qubits, depth, operations, sha256}` (with several points, `points` of such),
-        which `ref` of another task takes. Of `submit`: `{job, points, stopped, provenance}`; of `poll` and `cancel`: `{status, ready, job}`. Of `verify`:
+        Of `estimate`: `{points, orders, repetitions, qubits, depth, operations, report, bytes, cost, currency, queue, queue_s, fits, stopped}`;
+        what a vendor does not tell is null. Of `compile`: `{circuit, report, qubits, depth, operations, sha256}` (with several points, `points`
+        of such), which `ref` of another task takes. `report` has the circuit as it was given and as it is sent, `before` and `after`:
+        `{operations, depth, two_qubit, two_qubit_depth, gates}`, where `depth` are moments, `two_qubit` gates of two qubits or more,
+        `two_qubit_depth` moments with such gates, and `gates` how many operations there are of each kind. That of `compile` also says
+        `gateset`, `placement`, `optimize`, and under `mapping` where each qubit was placed, `initial` and `final`. Of `submit`: `{job, points, stopped, provenance}`; of `poll` and `cancel`: `{status, ready, job}`. Of `verify`:
         `{verified, repeated, differences, versions_differ, points}`.
     """
     errors = """

@@ -13,7 +13,7 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.quantum.backends.local import simulator
-from noetl.tools.quantum.compiling import Compiled, compiled
+from noetl.tools.quantum.compiling import Compiled, compiled, counted
 from noetl.tools.quantum.config import Backend
 from noetl.tools.quantum.gatesets import gateset
 from noetl.tools.quantum.mitigation import decoupled
@@ -167,6 +167,7 @@ def test_the_report_counts_before_and_after() -> None:
         "operations": 4,
         "depth": 4,
         "two_qubit": 2,
+        "two_qubit_depth": 2,
         "gates": {"CXPowGate": 2, "HPowGate": 1, "MeasurementGate": 1},
     }
     assert compiled(circuit, None, LOCAL).report == {
@@ -177,6 +178,57 @@ def test_the_report_counts_before_and_after() -> None:
         "after": counts,
         "mapping": None,
     }
+
+
+def test_gates_of_known_circuits_are_counted() -> None:
+    qubits = cirq.LineQubit.range(4)
+    kept = (cirq.HPowGate, cirq.CZPowGate, cirq.SwapPowGate)
+    qft = cirq.Circuit(cirq.decompose(cirq.qft(*qubits), keep=lambda op: isinstance(op.gate, kept)))
+    layers = cirq.Circuit(
+        [cirq.H.on_each(*qubits), cirq.CZ(*qubits[:2]), cirq.CZ(*qubits[2:]), cirq.CZ(*qubits[1:3])]
+    )
+
+    found, brick = counted(qft), counted(layers)
+
+    # n Hadamards, n(n-1)/2 controlled phases, n/2 swaps.
+    assert found["gates"] == {"HPowGate": 4, "CZPowGate": 6, "SwapPowGate": 2}
+    assert found["two_qubit"] == 8
+    assert (brick["depth"], brick["two_qubit"], brick["two_qubit_depth"]) == (3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("gate", "name", "gates"),
+    [
+        # Vidal and Dawson (2004), arXiv:quant-ph/0307177; Shende, Markov (2009), arXiv:0803.2316; Huang et al. (2021),
+        # arXiv:2105.06074.
+        (cirq.CX, "cz", 1),
+        (cirq.SWAP, "cz", 3),
+        (cirq.ISWAP, "cz", 2),
+        (cirq.CX, "sqrt_iswap", 2),
+        (cirq.SWAP, "sqrt_iswap", 3),
+        (cirq.ISWAP, "sqrt_iswap", 2),
+    ],
+)
+def test_a_gate_takes_as_many_gates_of_two_qubits_as_theory_says(
+    gate: cirq.Gate, name: str, gates: int
+) -> None:
+    circuit = cirq.Circuit(gate.on(*QUBITS[:2]), cirq.measure(*QUBITS[:2], key="m"))
+
+    report = compiled(circuit, {"gateset": name}, LOCAL).report
+
+    assert report["before"]["two_qubit"] == 1
+    assert report["after"]["two_qubit"] == report["after"]["two_qubit_depth"] == gates
+
+
+def test_swaps_of_a_placement_are_counted() -> None:
+    # A star on a line: its middle reaches two of its three neighbours.
+    middle, *others = QUBITS[:4]
+    circuit = cirq.Circuit([cirq.CX(middle, other) for other in others], cirq.measure(*QUBITS[:4], key="m"))
+
+    report = compiled(circuit, {"placement": "line"}, LOCAL).report
+
+    assert report["before"]["gates"] == {"CXPowGate": 3, "MeasurementGate": 1}
+    assert report["after"]["gates"] == {"CXPowGate": 3, "MeasurementGate": 1, "SwapPowGate": 1}
 
 
 def test_the_gate_set_of_the_backend_is_used_unless_another_is_named() -> None:
