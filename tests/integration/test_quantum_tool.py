@@ -531,6 +531,15 @@ def test_a_sweep_ends_at_its_deadline_and_when_it_is_cancelled(tool: Quantum, tu
         ({"qasm": BELL, "action": "expect"}, "NoObservables"),
         ({"qasm": BELL, "observables": ["Z7"]}, "ObservableError"),
         ({"qasm": BELL, "target_stderr": 0.1}, "Estimator"),
+        (
+            {
+                "qasm": BELL.replace("measure q -> c;", ""),
+                "action": "expect",
+                "observables": ["ZZ"],
+                "mitigation": {"readout": {"calibrate": 9}},
+            },
+            "MitigationError",
+        ),
         ({"qasm": BELL, "keep": ["density_matrix"]}, "NoState"),
         ({"qasm": BELL, "noise": {"depolarise": 0.1}}, "NoiseError"),
     ],
@@ -541,6 +550,25 @@ def test_what_the_author_can_mend_is_one_sentence(tool: Quantum, config: Any, ty
     assert (error.kind, error.type, error.traceback) == ("client_error", type_, None)
     assert error.message.endswith((".", "?"))
     assert "\n" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("config", "type_"),
+    [
+        ({"split": {"max_per_job": 1}, "repetitions": 10**9}, "TooManyJobs"),
+        ({"mitigation": {"readout": {"calibrate": 10**9}}}, "TooManyRepetitions"),
+    ],
+)
+def test_what_would_fill_the_memory_is_refused_before_it_does(tool: Quantum, config: Any, type_: str) -> None:
+    error = refused(tool, qasm=BELL, **config)
+
+    assert (error.kind, error.type) == ("limit", type_)
+
+
+@pytest.mark.parametrize("repetitions", [0, -1, 10**9 + 1, "many", 1.5])
+def test_repetitions_that_are_no_number_of_them_are_refused(repetitions: Any) -> None:
+    with pytest.raises(ToolError, match="'repetitions' of the quantum task is not usable"):
+        configured(Quantum, {"qasm": BELL, "repetitions": repetitions})
 
 
 def test_a_task_needs_just_one_circuit() -> None:

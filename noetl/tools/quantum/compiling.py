@@ -12,6 +12,7 @@ import cirq
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum.figures import reason, shown
 from noetl.tools.quantum.gatesets import gateset, rewritten
 from noetl.tools.quantum.model import Capabilities
 from noetl.tools.quantum.placing import Placed, placed
@@ -40,7 +41,9 @@ def compiled(
     `PlacementError`, `NotInstalled`)."""
     keys = spec or {}
     _check(keys)
-    name, optimize = keys.get("gateset", capabilities.gateset), keys.get("optimize", True)
+    named = keys.get("gateset")
+    name = capabilities.gateset if named is None else str(named)
+    optimize = keys.get("optimize") is not False
     before = unrolled(circuit)
     on = placed(before, keys["placement"]) if keys.get("placement") is not None else _as_it_is(before)
     after = _in_gates(on.circuit, name, optimize) if name else on.circuit
@@ -62,10 +65,11 @@ def _check(keys: Mapping[str, Json]) -> None:
             raise _wrong(
                 f"compile.{key}: is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}"
             )
-    if not isinstance(keys.get("gateset", ""), str):
-        raise _wrong(f"compile.gateset: is the name of a gate set, not {keys['gateset']!r}.")
-    if not isinstance(keys.get("optimize", True), bool):
-        raise _wrong(f"compile.optimize: is true or false, not {keys['optimize']!r}.")
+    name, optimize = keys.get("gateset"), keys.get("optimize")
+    if name is not None and not (isinstance(name, str) and name):
+        raise _wrong(f"compile.gateset: is the name of a gate set, not {shown(name)}.")
+    if optimize is not None and not isinstance(optimize, bool):
+        raise _wrong(f"compile.optimize: is true or false, not {shown(optimize)}.")
 
 
 def _wrong(message: str) -> ToolError:
@@ -82,7 +86,9 @@ def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
     try:
         return settled(rewritten(circuit, target, optimize=optimize))
     except (ValueError, TypeError) as error:
-        raise _wrong(f"compile.gateset: the circuit cannot be rewritten for {name}: {error}.") from error
+        raise _wrong(
+            f"compile.gateset: the circuit cannot be rewritten for {name}: {reason(error)}."
+        ) from error
 
 
 def settled(circuit: cirq.Circuit) -> cirq.Circuit:

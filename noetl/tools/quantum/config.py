@@ -116,7 +116,10 @@ class QuantumConfig(ToolConfig):
         description="Values of the circuit's symbols: one mapping, or a sweep: `product`, `zip` or `list`.",
     )
     repetitions: int | None = Field(
-        default=None, ge=1, description="How often each point is sampled (`run`: 1000 unless told otherwise)."
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="How often each point is sampled (`run`: 1000 unless told otherwise).",
     )
     split: Split | None = Field(default=None, description="How repetitions are divided among jobs.")
     seed: int | None = Field(

@@ -9,6 +9,7 @@ from typing import Final
 
 import cirq
 
+from noetl.errors import ToolError
 from noetl.tools.quantum import canonical, mitigation, noise, observables, sampling
 from noetl.tools.quantum.compiling import compiled
 from noetl.tools.quantum.config import QuantumConfig
@@ -18,6 +19,8 @@ from noetl.tools.quantum.observables import Basis, Observable
 
 #: Repetitions that are held in memory one by one.
 MOST_AT_ONCE: Final = 1_000_000
+#: Orders that repetitions of one circuit are divided into.
+_MOST_PARTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,13 @@ class Experiment:
         readout = self.mitigation.readout
         if not isinstance(readout, Calibrate):
             return []
+        if readout.repetitions > self._most:
+            raise ToolError(
+                "limit",
+                f"mitigation.readout.calibrate: {readout.repetitions} repetitions do not go into one job, which has"
+                f" {self._most} at most.",
+                type="TooManyRepetitions",
+            )
         measured = cirq.Circuit(op for one in self.at(self.points[0]) for op in one.circuit.all_operations())
         spec = {key: value for key, value in (self.config.compile or {}).items() if key != "placement"}
         orders = []
@@ -209,6 +219,12 @@ def _resolved(setting: Setting, point: Point) -> Setting:
 
 
 def _parts(repetitions: int, most: int) -> list[int]:
-    """`repetitions` in parts of at most `most`."""
+    """`repetitions` in parts of at most `most`. Raises ToolError where they are too many."""
     whole, rest = divmod(repetitions, most)
+    if whole > _MOST_PARTS:
+        raise ToolError(
+            "limit",
+            f"{repetitions} repetitions would be {whole} jobs of {most}; {_MOST_PARTS} is the most.",
+            type="TooManyJobs",
+        )
     return [most] * whole + ([rest] if rest else [])

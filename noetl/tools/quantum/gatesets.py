@@ -90,6 +90,9 @@ def rewritten(
 ) -> cirq.Circuit:
     """`circuit` in gates of `target`. Without `optimize` each gate is rewritten by itself, so that none of them is merged
     with another or dropped. Raises ValueError where a gate cannot be rewritten."""
+    for op in circuit.all_operations():
+        if not (cirq.is_measurement(op) or cirq.is_parameterized(op) or cirq.has_unitary(op)):
+            raise _no_form(op)
     whole = _merged(circuit, target) if optimize else _gate_by_gate(circuit, target)
     # A phase of the whole state is never measured, and some gate sets write it without having a gate for it.
     whole = cirq.drop_empty_moments(
@@ -97,8 +100,13 @@ def rewritten(
     ).unfreeze()
     for op in whole.all_operations():
         if op not in target:
-            raise ValueError(f"{op} has no form in this gate set")
+            raise _no_form(op)
     return whole
+
+
+def _no_form(op: cirq.Operation) -> ValueError:
+    why = "symbols without values" if cirq.is_parameterized(op) else "no form in this gate set"
+    return ValueError(f"{op} has {why}")
 
 
 def _merged(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
@@ -110,7 +118,6 @@ def _merged(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cir
 
 def _gate_by_gate(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
     small = cirq.expand_composite(circuit, no_decomp=lambda op: op in target or cirq.num_qubits(op) <= 2)
-
     return cirq.map_operations_and_unroll(small, lambda op, _: _in_target(op, target)).unfreeze()
 
 
@@ -119,7 +126,7 @@ def _in_target(op: cirq.Operation, target: cirq.CompilationTargetGateset) -> cir
         return op
     found = target.decompose_to_target_gateset(op, 0)
     if found is None or found is NotImplemented:
-        raise ValueError(f"{op} has no form in this gate set")
+        raise _no_form(op)
     # What a gate of two qubits is made of may still be gates of one qubit that the set writes in another way.
     return [
         part if part in target or part == op else _in_target(part, target)

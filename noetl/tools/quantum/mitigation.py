@@ -15,6 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum import shapes
 from noetl.tools.quantum.compiling import settled
+from noetl.tools.quantum.figures import is_count, is_probability, shown
 from noetl.tools.quantum.model import Samples
 from noetl.tools.quantum.sampling import unrolled
 
@@ -79,7 +80,7 @@ def parse(spec: Mapping[str, Json]) -> Mitigation:
             raise _wrong(key, f"is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
     vendor = spec.get("vendor", {})
     if not isinstance(vendor, Mapping):
-        raise _wrong("vendor", f"is a mapping, not {vendor!r}.")
+        raise _wrong("vendor", f"is a mapping, not {shown(vendor)}.")
     readout = spec.get("readout")
     return Mitigation(
         None if readout is None else _readout(readout), _schema(spec.get("dynamical_decoupling")), vendor
@@ -95,7 +96,7 @@ def _schema(value: Json) -> str | None:
         return None
     name = "DEFAULT" if value is True else value
     if name not in _SCHEMAS:
-        raise _wrong("dynamical_decoupling", f"is one of {', '.join(_SCHEMAS)}, not {value!r}.")
+        raise _wrong("dynamical_decoupling", f"is one of {', '.join(_SCHEMAS)}, not {shown(value)}.")
     return str(name)
 
 
@@ -108,17 +109,19 @@ def _readout(value: Json) -> Readout | Calibrate:
     if keys and keys <= {"p01", "p10"}:
         p01, p10 = (_probability(f"readout.{key}", value.get(key, 0)) for key in ("p01", "p10"))
         return Readout(_checked(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
-    raise _wrong("readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {value!r}.")
+    raise _wrong(
+        "readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {shown(value)}."
+    )
 
 
 def _repetitions(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise _wrong("readout.calibrate", f"is a number of repetitions, from 1 on, not {value!r}.")
+    if not is_count(value):
+        raise _wrong("readout.calibrate", f"is a number of repetitions, from 1 on, not {shown(value)}.")
     return value
 
 
 def _given(value: Json) -> Readout:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:
         by_qubit = {qubit: _matrix(one, f"readout.matrix.{qubit}") for qubit, one in value.items()}
         return Readout(by_qubit=by_qubit)
     return Readout(_matrix(value, "readout.matrix"))
@@ -127,7 +130,7 @@ def _given(value: Json) -> Readout:
 def _matrix(value: Json, place: str) -> Matrix:
     rows = value if isinstance(value, list) else []
     if len(rows) != 2 or not all(isinstance(row, list) and len(row) == 2 for row in rows):
-        raise _wrong(place, f"is [[P(0|0), P(1|0)], [P(0|1), P(1|1)]] of one qubit, not {value!r}.")
+        raise _wrong(place, f"is [[P(0|0), P(1|0)], [P(0|1), P(1|1)]] of one qubit, not {shown(value)}.")
     matrix = np.array([[_probability(place, entry) for entry in row] for row in rows])
     if not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
         raise _wrong(place, "the probabilities of a row (of what was there) do not add up to 1.")
@@ -135,8 +138,8 @@ def _matrix(value: Json, place: str) -> Matrix:
 
 
 def _probability(place: str, value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _wrong(place, f"a probability is a number from 0 to 1, not {value!r}.")
+    if not is_probability(value):
+        raise _wrong(place, f"a probability is a number from 0 to 1, not {shown(value)}.")
     return float(value)
 
 
@@ -155,10 +158,14 @@ def decoupled(circuit: cirq.AbstractCircuit, schema: str | None) -> cirq.Circuit
 
 def calibrations(circuit: cirq.AbstractCircuit) -> tuple[cirq.Circuit, cirq.Circuit]:
     """Two circuits that prepare zeros, and ones, on all qubits that `circuit` measures, and measure them. They need the
-    compilation and the noise of the backend like any other."""
+    compilation and the noise of the backend like any other. Raises ToolError where it measures nothing."""
     qubits = sorted(
         {qubit for op in unrolled(circuit).all_operations() if cirq.is_measurement(op) for qubit in op.qubits}
     )
+    if not qubits:
+        raise _wrong(
+            "readout.calibrate", "nothing is measured; exact expectation values have no errors of readout."
+        )
     measurement = cirq.Moment(cirq.measure(*qubits, key="calibration"))
     return cirq.Circuit(measurement), cirq.Circuit(cirq.Moment(cirq.X.on_each(*qubits)), measurement)
 

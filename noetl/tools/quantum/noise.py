@@ -21,6 +21,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum import shapes
+from noetl.tools.quantum.figures import is_number, is_probability, shown
 from noetl.tools.quantum.sampling import unrolled
 from noetl.tools.quantum.shapes import On
 
@@ -181,13 +182,13 @@ def _only(key: str, value: Mapping[str, Json], known: Sequence[str]) -> None:
 def _on(key: str, value: Mapping[str, Json]) -> On:
     on = value.get("on", "all")
     if on not in _ON:
-        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {on!r}.")
+        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {shown(on)}.")
     return cast(On, on)
 
 
 def _probability(place: str, value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _wrong(place, f"is a number from 0 to 1, not {value!r}.")
+    if not is_probability(value):
+        raise _wrong(place, f"is a number from 0 to 1, not {shown(value)}.")
     return float(value)
 
 
@@ -216,8 +217,8 @@ def _pauli(value: Json) -> tuple[cirq.Gate, int, JsonMap]:
     place = "custom.pauli"
     if not isinstance(value, Mapping) or not value:
         raise _wrong(place, "is a mapping of Pauli strings to probabilities, such as {X: 0.01, Z: 0.02}.")
-    width = len(next(iter(value)))
-    for text in value:
+    width = len(str(next(iter(value)))) or 1
+    for text in map(str, value):
         if len(text) != width or not set(text) <= set("IXYZ"):
             raise _wrong(
                 f"{place}.{text}",
@@ -241,8 +242,9 @@ def _kraus(value: Json) -> tuple[cirq.Gate, int, JsonMap]:
     size = len(matrices[0])
     if size not in (2, 4) or any(len(matrix) != size for matrix in matrices):
         raise _wrong(place, "all matrices are 2×2, or all are 4×4.")
-    off = float(np.abs(sum(matrix.conj().T @ matrix for matrix in matrices) - np.eye(size)).max())
-    if off > _COMPLETE:
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = float(np.abs(sum(matrix.conj().T @ matrix for matrix in matrices) - np.eye(size)).max())
+    if not off <= _COMPLETE:
         raise _wrong(place, f"the sum of K†K is not the identity; an entry is off by {off:.3g}.")
     gate = cirq.KrausChannel(matrices, validate=False)
     parts = [[[[entry.real, entry.imag] for entry in row] for row in matrix.tolist()] for matrix in matrices]
@@ -259,10 +261,6 @@ def _matrix(value: Json, place: str) -> NDArray[np.complex128]:
 
 def _complex(value: Json, place: str) -> complex:
     parts = value if isinstance(value, list) else [value, 0]
-    if len(parts) != 2 or not all(_is_number(part) for part in parts):
-        raise _wrong(place, f"{value!r} is no number; complex ones are [re, im].")
+    if len(parts) != 2 or not all(map(is_number, parts)):
+        raise _wrong(place, f"{shown(value)} is no number; complex ones are [re, im].")
     return complex(*parts)
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.quantum.figures import is_number, shown
 from noetl.tools.quantum.model import Samples
 from noetl.tools.quantum.terminal import without_terminal_measurements
 
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 Letter: TypeAlias = Literal["X", "Y", "Z"]
 #: A Pauli string: the number of a qubit and the letter there, in the order of the qubits; empty: the identity.
 Factors: TypeAlias = tuple[tuple[int, Letter], ...]
+Reals: TypeAlias = NDArray[np.float64]
 
+#: Repetitions of each basis that run before the standard error is looked at again.
+_MOST_AT_ONCE: Final = 10_000_000
 #: The key that qubits are measured under for the sake of observables.
 KEY: Final = "observed"
-_SPARSE: Final = re.compile(r"\s*\*?\s*([A-Za-z])(\d+)")
+_SPARSE: Final = re.compile(r"\s*\*?\s*([A-Za-z])([0-9]{1,6})(?![0-9])")
 _DENSE: Final = re.compile(r"[A-Za-z]+")
 #: What turns the measured letter into Z.
 _ROTATIONS: Final[Mapping[Letter, cirq.Gate]] = {"X": cirq.Y**-0.5, "Y": cirq.X**0.5}
@@ -58,9 +62,6 @@ class Basis:
     def name(self) -> str:
         """Unique among bases, such as `z0x2`."""
         return "".join(f"{letter.lower()}{place}" for place, letter in self.letters)
-
-    def covers(self, factors: Factors) -> bool:
-        return set(factors) <= set(self.letters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +103,20 @@ def _terms(value: Json, place: str, qubits: int) -> tuple[tuple[float, Factors],
     if not isinstance(value, Mapping) or not value:
         raise _wrong(
             place,
-            f"a Pauli string such as 'Z0 Z1', or a sum such as {{'Z0': 0.4, 'X0 X1': 0.2}}, is expected, not {value!r}.",
+            f"a Pauli string such as 'Z0 Z1', or a sum such as {{'Z0': 0.4, 'X0 X1': 0.2}}, is expected, not {shown(value)}.",
         )
     sums: dict[Factors, float] = {}
     for term, number in value.items():
-        factors = _factors(term, place, qubits)
+        factors = _factors(str(term), place, qubits)
         sums[factors] = sums.get(factors, 0.0) + _coefficient(number, f"{place}, {term!r}")
+    if not all(map(is_number, sums.values())):
+        raise _wrong(place, "the coefficients of one Pauli string add up to more than a number can hold.")
     return tuple((coefficient, factors) for factors, coefficient in sums.items())
 
 
 def _coefficient(number: Json, place: str) -> float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise _wrong(place, f"a coefficient is a finite real number, not {number!r}.")
+    if not is_number(number):
+        raise _wrong(place, f"a coefficient is a finite real number, not {shown(number)}.")
     return float(number)
 
 
@@ -125,11 +128,11 @@ def _factors(text: str, place: str, qubits: int) -> Factors:
     found: dict[int, Letter] = {}
     for number, letter in letters:
         if letter not in ("I", "X", "Y", "Z"):
-            raise _wrong(place, f"{text!r} has the letter {letter!r}; there are I, X, Y and Z.")
+            raise _wrong(place, f"{shown(text)} has the letter {letter!r}; there are I, X, Y and Z.")
         if number >= qubits:
-            raise _wrong(place, f"{text!r} names qubit {number}; the circuit has {_range(qubits)}.")
+            raise _wrong(place, f"{shown(text)} names qubit {number}; the circuit has {_range(qubits)}.")
         if number in found:
-            raise _wrong(place, f"{text!r} names qubit {number} twice.")
+            raise _wrong(place, f"{shown(text)} names qubit {number} twice.")
         if letter != "I":
             found[number] = cast(Letter, letter)
     return tuple(sorted(found.items()))
@@ -143,7 +146,7 @@ def _dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
     if len(text) != qubits:
         raise _wrong(
             place,
-            f"{text!r} has {len(text)} letters for {qubits} qubits; give one for each, or name qubits as in 'Z0 Z1'.",
+            f"{shown(text)} has {len(text)} letters for {qubits} qubits; give one for each, or name qubits as in 'Z0 Z1'.",
         )
     return list(enumerate(text))
 
@@ -156,7 +159,7 @@ def _sparse(text: str, place: str) -> list[tuple[int, str]]:
         if match is None or text.startswith("*"):
             raise _wrong(
                 place,
-                f"{text!r} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and coefficients go into a sum: {{'Z0 Z1': 0.5}}.",
+                f"{shown(text)} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and coefficients go into a sum: {{'Z0 Z1': 0.5}}.",
             )
         found.append((int(match[2]), match[1]))
         at = match.end()
@@ -212,18 +215,56 @@ def from_samples(
     With `readout` the sign of each bit is replaced by its mitigated value (see `mitigation.Readout.signs`), which is
     unbiased; the standard error is that of the mitigated values, larger than that of the raw ones.
     """
-    return [_mean(one, sampled, readout) for one in observables]
+    seen = [_seen(basis, samples, readout) for basis, samples in sampled]
+    bases = [frozenset(basis.letters) for basis, _ in sampled]
+    needed = dict.fromkeys(factors for one in observables for _, factors in one.terms if factors)
+    homes = {
+        factors: next(place for place, letters in enumerate(bases) if letters.issuperset(factors))
+        for factors in needed
+    }
+    return [_mean(one, seen, homes) for one in observables]
 
 
-def _mean(observable: Observable, sampled: Sequence[tuple[Basis, Samples]], readout: Readout | None) -> Mean:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was measured in a basis: how often each bitstring came, and for each number of a qubit what it counts for Z in
+    each of them."""
+
+    counts: Reals
+    signs: Mapping[int, Reals]
+
+    @property
+    def repetitions(self) -> int:
+        return int(self.counts.sum())
+
+    def sums(self, terms: Sequence[tuple[float, Factors]]) -> Reals:
+        """The value of the sum of `terms` in each bitstring."""
+        values = np.zeros(len(self.counts))
+        for coefficient, factors in terms:
+            product = np.full(len(values), coefficient)
+            for place, _ in factors:
+                product *= self.signs[place]
+            values += product
+        return values
+
+
+def _seen(basis: Basis, samples: Samples, readout: Readout | None) -> _Seen:
+    start, names = _columns(samples)
+    texts = np.array([list(text[start : start + len(names)]) for text in samples.counts], dtype=np.uint8)
+    weights = [np.array([1.0, -1.0]) if readout is None else readout.signs(name) for name in names]
+    signs = {place: weights[column][texts[:, column]] for column, (place, _) in enumerate(basis.letters)}
+    return _Seen(np.array(list(samples.counts.values()), dtype=np.float64), signs)
+
+
+def _mean(observable: Observable, seen: Sequence[_Seen], homes: Mapping[Factors, int]) -> Mean:
+    by_home: dict[int, list[tuple[float, Factors]]] = {}
+    for coefficient, factors in observable.terms:
+        if factors:
+            by_home.setdefault(homes[factors], []).append((coefficient, factors))
     mean = sum(coefficient for coefficient, factors in observable.terms if not factors)
     variance: float | None = 0.0
-    for place, (_, samples) in enumerate(sampled):
-        terms = [term for term in observable.terms if term[1] and _home(term[1], sampled) == place]
-        if not terms:
-            continue
-        values, counts = _values(terms, sampled[place][0], samples, readout)
-        total = int(counts.sum())
+    for home, terms in sorted(by_home.items()):
+        values, counts, total = seen[home].sums(terms), seen[home].counts, seen[home].repetitions
         part = float(values @ counts) / total
         mean += part
         if total < 2:
@@ -231,27 +272,6 @@ def _mean(observable: Observable, sampled: Sequence[tuple[Basis, Samples]], read
         elif variance is not None:
             variance += float((values - part) ** 2 @ counts) / (total - 1) / total
     return Mean(observable.name, mean, None if variance is None else math.sqrt(variance))
-
-
-def _home(factors: Factors, sampled: Sequence[tuple[Basis, Samples]]) -> int:
-    return next(place for place, (basis, _) in enumerate(sampled) if basis.covers(factors))
-
-
-def _values(
-    terms: Sequence[tuple[float, Factors]], basis: Basis, samples: Samples, readout: Readout | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each bitstring that came: the value of the sum of `terms`, and how often it came."""
-    start, names = _columns(samples)
-    texts = np.array([list(text[start : start + len(names)]) for text in samples.counts], dtype=np.uint8)
-    signs = [np.array([1.0, -1.0]) if readout is None else readout.signs(name) for name in names]
-    column = {place: number for number, (place, _) in enumerate(basis.letters)}
-    values = np.zeros(len(texts))
-    for coefficient, factors in terms:
-        product = np.full(len(texts), coefficient)
-        for place, _ in factors:
-            product *= signs[column[place]][texts[:, column[place]]]
-        values += product
-    return values, np.array(list(samples.counts.values()), dtype=np.float64)
 
 
 def _columns(samples: Samples) -> tuple[int, tuple[str, ...]]:
@@ -266,12 +286,14 @@ def _columns(samples: Samples) -> tuple[int, tuple[str, ...]]:
 
 def more_repetitions(means: Iterable[Mean], repetitions: int, target: float) -> int:
     """How many repetitions of every basis are missing, after `repetitions` of each, until each standard error is at
-    most `target`; 0: none. The error falls with the square root: N = repetitions * (stderr / target)^2. An estimate
+    most `target`, and at most ten million at once; 0: none. The error falls with the square root: N = repetitions * (stderr / target)^2. An estimate
     from few repetitions is a rough one, so look again when they have run."""
-    return max((_missing(one.stderr, repetitions, target) for one in means), default=0)
+    missing = max((_missing(one.stderr, repetitions, target) for one in means), default=0.0)
+    return math.ceil(min(missing, _MOST_AT_ONCE))
 
 
-def _missing(stderr: float | None, repetitions: int, target: float) -> int:
+def _missing(stderr: float | None, repetitions: int, target: float) -> float:
     if stderr is None:
         return repetitions
-    return max(0, math.ceil(repetitions * ((stderr / target) ** 2 - 1)))
+    # Squared behind the bound: the square of a very small target is 0.
+    return repetitions * (min(stderr / target, 1e9) ** 2 - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 import cirq
 import networkx as nx
@@ -12,6 +12,7 @@ import networkx as nx
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum.figures import is_count, reason, shown
 from noetl.tools.quantum.sampling import unrolled
 from noetl.tools.quantum.shapes import Placement
 from noetl.tools.quantum.terminal import terminal_measurements
@@ -38,7 +39,7 @@ def placed(circuit: cirq.AbstractCircuit, spec: Json) -> Placed:
     whole = unrolled(circuit)
     keys = {"line": len(whole.all_qubits())} if spec == "line" else spec
     if not isinstance(keys, Mapping) or not keys:
-        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {spec!r}.")
+        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {shown(spec)}.")
     for key in keys:
         if key not in _KEYS:
             raise _wrong(f".{key}", f"is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
@@ -58,9 +59,11 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     if "line" in spec and "grid" in spec:
         raise _wrong("", "is a line or a grid, not both.")
     if "line" in spec:
-        return nx.path_graph(cirq.LineQubit.range(*_sizes("line", [spec["line"]], 1)))
+        return nx.path_graph(cirq.LineQubit.range(_bounded("line", _length(spec["line"]))))
     if "grid" in spec:
-        nodes = cirq.GridQubit.rect(*_sizes("grid", spec["grid"], 2))
+        rows, columns = _sides(spec["grid"])
+        _bounded("grid", rows * columns)
+        nodes = cirq.GridQubit.rect(rows, columns)
         edges = [(one, other) for one in nodes for other in one.neighbors()]
         graph = nx.Graph()
         graph.add_nodes_from(nodes)
@@ -69,18 +72,24 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     return None
 
 
-def _sizes(key: str, value: Json, count: int) -> list[int]:
-    if not isinstance(value, list) or len(value) != count or not all(_is_count(one) for one in value):
-        shape = "a number of qubits" if count == 1 else "[rows, columns]"
-        raise _wrong(f".{key}", f"is {shape}, from 1 on, not {value!r}.")
-    qubits = value[0] if count == 1 else value[0] * value[1]
-    if qubits > _MOST_QUBITS:
-        raise _wrong(f".{key}", f"has {qubits} qubits; {_MOST_QUBITS} is the most.")
+def _length(value: Json) -> int:
+    if not is_count(value):
+        raise _wrong(".line", f"is a number of qubits, from 1 on, not {shown(value)}.")
     return value
 
 
-def _is_count(value: Json) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _sides(value: Json) -> tuple[int, int]:
+    match value:
+        case [rows, columns] if is_count(rows) and is_count(columns):
+            return rows, columns
+        case _:
+            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {shown(value)}.")
+
+
+def _bounded(key: str, qubits: int) -> int:
+    if qubits > _MOST_QUBITS:
+        raise _wrong(f".{key}", f"has {qubits} qubits; {_MOST_QUBITS} is the most.")
+    return qubits
 
 
 def _chosen(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
@@ -97,14 +106,18 @@ def _chosen(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]
 
 def _place(value: Json) -> cirq.Qid:
     match value:
-        case int() if not isinstance(value, bool):
+        case _ if _is_place(value):
             return cirq.LineQubit(value)
-        case [int(row), int(column)]:
+        case [row, column] if _is_place(row) and _is_place(column):
             return cirq.GridQubit(row, column)
         case _:
             raise _wrong(
-                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {value!r}."
+                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {shown(value)}."
             )
+
+
+def _is_place(value: Json) -> TypeGuard[int]:
+    return is_count(value, least=-_MOST_QUBITS) and value <= _MOST_QUBITS
 
 
 def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None) -> Placed:
@@ -116,7 +129,7 @@ def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, c
     try:
         routed, initial, moves = cirq.RouteCQC(device).route_circuit(body, initial_mapper=mapper)
     except (ValueError, nx.NetworkXException) as error:
-        raise _wrong("", f"the circuit cannot be routed: {error}.") from error
+        raise _wrong("", f"the circuit cannot be routed: {reason(error)}.") from error
     whole = cirq.Circuit(cirq.Moment(op for op in moment if _KEPT not in op.tags) for moment in routed)
     final = {qubit: moves[initial[qubit]] for qubit in qubits}
     # Measured where the qubits are in the end, in the order in which they were measured.
@@ -141,9 +154,10 @@ def _body(circuit: cirq.Circuit, last: Sequence[tuple[int, cirq.Operation]]) -> 
     for op in body.all_operations():
         # The router keeps the order of gates on a qubit, not that of a measurement and what depends on it.
         if cirq.is_measurement(op) or cirq.control_keys(op):
+            keys = ", ".join(sorted(map(str, cirq.measurement_key_objs(op) | cirq.control_keys(op))))
             raise _wrong(
                 "",
-                f"{op} comes before the end of the circuit; only circuits that measure at their end are placed.",
+                f"the circuit measures {keys} before its end; only circuits that measure at their end are placed.",
             )
     kept = [cirq.I(qubit).with_tags(_KEPT) for qubit in sorted(circuit.all_qubits())]
     small = cirq.expand_composite(body, no_decomp=lambda op: cirq.num_qubits(op) <= 2)

@@ -29,6 +29,7 @@ from noetl.tools.quantum.model import (
     RemoteBackend,
     Samples,
 )
+from noetl.tools.quantum.sampling import counted
 from noetl.tools.transport import Client
 
 HOST: Final = "https://arnica.aqt.eu/api"
@@ -88,17 +89,15 @@ class Aqt(RemoteBackend):
         said = as_mapping(as_mapping(self._result(job_id)).get("response")).get("result")
         reads, qubits = readout(order.circuit), width(order.circuit)
         try:
-            shots = numpy.array(as_mapping(said)["0"], dtype=numpy.uint8)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            shots = numpy.array(as_mapping(said)["0"])
+        except (KeyError, ValueError) as error:
             raise unexpected("aqt", f"the result of job {job_id} holds no repetitions") from error
-        if shots.shape != (order.repetitions, qubits) or shots.max(initial=0) > 1:
+        if shots.shape != (order.repetitions, qubits) or shots.dtype != int or not set(shots.flat) <= {0, 1}:
             raise unexpected(
                 "aqt", f"the result of job {job_id} is not {order.repetitions} times {qubits} bits"
             )
-        bits = shots[:, list(reads.places)] ^ numpy.array(reads.flips, dtype=numpy.uint8)
-        rows, times = numpy.unique(bits, axis=0, return_counts=True)
-        counts = {"".join(map(str, row)): int(n) for row, n in zip(rows.tolist(), times, strict=True)}
-        return Samples(reads.measured, counts, bits)
+        bits = shots.astype(numpy.uint8)[:, list(reads.places)] ^ numpy.array(reads.flips, dtype=numpy.uint8)
+        return Samples(reads.measured, counted(bits), bits)
 
     def cancel(self, job_id: str) -> JobState:
         state = self.poll(job_id)
@@ -171,6 +170,7 @@ def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
     if theta < 0:
         theta, phi = -theta, phi + 1
     if theta > _NOTHING:
+        # Once more: what is a little below zero becomes 2, which is no angle of the API.
         yield {"operation": "R", "qubit": qubit, "theta": theta, "phi": phi % 2 % 2}
 
 

@@ -18,6 +18,7 @@ from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum.backends.local import DensityMatrix
 from noetl.tools.quantum.config import Backend
+from noetl.tools.quantum.figures import reason
 from noetl.tools.quantum.model import Capabilities, Order, Samples
 from noetl.tools.quantum.sampling import random_state
 
@@ -57,10 +58,9 @@ class Google(DensityMatrix):
         try:
             self._processor.device.validate_circuit(order.circuit)
         except ValueError as error:
-            why = " ".join(str(error).split())[:200].rstrip(".")
             raise ToolError(
                 "client_error",
-                f"The processor cannot run the circuit of {order.name}: {why}; use its `cirq.GridQubit`s, neighbours for gates"
+                f"The processor cannot run the circuit of {order.name}: {reason(error)}; use its `cirq.GridQubit`s, neighbours for gates"
                 " on two, and its gates.",
                 type="NotOnDevice",
             ) from error

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum import stabilizers
 from noetl.tools.quantum.channels import with_ready_channels
 from noetl.tools.quantum.config import Backend
+from noetl.tools.quantum.figures import is_count, reason, shown
 from noetl.tools.quantum.misreading import Misreading
 from noetl.tools.quantum.model import Capabilities, LocalBackend, Order, Samples
 from noetl.tools.quantum.sampling import random_state, samples_of, seed_of, unrolled
@@ -69,11 +71,16 @@ class Simulator(LocalBackend):
 
     def sample(self, order: Order) -> Samples:
         misreading = Misreading.of(unrolled(order.circuit))
-        circuit = with_ready_channels(misreading.circuit)
+        circuit = with_ready_channels(_without_products(misreading.circuit))
         simulator = self._simulator(seed_of(order.seed, _STATE))
         with self._refusals():
-            result = simulator.run(circuit, repetitions=order.repetitions)
-            records = result.records
+            records = simulator.run(circuit, repetitions=order.repetitions).records
+        if lost := sorted(cirq.measurement_key_names(circuit) - records.keys()):
+            # Channels may have keys too, and some simulators pass over them.
+            raise _refused(
+                f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the provider simulator.",
+                self.refusal,
+            )
         misread = misreading.applied(records, random_state(seed_of(order.seed, _READOUT)))
         return samples_of(order.circuit, misread)
 
@@ -131,7 +138,18 @@ class Simulator(LocalBackend):
                 type="TooMuchMemory",
             ) from None
         except (ValueError, TypeError, NotImplementedError) as error:
-            raise _refused(f"{self.provider} cannot run the circuit: {error}", self.refusal) from error
+            raise _refused(
+                f"{self.provider} cannot run the circuit: {reason(error)}.", self.refusal
+            ) from error
+
+
+def _without_products(circuit: cirq.Circuit) -> cirq.Circuit:
+    """Measurements of Pauli products as gates and a measurement of one qubit: Cirq's density matrices know them only so."""
+    if not any(isinstance(op.gate, cirq.PauliMeasurementGate) for op in circuit.all_operations()):
+        return circuit
+    return cirq.expand_composite(
+        circuit, no_decomp=lambda op: not isinstance(op.gate, cirq.PauliMeasurementGate)
+    )
 
 
 def _refused(message: str, kind: str) -> ToolError:
@@ -184,7 +202,18 @@ class DensityMatrix(Simulator):
 
 
 def _dephased(op: cirq.Operation, _: int) -> cirq.OP_TREE:
-    return [cirq.phase_damp(1).on(qubit) for qubit in op.qubits] if cirq.is_measurement(op) else op
+    """What measures, as it is where nobody reads it."""
+    match op.gate:
+        case cirq.MeasurementGate():
+            return [cirq.phase_damp(1).on(qubit) for qubit in op.qubits]
+        case cirq.PauliMeasurementGate() as gate:
+            letters = "".join("IXYZ"[letter] for letter in gate.observable().pauli_mask)
+            half = {"I" * len(letters): 0.5, letters: 0.5}
+            return cirq.asymmetric_depolarize(error_probabilities=half).on(*op.qubits)
+        case cirq.KrausChannel() | cirq.MixedUnitaryChannel() as gate:
+            return cirq.KrausChannel(cirq.kraus(gate)).on(*op.qubits)
+        case _:
+            return op
 
 
 class Clifford(Simulator):
@@ -202,8 +231,6 @@ class Clifford(Simulator):
         observables: Sequence[Observable],
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
-        """A Pauli string is pulled back through the circuit (Gottesman, arXiv:quant-ph/9807006): in the state of all
-        zeros its mean is its sign where only Z are left, else 0."""
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
             raise _refused(
@@ -211,9 +238,8 @@ class Clifford(Simulator):
                 " use another provider, or `estimator: sampled` for Pauli noise.",
                 "NotClifford",
             )
-        gates = list(whole.all_operations())
-        order = self._ordered(circuit, qubits)
-        return [sum(_pulled_back(string, gates) for string in one.pauli_sum(order)) for one in observables]
+        with self._refusals():
+            return stabilizers.means(whole, observables, self._ordered(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.CliffordSimulator(seed=random_state(seed))
@@ -228,11 +254,6 @@ class Clifford(Simulator):
 
 def _is_clifford(op: cirq.Operation) -> bool:
     return cirq.has_unitary(op) and cirq.has_stabilizer_effect(op)
-
-
-def _pulled_back(string: cirq.PauliString[cirq.Qid], gates: Sequence[cirq.Operation]) -> float:
-    pulled = string.conjugated_by(gates)
-    return complex(pulled.coefficient).real if set(pulled.values()) <= {cirq.Z} else 0.0
 
 
 class Qsim(Simulator):
@@ -259,11 +280,19 @@ class Qsim(Simulator):
         )
         self._version = version("qsimcirq")
 
+    def sample(self, order: Order) -> Samples:
+        for moment, op in unrolled(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
+            raise _refused(
+                f"{op} in moment {moment + 1} depends on a measurement, which qsim cannot do; use simulator.",
+                self.refusal,
+            )
+        return super().sample(order)
+
     def _count(self, name: str, otherwise: int) -> int:
         value = self._options.get(name, otherwise)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST[name]:
+        if not is_count(value) or value > _MOST[name]:
             raise _refused(
-                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {value!r}.",
+                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {shown(value)}.",
                 "BackendOption",
             )
         return value

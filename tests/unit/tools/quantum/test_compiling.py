@@ -9,6 +9,7 @@ import sys
 import cirq
 import numpy as np
 import pytest
+import sympy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -275,10 +276,19 @@ def test_compilation_is_the_same_in_every_process() -> None:
         ({"gate_set": "cz"}, "compile.gate_set: is unknown.*Did you mean 'gateset'"),
         ({"gateset": "czz"}, "there is no 'czz'.*Did you mean 'cz'"),
         ({"gateset": 3}, "is the name of a gate set, not 3"),
+        ({"gateset": ""}, "is the name of a gate set, not ''"),
         ({"optimize": "no"}, "compile.optimize: is true or false"),
         ({"placement": "circle"}, "is `line`, or a mapping of line, grid, qubits"),
         ({"placement": {"ring": 3}}, "compile.placement.ring: is unknown"),
         ({"placement": {"line": 3}}, "has 4 qubits, and the device 3"),
+        ({"placement": {"line": 4.0}}, "a number of qubits, from 1 on, not 4.0"),
+        ({"placement": {"line": True}}, "a number of qubits, from 1 on, not True"),
+        ({"placement": {"grid": [1, 3]}}, "has 4 qubits, and the device 3"),
+        ({"placement": {"grid": [-2, -2]}}, r"is \[rows, columns\], from 1 on"),
+        ({"placement": {}}, "is `line`, or a mapping"),
+        ({"placement": {"qubits": [0, 1, 2, [True, False]]}}, r"not \[True, False\]"),
+        ({"placement": {"qubits": [0, 1, 2, 10**30]}}, r"a place is a number on a line"),
+        ({"placement": {"grid": [2, 2], "qubits": [0, 1, 2, 3]}}, r"q\(0\) is not on the device"),
         ({"placement": {"line": 0}}, "a number of qubits, from 1 on"),
         ({"placement": {"line": 4, "grid": [2, 2]}}, "a line or a grid, not both"),
         ({"placement": {"grid": [2]}}, r"is \[rows, columns\]"),
@@ -294,6 +304,38 @@ def test_what_cannot_be_compiled_is_refused_with_its_key(spec: Json, message: st
         compiled(random_circuit(1), spec, LOCAL)
 
     assert caught.value.kind == "client_error"
+
+
+def test_null_is_what_is_not_said() -> None:
+    circuit = random_circuit(1, gates=2)
+    machine = Capabilities("ionq", local=False, gateset="ionq")
+
+    assert compiled(circuit, {"gateset": None, "placement": None, "optimize": None}, machine) == compiled(
+        circuit, None, machine
+    )
+
+
+@pytest.mark.parametrize("name", ["cz", "ionq"])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_what_no_gate_set_knows_is_named_on_one_line(name: str, optimize: bool) -> None:
+    a, b = QUBITS[:2]
+    conditional = [cirq.measure(a, key="k"), cirq.X(b).with_classical_controls("k")]
+    for ops, message in (
+        (conditional, r"X\(q_2\).with_classical_controls\(k\) has no form"),
+        ([cirq.reset(a)], r"reset\(q_0\) has no form"),
+        ([cirq.CZ(a, b) ** sympy.Symbol("t")], r"CZ\*\*t\(q_0, q_2\) has symbols without values"),
+    ):
+        with pytest.raises(ToolError, match=message) as caught:
+            compiled(cirq.Circuit(ops), {"gateset": name, "optimize": optimize}, LOCAL)
+        assert "\n" not in caught.value.message
+
+
+def test_parts_that_nothing_joins_are_placed_together() -> None:
+    circuit = cirq.Circuit(
+        cirq.X(QUBITS[0]), cirq.CX(*QUBITS[:2]), cirq.CX(*QUBITS[2:4]), cirq.measure(*QUBITS[:4], key="m")
+    )
+
+    assert_same(circuit, compiled(circuit, {"placement": "line"}, LOCAL))
 
 
 def test_measurements_before_the_end_are_not_placed() -> None:

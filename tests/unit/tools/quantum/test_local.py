@@ -224,6 +224,38 @@ def test_a_density_matrix_averages_over_measurements_before_the_end() -> None:
         opened("density_matrix").expect(controlled, parse(["Z0"], 2))
 
 
+def test_what_measures_before_the_end_is_averaged_as_what_it_is() -> None:
+    product = cirq.measure_single_paulistring(cirq.X(A) * cirq.X(B), key="k")
+    flips = [np.sqrt(0.75) * np.eye(2), np.sqrt(0.25) * cirq.unitary(cirq.X)]
+    bell = cirq.Circuit(cirq.H(A), cirq.CX(A, B))
+    backend = opened("density_matrix")
+
+    # A Bell state is an eigenstate of XX, and stays; from zeros ZZ stays and Z does not.
+    assert backend.expect(bell + product, parse(["XX", "ZZ"], 2)) == pytest.approx([1, 1], abs=1e-6)
+    zeros = cirq.Circuit(cirq.I.on_each(A, B), product, cirq.I(A))
+    assert backend.expect(zeros, parse(["ZZ", "Z0", "XX"], 2)) == pytest.approx([1, 0, 0], abs=1e-6)
+    keyed = cirq.Circuit(cirq.KrausChannel(flips, key="k").on(A), cirq.H(A), cirq.H(A))
+    assert backend.expect(keyed, parse(["Z0"], 1)) == pytest.approx([0.5], abs=1e-6)
+
+
+@pytest.mark.parametrize("provider", ["simulator", "density_matrix", "clifford"])
+def test_pauli_products_are_measured(provider: str) -> None:
+    product = cirq.measure_single_paulistring(cirq.X(A) * cirq.X(B), key="k")
+    circuit = cirq.Circuit(cirq.H(A), cirq.CX(A, B), cirq.Z(A), product)
+
+    samples = opened(provider).sample(Order("p0", 0, circuit, 5, 1))
+
+    assert samples.counts == {"1": 5}
+
+
+def test_a_simulator_that_passes_over_a_key_refuses() -> None:
+    channel = cirq.KrausChannel([np.sqrt(0.5) * np.eye(2), np.sqrt(0.5) * np.diag([1, -1])], key="k")
+    circuit = cirq.Circuit(cirq.H(A), channel.on(A), cirq.measure(A, key="m"))
+
+    with pytest.raises(ToolError, match="density_matrix does not tell what was measured as k"):
+        opened("density_matrix").sample(Order("p0", 0, circuit, 5, 1))
+
+
 def test_clifford_refuses_what_is_none() -> None:
     circuit = cirq.Circuit(cirq.T(A), cirq.measure(A, key="m"))
 
@@ -243,7 +275,7 @@ def test_qsim_says_what_it_cannot_run() -> None:
         cirq.measure(A, key="k"), cirq.X(B).with_classical_controls("k"), cirq.measure(B, key="m")
     )
 
-    with pytest.raises(ToolError, match="qsim"):
+    with pytest.raises(ToolError, match="depends on a measurement, which qsim cannot do"):
         opened("qsim").sample(Order("p0", 0, controlled, 1, 1))
 
 

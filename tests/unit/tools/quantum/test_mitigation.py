@@ -189,6 +189,11 @@ def test_a_spec_is_read() -> None:
     assert parse({"dynamical_decoupling": False}).decoupling is None
 
 
+def test_nothing_that_is_measured_is_nothing_to_calibrate() -> None:
+    with pytest.raises(ToolError, match="nothing is measured; exact expectation values have no errors"):
+        calibrations(cirq.Circuit(cirq.X(cirq.LineQubit(0))))
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -200,6 +205,15 @@ def test_a_spec_is_read() -> None:
         ({"readout": {"calibrate": 0}}, "mitigation.readout.calibrate: is a number of repetitions"),
         ({"readout": {"matrix": [[0.9, 0.2], [0.1, 0.8]]}}, "do not add up to 1"),
         ({"readout": {"matrix": {"a": [[1, 0]]}}}, "mitigation.readout.matrix.a: is"),
+        ({"readout": {"matrix": {}}}, "mitigation.readout.matrix: is"),
+        ({"readout": {"matrix": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}}, "mitigation.readout.matrix: is"),
+        (
+            {"readout": {"matrix": [[float("nan"), 0], [0, 1]]}},
+            "a probability is a number from 0 to 1, not nan",
+        ),
+        ({"readout": {"matrix": [[1.1, -0.1], [0, 1]]}}, "a probability is a number from 0 to 1, not 1.1"),
+        ({"readout": {"calibrate": True}}, "is a number of repetitions, from 1 on, not True"),
+        ({"readout": {"calibrate": 1.5}}, "is a number of repetitions, from 1 on, not 1.5"),
         ({"readout": {"matrix": "x"}}, "mitigation.readout.matrix: is"),
         ({"dynamical_decoupling": "XY4"}, "mitigation.dynamical_decoupling: is one of DEFAULT, XX_PAIR"),
         ({"dynamical_decoupling": ["X"]}, "mitigation.dynamical_decoupling: is one of"),

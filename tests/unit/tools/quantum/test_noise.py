@@ -115,6 +115,51 @@ def test_custom_channels_of_two_qubits_come_behind_gates_of_two() -> None:
 
 
 @pytest.mark.parametrize("provider", ["simulator", "density_matrix", "clifford", "qsim"])
+@pytest.mark.parametrize(
+    ("spec", "read"),
+    [
+        # X behind both gates on the first qubit and once on the second: the state is Bell's again.
+        ({"bit_flip": 1}, {"00", "11"}),
+        ({"depolarize": 0}, {"00", "11"}),
+        ({"readout": 1}, {"00", "11"}),
+        ({"readout": {"p01": 1}}, {"11"}),
+        ({"readout": {"p10": 1}}, {"00"}),
+        ({"custom": {"pauli": {"IX": 1.0}}}, {"01", "10"}),
+        # 4^n strings of letters, all but the identity.
+        ({"depolarize": {"p": 1, "on": "two_qubit"}}, {"00", "01", "10", "11"}),
+    ],
+)
+def test_rates_of_nothing_and_of_certainty_are_rates(provider: str, spec: Json, read: set[str]) -> None:
+    circuit = noisy(cirq.Circuit(BELL, cirq.measure(A, B, key="m")), spec)
+
+    assert set(opened(provider).sample(Order("p0", 0, circuit, 60, 5)).counts) == read
+
+
+@pytest.mark.parametrize("spec", [{"depolarize": 0.1}, {"amplitude_damping": 0.2}, {"phase_damping": 0.3}])
+def test_noise_around_a_measurement_before_the_end_is_that_of_theory(spec: Json) -> None:
+    # Both branches by hand: what is measured is forgotten, and the channel comes behind each gate only.
+    circuit = cirq.Circuit(cirq.ry(1.0).on(A), cirq.measure(A, key="k"), cirq.ry(0.5).on(A))
+    ((name, rate),) = spec.items()
+    made = {
+        "depolarize": cirq.depolarize,
+        "amplitude_damping": cirq.amplitude_damp,
+        "phase_damping": cirq.phase_damp,
+    }
+    kraus = cirq.kraus(made[name](rate))
+
+    def through(state: np.ndarray, *operators: np.ndarray) -> np.ndarray:
+        return sum(one @ state @ one.conj().T for one in operators)  # type: ignore[return-value]
+
+    state = np.diag([1.0, 0.0]).astype(complex)
+    state = through(through(state, cirq.unitary(cirq.ry(1.0))), *kraus)
+    state = through(state, np.diag([1, 0]), np.diag([0, 1]))
+    state = through(through(state, cirq.unitary(cirq.ry(0.5))), *kraus)
+
+    expected = [np.trace(state @ cirq.unitary(gate)).real for gate in (cirq.X, cirq.Y, cirq.Z)]
+    assert means(circuit, spec, "X0", "Y0", "Z0") == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("provider", ["simulator", "density_matrix", "clifford", "qsim"])
 def test_every_simulator_samples_the_noise_of_theory(provider: str) -> None:
     p, p01, p10 = 0.2, 0.05, 0.15
     circuit = noisy(
@@ -190,6 +235,11 @@ def test_the_canonical_form_says_what_the_spec_leaves_out() -> None:
         ({"depolarize": -0.1}, "from 0 to 1"),
         ({"depolarize": "0.1"}, "from 0 to 1"),
         ({"depolarize": True}, "from 0 to 1"),
+        ({"depolarize": None}, "from 0 to 1, not None"),
+        ({"depolarize": float("nan")}, "from 0 to 1, not nan"),
+        ({"depolarize": float("inf")}, "from 0 to 1, not inf"),
+        ({"depolarize": 10**400}, r"from 0 to 1, not 10{79}\.\.\."),
+        ({"depolarize": {"p": 0.1, "on": ["two_qubit"]}}, "noise.depolarize.on: is one of"),
         ({"depolarize": {"on": "all"}}, "noise.depolarize: needs `p`"),
         ({"depolarize": {"p": 0.1, "where": "all"}}, "noise.depolarize.where: is unknown"),
         ({"depolarize": {"p": 0.1, "on": "cz"}}, "noise.depolarize.on: is one of"),
@@ -205,6 +255,16 @@ def test_the_canonical_form_says_what_the_spec_leaves_out() -> None:
         ({"custom": {"kraus": []}}, "a list of matrices"),
         ({"custom": {"kraus": [[[1, "i"], [0, 1]]]}}, "'i' is no number"),
         ({"custom": {"kraus": [[[1, [0, 1, 2]], [0, 1]]]}}, "is no number"),
+        ({"custom": {"kraus": [[[float("nan"), 0], [0, 1]]]}}, "nan is no number"),
+        ({"custom": {"kraus": [[[1e200, 0], [0, 1]]]}}, "not the identity; an entry is off by inf"),
+        (
+            {"custom": {"kraus": [[[1, 0], [0, 1]], [[0, 0, 0, 0]] * 4]}},
+            "all matrices are 2×2, or all are 4×4",
+        ),
+        ({"custom": {"kraus": {"a": 1}}}, "a list of matrices"),
+        ({"custom": {"pauli": {"": 1.0}}}, "is no string of 1"),
+        ({"custom": {"pauli": {1: 0.1}}}, "custom.pauli.1: is no string of 1"),
+        ({"custom": {"pauli": {"I": 0.5, "X": 0.4}}}, "add up to 0.9, and 1 is"),
         ({"custom": {"pauli": {"X": 0.6, "Z": 0.6}}}, "add up to 1.2"),
         ({"custom": {"pauli": {"X": 0.1, "ZZ": 0.1}}}, "noise.custom.pauli.ZZ: is no string of 1"),
         ({"custom": {"pauli": {"Q": 0.1}}}, "noise.custom.pauli.Q"),

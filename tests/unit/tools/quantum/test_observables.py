@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import cirq
@@ -76,6 +77,21 @@ def test_a_pauli_string_is_read(text: str, factors: object) -> None:
         ({"a": {"Z0": [0, 1]}}, "finite real number"),
         ({"a": {"Z0": True}}, "finite real number"),
         ({"a": {"Z0": float("nan")}}, "finite real number"),
+        ({"a": {"Z0": None}}, "finite real number"),
+        ({"a": {"Z0": float("inf")}}, "finite real number"),
+        ({"a": {"Z0": 10**400}}, r"finite real number, not 10{79}\.\.\."),
+        ({"a": {"Z0": 1e308, "ZII": 1e308}}, "add up to more than a number can hold"),
+        ({"a": {1: 1}}, "'1' is no Pauli string"),
+        ({"a": ["Z0"]}, "a Pauli string such as"),
+        ([None], r"observables\[0\]: a Pauli string such as"),
+        ({"a": "   "}, "'' is no Pauli string"),
+        ({"a": "*Z0"}, "no Pauli string at character 1"),
+        ({"a": "Z0**X1"}, "no Pauli string at character 3"),
+        ({"a": "Z-1"}, "no Pauli string at character 1"),
+        # Digits of another alphabet, and more of them than a number has.
+        ({"a": "Z٠"}, "no Pauli string at character 1"),
+        ({"a": "Z" + "9" * 5000}, r"'Z9{78}\.\.\. is no Pauli string at character 1"),
+        ({"a": "Z" * 5000}, r"has 5000 letters for 3 qubits"),
         (["Z0", "Z0"], r"observables\[1\]: 'Z0' is there already"),
     ],
 )
@@ -92,6 +108,40 @@ def test_a_sum_adds_up_terms_that_are_the_same() -> None:
     assert energy == Observable("energy", ((1.5, ((0, "Z"), (1, "Z"))), (-2.0, ())))
 
 
+@pytest.mark.parametrize("provider", ["simulator", "density_matrix"])
+def test_a_thousand_terms_are_what_matrices_say(provider: str) -> None:
+    rng = np.random.RandomState(3)
+    qubits = cirq.LineQubit.range(5)
+    circuit = cirq.Circuit(
+        cirq.I.on_each(*qubits), cirq.testing.random_circuit(qubits, 10, 0.8, random_state=rng)
+    )
+    strings = rng.permutation(["".join(letters) for letters in itertools.product("IXYZ", repeat=5)])[:1000]
+    terms = {str(string): float(rng.randn()) for string in strings}
+    letters = {letter: cirq.unitary(getattr(cirq, letter)) for letter in "IXYZ"}
+    whole = sum(number * cirq.kron(*(letters[one] for one in term)) for term, number in terms.items())
+    backend = simulator(Backend(provider=provider, precision="double"))
+    assert backend is not None
+
+    (mean,) = backend.expect(circuit, parse({"h": terms}, 5))
+
+    state = circuit.final_state_vector(qubit_order=qubits, dtype=np.complex128)
+    assert len(terms) == 1000
+    assert mean == pytest.approx(np.vdot(state, whole @ state).real, abs=1e-9)
+
+
+def test_a_thousand_terms_on_25_qubits_are_covered_by_their_bases() -> None:
+    rng = np.random.RandomState(4)
+    texts = {"".join(rng.choice(list("IXYZ"), 25, p=(0.88, 0.04, 0.04, 0.04))) for _ in range(1200)}
+    observables = parse({"h": dict.fromkeys(sorted(texts)[:1000], 1.0)}, 25)
+
+    found = bases(observables)
+
+    assert all(
+        any(set(factors) <= set(basis.letters) for basis in found) for _, factors in observables[0].terms
+    )
+    assert len({basis.name for basis in found}) == len(found) < 1000
+
+
 def test_terms_that_commute_on_every_qubit_share_a_basis() -> None:
     observables = parse(["Z0 Z1", "Z2", "X0 X1", "Y0 Y1 Z2", "Z0", "I"], 3)
 
@@ -100,7 +150,7 @@ def test_terms_that_commute_on_every_qubit_share_a_basis() -> None:
     assert [one.name for one in found] == ["y0y1z2", "z0z1", "x0x1"]
     for one in observables:
         for _, factors in one.terms:
-            assert not factors or any(basis.covers(factors) for basis in found)
+            assert not factors or any(set(factors) <= set(basis.letters) for basis in found)
 
 
 def test_only_what_is_needed_is_measured_and_last_measurements_go() -> None:
@@ -201,3 +251,8 @@ def test_a_target_says_how_many_repetitions_are_missing() -> None:
     assert more_repetitions([Mean("a", 0, 0.01)], 1000, 0.01) == 0
     assert more_repetitions([Mean("a", 0, None)], 1, 0.01) == 1
     assert more_repetitions([], 1000, 0.01) == 0
+
+
+def test_a_target_out_of_reach_is_run_after_in_steps() -> None:
+    for target in (1e-9, 1e-300, 5e-324):
+        assert more_repetitions([Mean("a", 0, 0.02)], 1000, target) == 10_000_000
