@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import cirq
 import numpy
@@ -60,6 +61,21 @@ def test_a_job_yields_its_repetitions_one_by_one(aqt: AqtServer, backend: Aqt) -
     assert samples.counts == {"11": 50}
     assert samples.bits is not None
     assert (samples.bits.shape, samples.bits.dtype) == ((50, 2), numpy.uint8)
+
+
+@pytest.mark.parametrize(
+    "shots",
+    [[], [[0, 1]], [[0, 1], [0]], [[0, 0.5], [1, 1]], [["0", "1"], ["1", "1"]], [[0, 2], [1, 1]], [[0, -1], [1, 1]],
+     [[True, False], [True, True]], [[0, 10**30], [1, 1]], [[0, None], [1, 1]], "01", {"0": 1}],
+)  # fmt: skip
+def test_a_result_that_is_no_bits_is_not_taken_for_some(aqt: AqtServer, backend: Aqt, shots: Any) -> None:
+    made = order(BELL, 2)
+    job = backend.submit(made, "noetl-1")
+    aqt.jobs[job.id].status, aqt.jobs[job.id].shots = "finished", shots
+
+    with pytest.raises(ToolError, match=f"the result of job {job.id}") as caught:
+        backend.fetch(job.id, made)
+    assert (caught.value.type, caught.value.retryable) == ("UnexpectedAnswer", True)
 
 
 def test_samples_come_back_from_the_log_as_they_were(aqt: AqtServer, backend: Aqt) -> None:
