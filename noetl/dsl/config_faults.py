@@ -62,7 +62,9 @@ def _report(
                 context.report.missing(at, name, message, f"add {name}:")
         case "extra_forbidden":
             message = f"the key {shown(name)} means nothing here to {kind.kind}"
-            context.report.add(Code.VALUE, at, message, "remove it", at_key=True)
+            known = (first.get("ctx") or {}).get("known", ())
+            hint = context.report.suggest(name, known, "remove it")
+            context.report.add(Code.VALUE, at, message, hint, at_key=True)
         case "value_error":
             reason = first["msg"].removeprefix("Value error, ")
             context.report.add(Code.VALUE, at, f"{kind.kind} cannot take this: {reason}")

@@ -111,6 +111,9 @@ class Tool(ABC):
     errors: ClassVar[str] = ""
     example: ClassVar[str] = ""
     config_model: ClassVar[type[ToolConfig]]
+    #: What the compiler checks besides: names and needs that only the call itself would find at fault. Of its keys those
+    #: that `config_model` has nothing to say of are told.
+    written_model: ClassVar[type[BaseModel] | None] = None
     #: Groups of keys of which one must be there (see `KindInfo`; so for the fields below).
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
     verbatim: ClassVar[tuple[str, ...]] = ()

@@ -6,20 +6,20 @@ import importlib.metadata
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.nearest import nearest
+from noetl.facts.nearest import did_you_mean, nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.base import Services, Tool, ToolConfig
+from noetl.tools.faults import faults, known_keys, unknown_keys, validated
 from noetl.tools.opening import Opening, opening
 from noetl.tools.results import ResultRefused, checked
 
@@ -103,18 +103,6 @@ def _info(kind: str) -> KindInfo:
     except ToolError as error:
         return KindInfo(kind=kind, queue=kind, description=error.message)
     return replace(tool.info(), faults=partial(faults, tool))
-
-
-def faults(tool: type[Tool], config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
-    """What the tool cannot take of `config`, besides keys that mean nothing to it."""
-    try:
-        _validated(tool, config)
-    except ValidationError as error:
-        return error.errors(include_url=False)
-    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs, and is told then.
-    except Exception:  # noqa: BLE001
-        return ()
-    return ()
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -233,14 +221,6 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[str]:
-    """The keys that mean nothing to the tool: what `validate` warns of must not fail the run."""
-    fields = tool.config_model.model_fields
-    if tool.config_model.model_config.get("extra") != "forbid":
-        return []
-    return [key for key in config if key not in fields.keys() | {field.alias for field in fields.values()}]
-
-
 def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
@@ -256,14 +236,9 @@ def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfi
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:
-        return _validated(tool, config)
+        return validated(tool, config)
     except ValidationError as error:
         raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
-
-
-def _validated(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
-    unknown = set(unknown_keys(tool, config))
-    return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
 
 
 def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
@@ -274,7 +249,8 @@ def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[
         where = ".".join(filter(None, (where, str(fault["loc"][-1]))))
     if fault["type"] == "extra_forbidden":
         # Of a mapping inside of the configuration; at its top they are only warned of.
-        return f"The {tool.kind} task has no key '{where}'."
+        key, known = str(fault["loc"][-1]), known_keys(tool.config_model, fault["loc"][:-1])
+        return f"The {tool.kind} task has no key '{where}'.{did_you_mean(key, known)}"
     if fault["type"] == "missing":
         return f"The {tool.kind} task needs '{where}', which is missing."
     reason = fault["msg"].removeprefix("Value error, ")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
@@ -43,20 +44,28 @@ class Backend(ToolConfig):
 _Noise: TypeAlias = Annotated[dict[str, Json], Shape(shapes.Noise)]
 
 
-def _named(value: Json) -> Json:
+def named(value: Json) -> Json:
+    """`backend` as a mapping, where only its name was given."""
     return {"provider": value} if isinstance(value, str) else value
 
 
-def _duration(text: str) -> str:
-    seconds(text)
-    return text
+def _queue(value: Json) -> Json:
+    with suppress(ValueError):
+        if value is None or (isinstance(value, str) and seconds(value) >= 0.0):
+            return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(f"`max_queue` is a number of jobs, or a duration such as 6h, not {value!r}")
 
 
 class Limits(ToolConfig):
     """What is checked before anything is sent."""
 
     max_cost: float | None = Field(default=None, ge=0, description="In the currency of the backend.")
-    max_queue: Annotated[int, Field(ge=0)] | Annotated[str, AfterValidator(_duration)] | None = Field(
+    max_queue: Annotated[
+        int | str | None,
+        BeforeValidator(_queue, json_schema_input_type=Annotated[int, Field(ge=0)] | str | None),
+    ] = Field(
         default=None, description="What waits before ours: a number of jobs, or a duration such as `6h`."
     )
     max_shots: int | None = Field(default=None, ge=1, description="Repetitions of all points together.")
@@ -106,7 +115,7 @@ class QuantumConfig(ToolConfig):
     measure: bool = Field(
         default=False, description="Measure all qubits at the end of a circuit that measures nothing, as `m`."
     )
-    backend: Annotated[Backend, BeforeValidator(_named, json_schema_input_type=str | Backend)] = Field(
+    backend: Annotated[Backend, BeforeValidator(named, json_schema_input_type=str | Backend)] = Field(
         default_factory=Backend,
         description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
         " mapping.",
@@ -175,7 +184,9 @@ class QuantumConfig(ToolConfig):
         if len(given) > 1:
             raise ValueError(f"only one of {', '.join(CIRCUITS)} may be given, not {' and '.join(given)}")
         if not given and self.action not in LATER:
-            raise ValueError(f"{self.action} needs a circuit: one of {', '.join(CIRCUITS)}")
+            null = next((key for key in CIRCUITS if key in self.model_fields_set), None)
+            found = f", and its `{null}` is null" if null else f": one of {', '.join(CIRCUITS)}"
+            raise ValueError(f"{self.action} needs a circuit{found}")
         return self
 
     def circuit_form(self) -> str:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
+from pydantic import BaseModel
+
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension
@@ -13,6 +15,7 @@ from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.quantum.config import LATER, LOCAL, QuantumConfig, as_mapping
 from noetl.tools.quantum.session import Held, Session
+from noetl.tools.quantum.written import Written
 from noetl.tools.sql_calls import Running
 
 #: Actions that reach the vendor, in words.
@@ -120,6 +123,7 @@ class Quantum(Tool):
               zz: "{{ bell.means.zz | round(3) }}"
     """
     config_model: ClassVar[type[ToolConfig]] = QuantumConfig
+    written_model: ClassVar[type[BaseModel] | None] = Written
     verbatim = ("code",)
     python_keys = ("code",)
     suspends = True
