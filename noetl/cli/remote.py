@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import click
 import requests
 
+from noetl.cli.complaints import word
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.progress import Progress
-from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
+from noetl.cli.services import queues_of
+from noetl.dsl import load_playbook
+from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.store.envelope import from_json
+from noetl.tools.registry import kinds as installed_kinds
 
 #: Seconds that one answer may take.
 TIMEOUT_S = 30.0
 
 #: Between two questions.
 POLL_S = 0.1
+
+#: How long workers may take to be seen before somebody is told that there is none, in seconds.
+WORKERS_S = 3.0
 
 #: Bytes of a large result that are fetched at once.
 BLOCK = 256 * 1024
@@ -67,6 +76,10 @@ class Client:
         body = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit={PAGE}")
         events = [from_json(one) for one in body["events"]]
         return Page(events, body["status"], body["version"], body["idle"])
+
+    def served(self) -> set[str]:
+        """The queues of the workers that were seen within a minute."""
+        return {queue for one in self._call("GET", "/api/runtime")["workers"] for queue in one["queues"]}
 
     def result_page(self, name: str, limit: int) -> JsonMap:
         page: JsonMap = self._call("GET", f"/api/results/{quote(name)}?limit={limit}")
@@ -150,6 +163,31 @@ def run_remote(
     with Client(server) as client:
         row = client.register(content)
         execution_id = client.start(row["path"], row["version"], payload, overrides)
+        _warn_of_waiting(client, content)
         with progress:
             follow(There(client, execution_id), progress, wait=wait, pause_s=POLL_S)
         return client.report(execution_id)
+
+
+def _warn_of_waiting(client: Client, content: str) -> None:
+    """Says which steps nobody would run: their queue has no worker."""
+    try:
+        net = load_playbook(content, file="", kinds=installed_kinds())
+    except PlaybookInvalid:
+        # The server took it: it has tools that are not installed here.
+        return
+    for queue in sorted(_unserved(client, queues_of(net))):
+        steps = ", ".join(step.name for step in net.transitions if step.calls and step.queue == queue)
+        click.echo(
+            f"{word('warning', 'yellow')}: no worker of that server serves the queue {queue}, and {steps} would wait there until one"
+            f" does: `noetl worker -Q {queue}`, or `noetl up -Q {queue}`.",
+            err=True,
+        )
+
+
+def _unserved(client: Client, queues: set[str]) -> set[str]:
+    """Those that no worker serves; workers that are about to start have a moment."""
+    give_up = time.monotonic() + WORKERS_S
+    while (left := queues - client.served()) and time.monotonic() < give_up:
+        time.sleep(POLL_S)
+    return left

@@ -18,6 +18,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.errors import ConfigError, NoetlError
+from noetl.net.model import Net
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.results import collect
 from noetl.usecases.runtime import Runtime
@@ -125,6 +126,11 @@ def worker(queues: str | None, pool: str, concurrency: int, name: str) -> None:
 def all_queues() -> list[str]:
     """The queues of the installed tools, and the default one."""
     return sorted({info.queue for info in installed_kinds().values()} | {"default"})
+
+
+def queues_of(net: Net) -> set[str]:
+    """The queues that the steps of a playbook go to."""
+    return {step.queue for step in net.transitions if step.calls}
 
 
 @click.command(epilog="Example: noetl sweeper --interval 2")

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from noetl.cli.broker import Broker, choose
 from noetl.cli.follow import follow
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
-from noetl.cli.services import PREFORK_QUEUES, all_queues, server_argv, worker_argv
+from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
@@ -112,6 +112,24 @@ class Stack:
             return client.report(execution_id)
 
 
+def queues_named(files: Mapping[Path, str]) -> set[str]:
+    """The queues that playbooks name, and those that they call as far as these are files."""
+    kinds, found, seen = installed_kinds(), set[str](), set[str]()
+    for file, text in files.items():
+        library = Files(file.absolute().parent)
+        todo = [load_playbook(text, file=str(file), kinds=kinds)]
+        while todo:
+            net = todo.pop()
+            found |= queues_of(net)
+            called = [library.find(path) for path in calls(net) if path not in seen]
+            seen.update(calls(net))
+            for one in called:
+                # What cannot be run is told when it is called.
+                with contextlib.suppress(PlaybookInvalid):
+                    todo += [load_playbook(one.content, file=one.file, kinds=kinds)] if one else []
+    return found
+
+
 def register_called(client: Client, file: Path, text: str) -> None:
     """What `text` calls, and what that calls: where the catalog does not know it, from the files below the
     directory of `file`. Raises PlaybookInvalid for such a file that cannot be run."""
@@ -134,13 +152,16 @@ def register_called(client: Client, file: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def started(settings: Settings, *, flower: bool, concurrency: int) -> Iterator[Stack]:
-    """The whole stack, answering, for as long as the block runs. Raises Unavailable."""
+def started(
+    settings: Settings, *, flower: bool, concurrency: int, queues: Collection[str] = ()
+) -> Iterator[Stack]:
+    """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides those of the installed
+    tools. Raises Unavailable."""
     broker = choose(settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
     upgrade(settings.database)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
-    supervisor = Supervisor(_services(settings, broker, flower, concurrency), settings.as_environ())
+    supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
     stack = Stack(settings, broker, supervisor)
     try:
         supervisor.start(["redis"])
@@ -194,9 +215,12 @@ def _wait_for_socket(broker: Broker) -> None:
         time.sleep(0.01)
 
 
-def _services(settings: Settings, broker: Broker, flower: bool, concurrency: int) -> list[Service]:
-    heavy = [queue for queue in all_queues() if queue in PREFORK_QUEUES]
-    light = [queue for queue in all_queues() if queue not in PREFORK_QUEUES]
+def _services(
+    settings: Settings, broker: Broker, flower: bool, concurrency: int, queues: Collection[str]
+) -> list[Service]:
+    served = sorted({*all_queues(), *queues})
+    heavy = [queue for queue in served if queue in PREFORK_QUEUES]
+    light = [queue for queue in served if queue not in PREFORK_QUEUES]
     logs = settings.home_dir / "logs"
 
     def python(name: str, module: str, argv: list[str]) -> Service:

@@ -16,11 +16,9 @@ import click
 
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
-from noetl.cli.stack import Stack, started
+from noetl.cli.stack import Stack, queues_named, started
 from noetl.config import Settings
-from noetl.dsl import load_playbook
 from noetl.errors import ConfigError, Conflict
-from noetl.tools.registry import kinds as installed_kinds
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -54,6 +52,13 @@ from noetl.tools.registry import kinds as installed_kinds
     show_default=True,
     help="Python and shell tasks at once.",
 )
+@click.option(
+    "--queues",
+    "-Q",
+    metavar="A,B",
+    default="",
+    help="Served besides those of the installed tools and those that playbooks of --run name.",
+)
 @click.pass_context
 def up(
     ctx: click.Context,
@@ -65,6 +70,7 @@ def up(
     port: int | None,
     flower: bool,
     concurrency: int,
+    queues: str,
 ) -> None:
     """Start API, scheduler, workers, sweeper and Flower, and keep them running until Ctrl-C.
 
@@ -76,14 +82,15 @@ def up(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
-    for file, text in texts.items():
-        # What is wrong with it is said under its own name, before anything is started.
-        load_playbook(text, file=str(file), kinds=installed_kinds())
+    # What is wrong with one is said under its own name, before anything is started.
+    more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
     given, over = payload_of(payload), overrides_of(overrides)
     with (
         # Whose port it is that is in use is said first.
         _only_one(Settings.from_env()),
-        started(_settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency) as stack,
+        started(
+            _settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency, queues=more
+        ) as stack,
     ):
         if not files:
             _announce(stack)

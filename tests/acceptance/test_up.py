@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import requests
+import yaml
 
 from .playbooks import LOOP, head, squares
 from .stack import ROOT, environment, eventually, kill_all
@@ -108,6 +109,66 @@ def test_up_run_executes_a_playbook_over_rest_on_celery_and_stops_everything(hom
     assert left_behind(home) == []
     said = (home / "logs" / "worker-code.log").read_text()
     assert "Traceback" not in said
+
+
+def elsewhere(queue: str, then: str = "end") -> str:
+    return (
+        head(queue)
+        + f"""
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = 7", spec: {{queue: {queue}}}}}
+    next: {then}
+"""
+    )
+
+
+def test_up_run_serves_the_queues_that_its_playbooks_and_those_that_they_call_name(
+    home: Path, tmp_path: Path
+) -> None:
+    called, calls = tmp_path / "called.yaml", tmp_path / "calls.yaml"
+    called.write_text(elsewhere("pool.called") + "  - step: end\n")
+    path = yaml.safe_load(called.read_text())["metadata"]["path"]
+    calls.write_text(
+        elsewhere("pool.caller", "call")
+        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n"
+    )
+
+    done = noetl(home, "up", "--no-flower", "--run", str(calls), "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "completed"
+
+
+def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_served(
+    home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pool.yaml"
+    with serving(home, "--queues", "pool.mine"):
+        api = eventually(lambda: note(home), "the stack to be up")["api"]
+        file.write_text(elsewhere("pool.mine") + "  - step: end\n")
+        workers = f"{api}/api/runtime"
+        eventually(lambda: "pool.mine" in requests.get(workers, timeout=10).text, "a worker", 30)
+        served = noetl(home, "run", str(file), "--server", api, "--json")
+        file.write_text(
+            elsewhere("pool.nobody").replace('kind: python, code: "result = 7"', "kind: noop")
+            + "  - step: end\n"
+        )
+        lonely = subprocess.Popen(
+            [*NOETL, "run", str(file), "--server", api],
+            cwd=ROOT,
+            env=environment({"home": home}),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert lonely.stderr is not None
+        said = lonely.stderr.readline()
+        lonely.kill()
+        lonely.communicate()
+
+    assert served.returncode == 0, served.stderr
+    assert "warning" not in served.stderr
+    assert "no worker of that server serves the queue pool.nobody, and start would wait there" in said
 
 
 def test_a_stack_serves_until_it_is_told_to_stop_and_replaces_children_that_die(home: Path) -> None:

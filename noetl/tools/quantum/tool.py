@@ -159,7 +159,8 @@ class Quantum(Tool):
         code = ("code",) if config.get("code") is not None else ()
         if action in LATER and given is None:
             # Of another task's job or result: which machine it is about is known only then.
-            return (*code, "what it is about was run on")
+            key = "of" if action == "verify" else "job"
+            return (*code, f"the machine that its `{key}` is of, with that task's credential")
         if provider in LOCAL or action not in _DOES:
             return code
         target = backend.get("target")

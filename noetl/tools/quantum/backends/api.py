@@ -116,6 +116,8 @@ class Api:
         if answer.status < 400:
             why = f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as `backend.host`"
         message = f"{self.name} refused: {error.message.rstrip('.')}{': ' + why if why else ''}."
+        if answer.status == 401:
+            message += " Look at the token of the credential that `backend.auth` names."
         # A redirect is nothing that an API of jobs sends: whoever follows it may send a job elsewhere.
         kind = error.kind if answer.status >= 400 else "server_error"
         return ToolError(kind, message, retryable=error.retryable, type=error.type, extras=error.extras)
