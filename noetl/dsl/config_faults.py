@@ -30,9 +30,10 @@ def check_config(
         # What concerns several keys may be well once they are rendered.
         if path or not rendered or error["type"] == "missing":
             faults.setdefault(path, []).append(error)
+    faults = {path: errors for path, errors in faults.items() if not _is_around(path, faults)}
     unknown = _unknown(faults, config, rendered)
     for path, errors in faults.items():
-        if not (path and path[0] in unknown) and not _is_around(path, faults):
+        if not path or path[0] not in unknown or _is_sure(errors):
             at = (*paths[str(path[0])], *path[1:]) if path else task
             _report(context, kind, at, errors, config)
 
@@ -41,8 +42,19 @@ def _unknown(faults: _Faults, config: Mapping[str, Template], rendered: Collecti
     """The keys of which templates are at fault. They may turn out to fit, and to be of another form than what is told
     of the rest under that key."""
     return {
-        path[0] for path in faults if path and path[0] in rendered and holds_template(value_at(config, path))
+        path[0]
+        for path, errors in faults.items()
+        if path and path[0] in rendered and holds_template(value_at(config, path)) and not _is_sure(errors)
     }
+
+
+def _is_sure(errors: Iterable[ErrorDetails]) -> bool:
+    """Whether no template can mend this: a key that no mapping there has."""
+    return any(
+        error["type"] == "extra_forbidden"
+        and error["loc"][-1] not in (error.get("ctx") or {}).get("known", ())
+        for error in errors
+    )
 
 
 def _is_around(path: Path, others: Iterable[Path]) -> bool:

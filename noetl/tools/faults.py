@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -44,18 +44,30 @@ def _faults(
     try:
         validate(config)
     except ValidationError as error:
-        return [_with_known(fault, model) for fault in error.errors(include_url=False)]
+        return [_told(fault, model) for fault in error.errors(include_url=False)]
     # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs, and is told then.
     except Exception:  # noqa: BLE001
         return []
     return []
 
 
-def _with_known(fault: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
-    """With the names of the keys that are known where an unknown one stands, as `known` of its context."""
-    if fault["type"] != "extra_forbidden":
-        return fault
-    return {**fault, "ctx": {"known": known_keys(model, fault["loc"][:-1])}}
+def _told(fault: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
+    """Of an unknown key with the names of those that are known there, as `known` of its context; of a mapping whose kind is
+    not known, as a fault of the key that says the kind."""
+    place, context = fault["loc"], fault.get("ctx") or {}
+    match fault["type"]:
+        case "extra_forbidden":
+            return {**fault, "ctx": {"known": known_keys(model, place[:-1])}}
+        case "union_tag_invalid":
+            names = {"expected": context["expected_tags"]}
+            return {**fault, "type": "literal_error", "loc": (*place, _says_kind(context)), "ctx": names}
+        case "union_tag_not_found":
+            return {**fault, "type": "missing", "loc": (*place, _says_kind(context))}
+    return fault
+
+
+def _says_kind(context: Mapping[str, Any]) -> str:
+    return str(context["discriminator"]).strip("'")
 
 
 def known_keys(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:

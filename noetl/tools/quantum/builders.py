@@ -6,101 +6,30 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import cirq
 import sympy
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.tools.base import ToolConfig
+from noetl.tools.quantum.builder_keys import (
+    MOST_OPERATIONS,
+    Built,
+    Ghz,
+    Grover,
+    HardwareEfficient,
+    Maxcut,
+    Qft,
+    Random,
+)
 
-#: Operations of a circuit.
-MOST_OPERATIONS: Final = 100_000
 MEASURED: Final = "m"
 _QFT_GATES: Final = (cirq.HPowGate, cirq.CZPowGate, cirq.SwapPowGate)
 
-Qubits = Annotated[int, Field(ge=1, le=1000)]
-Layers = Annotated[int, Field(ge=1, le=1000)]
-Node = Annotated[int, Field(ge=0, lt=1000)]
-Bits = Annotated[str, Field(pattern="^[01]{1,20}$")]
 Ops = Iterator[cirq.OP_TREE]
-
-
-class Built(ToolConfig):
-    """What all builders take."""
-
-    name: str
-    measure: bool = True
-
-
-class Ghz(Built):
-    """`{name: ghz, qubits}`"""
-
-    qubits: Qubits
-
-
-class Qft(Built):
-    """`{name: qft, qubits, inverse?, swaps?}`"""
-
-    qubits: Annotated[int, Field(ge=1, le=256)]
-    inverse: bool = False
-    swaps: bool = True
-
-
-class Grover(Built):
-    """`{name: grover, marked, iterations?}`"""
-
-    marked: list[Bits] = Field(min_length=1, max_length=1024)
-    iterations: int | None = Field(default=None, ge=0)
-
-    @field_validator("marked", mode="before")
-    @classmethod
-    def _one(cls, value: Json) -> Json:
-        return [value] if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _alike(self) -> Grover:
-        if len(set(map(len, self.marked))) > 1:
-            raise ValueError("all of `marked` need as many bits as each other")
-        if len(set(self.marked)) < len(self.marked):
-            raise ValueError("`marked` names a bitstring twice")
-        return self
-
-
-class Maxcut(Built):
-    """`{name: qaoa_maxcut, edges, layers}`"""
-
-    edges: list[tuple[Node, Node]] = Field(min_length=1)
-    layers: Layers = 1
-
-    @field_validator("edges")
-    @classmethod
-    def _simple(cls, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        if any(one == other for one, other in edges):
-            raise ValueError("an edge joins two different nodes")
-        if len({frozenset(edge) for edge in edges}) < len(edges):
-            raise ValueError("an edge is named twice")
-        return edges
-
-
-class HardwareEfficient(Built):
-    """`{name: hardware_efficient, qubits, layers, entangler?}`"""
-
-    qubits: Qubits
-    layers: Layers
-    entangler: Literal["linear", "ring", "full"] = "linear"
-
-
-class Random(Built):
-    """`{name: random, qubits, depth, density?, seed}`"""
-
-    qubits: Qubits
-    depth: Annotated[int, Field(ge=1, le=MOST_OPERATIONS)]
-    density: float = Field(default=0.7, gt=0, le=1)
-    seed: Annotated[int, Field(ge=0, lt=1 << 32)]
 
 
 def ghz(spec: Ghz) -> Ops:

@@ -12,6 +12,7 @@ from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.tools.base import ToolConfig
 from noetl.tools.quantum import shapes
+from noetl.tools.quantum.builder_keys import AnyBuilder
 from noetl.tools.quantum.shapes import Shape
 
 Action: TypeAlias = Literal[
@@ -104,7 +105,7 @@ class QuantumConfig(ToolConfig):
         description="The circuit in the result of another task: OpenQASM or Cirq's JSON as text, or a mapping with"
         " `circuit`.",
     )
-    builder: Annotated[dict[str, Json], Shape(shapes.Builder)] | None = Field(
+    builder: Annotated[dict[str, Json], Shape(AnyBuilder)] | None = Field(
         default=None,
         description="A circuit by name, with what it takes: `{name: ghz, qubits: 3}`.",
     )

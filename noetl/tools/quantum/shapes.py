@@ -4,7 +4,7 @@ of them. Names and order of a `noise` or of `params` mean something there, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
@@ -29,72 +29,6 @@ class Shape:
 
     def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(TypeAdapter(self.model).core_schema)
-
-
-class _Built(ToolConfig):
-    measure: bool = Field(default=True, description="Measure all qubits at the end, as `m`.")
-
-
-class _OfQubits(_Built):
-    qubits: int = Field(description="How many.")
-
-
-class Ghz(_OfQubits):
-    """(|0...0> + |1...1>)/√2."""
-
-    name: Literal["ghz"]
-
-
-class Qft(_OfQubits):
-    """The Fourier transform."""
-
-    name: Literal["qft"]
-    inverse: bool = Field(default=False, description="The other way round.")
-    swaps: bool = Field(default=True, description="With the swaps that put the bits into order.")
-
-
-class Grover(_Built):
-    """A search."""
-
-    name: Literal["grover"]
-    marked: str | list[str] = Field(description="The bitstrings that are searched for, such as `101`.")
-    iterations: int | None = Field(
-        default=None, description="As many as find them best, unless told otherwise."
-    )
-
-
-class Maxcut(_Built):
-    """Layers for a graph."""
-
-    name: Literal["qaoa_maxcut"]
-    edges: list[list[int]] = Field(description="Pairs of nodes, which are the qubits: `[[0, 1], [1, 2]]`.")
-    layers: int = Field(default=1, description="How many, with the symbols `gamma0`, `beta0`, `gamma1`...")
-
-
-class HardwareEfficient(_OfQubits):
-    """Layers of rotations and of entangling gates."""
-
-    name: Literal["hardware_efficient"]
-    layers: int = Field(description="How many, with the symbols `theta0`, `theta1`...")
-    entangler: Literal["linear", "ring", "full"] = Field(
-        default="linear", description="Which qubits are entangled in a layer."
-    )
-
-
-class Random(_OfQubits):
-    """Drawn gates."""
-
-    name: Literal["random"]
-    depth: int = Field(description="Moments.")
-    density: float = Field(
-        default=0.7, description="How likely a qubit has a gate in a moment: above 0, to 1."
-    )
-    seed: int = Field(description="The same seed draws the same circuit.")
-
-
-Builder: TypeAlias = Annotated[
-    Ghz | Qft | Grover | Maxcut | HardwareEfficient | Random, Field(discriminator="name")
-]
 
 
 class Params(ToolConfig):
@@ -197,7 +131,7 @@ class Compile(ToolConfig):
         default=None,
         description="The device on which gates join neighbours only; `line` is one as long as needed.",
     )
-    optimize: bool = Field(
+    optimize: bool | None = Field(
         default=True, description="Whether gates are merged, and dropped where they undo each other."
     )
 
@@ -221,7 +155,7 @@ class Mitigation(ToolConfig):
     readout: KnownReadout | None = Field(
         default=None, description="Takes errors of readout out of means and, as `mitigated`, of histograms."
     )
-    dynamical_decoupling: bool | Pulses = Field(
+    dynamical_decoupling: bool | Pulses | None = Field(
         default=False, description="Pulses where qubits wait; true is `DEFAULT`."
     )
     vendor: dict[str, Json] = Field(default={}, description="Handed to the vendor as it is.")

@@ -1,7 +1,7 @@
-"""What can be told of a task as it is written: names that nothing knows, and what an action needs, without Cirq.
+"""What can be told of a task as it is written, without Cirq: what its mappings cannot take, and what an action needs.
 
 `noetl validate` asks, so that nobody waits for Cirq, or a queue, to hear of a mistyped name. Who reads these values when the
-task runs knows the same names and says more; a test holds the two together.
+task runs says more.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator, model_validator
 
-from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum import shapes
+from noetl.tools.quantum.builder_keys import AnyBuilder
 from noetl.tools.quantum.config import REMOTE, Action, named
 
 Provider: TypeAlias = Literal["simulator", "density_matrix", "clifford", "qsim", "ionq", "aqt", "google"]
-BuilderName: TypeAlias = Literal["ghz", "qft", "grover", "qaoa_maxcut", "hardware_efficient", "random"]
-Gateset: TypeAlias = Literal[
-    "cz", "sqrt_iswap", "ionq", "ionq_aria", "ionq_forte", "aqt", "google_cz", "google_sycamore"
-]
-Decoupling: TypeAlias = Literal["DEFAULT", "XX_PAIR", "X_XINV", "YY_PAIR", "Y_YINV"]
 #: Forms of a sweep.
-FORMS: Final = ("product", "zip", "list")
+FORMS: Final = tuple(name for name in shapes.Params.model_fields if name != "symbol")
 #: What an action needs besides its circuit: the key, and how it is written.
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "expect": ("observables", 'such as `observables: {zz: "Z0 Z1"}`'),
@@ -33,17 +29,23 @@ _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-class _Names(BaseModel):
-    """A mapping whose keys are all known; what they hold is read when the task runs."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class BackendNames(BaseModel):
     """Of `backend`; its keys are checked with the task's other ones."""
 
+    target: Any = None
     auth: Any = None
+    host: Any = None
     provider: Provider = "simulator"
+
+    @model_validator(mode="after")
+    def _says_whose(self) -> BackendNames:
+        given = [key for key in ("target", "auth", "host") if getattr(self, key) is not None]
+        if given and "provider" not in self.model_fields_set:
+            raise ValueError(
+                f"`backend` has `{given[0]}` and no `provider`, and without one it is the simulator, which has none;"
+                f" write `provider: {REMOTE[0]}` or another"
+            )
+        return self
 
     @field_validator("provider")
     @classmethod
@@ -56,49 +58,15 @@ class BackendNames(BaseModel):
         return provider
 
 
-class BuilderNames(BaseModel):
-    """Of `builder`; what else it takes depends on its name."""
-
-    name: BuilderName
-
-
-class NoiseNames(_Names):
-    """Of `noise`."""
-
-    depolarize: Json = None
-    amplitude_damping: Json = None
-    phase_damping: Json = None
-    bit_flip: Json = None
-    phase_flip: Json = None
-    readout: Json = None
-    custom: Json = None
-
-
-class CompileNames(_Names):
-    """Of `compile`."""
-
-    gateset: Gateset | None = None
-    placement: Json = None
-    optimize: bool = True
-
-
-class MitigationNames(_Names):
-    """Of `mitigation`."""
-
-    readout: Json = None
-    dynamical_decoupling: Decoupling | bool = False
-    vendor: dict[str, Any] | None = None
-
-
 class Written(BaseModel):
     """The keys of a task of which something can be told. `action` comes last: it needs some of the others."""
 
     backend: Annotated[BackendNames, BeforeValidator(named)] | None = None
-    builder: BuilderNames | None = None
+    builder: AnyBuilder | None = None
     params: dict[str, Any] | None = None
-    noise: NoiseNames | list[NoiseNames] | None = None
-    compile: CompileNames | None = None
-    mitigation: MitigationNames | None = None
+    noise: shapes.Noise | list[shapes.Noise] | None = None
+    compile: shapes.Compile | None = None
+    mitigation: shapes.Mitigation | None = None
     observables: Any = None
     job: Any = None
     of: Any = None

@@ -39,11 +39,35 @@ FAULTS = [
     ("{kind: http, url: /, method: 'G T'}", Code.TYPE, 38, ".method", "must be text that matches"),
     ("{kind: http, url: /, timeout: soon}", Code.TYPE, 39, ".timeout", "must be a number or a mapping"),
     ("{kind: http, url: /, timeout: {conect: 1}}", Code.VALUE, 40, ".timeout.conect", "means nothing here"),
+    # Whatever the template becomes, the mapping has a key that nothing reads.
+    (
+        "{kind: http, url: /, timeout: {connect: '{{ x }}', conect: 1}}",
+        Code.VALUE,
+        60,
+        ".timeout.conect",
+        "means nothing here",
+    ),
     ("{kind: http, url: /, timeout: {read: -1}}", Code.TYPE, 46, ".timeout.read", "be greater than 0"),
     ("{kind: http, url: /, as: jsn}", Code.VALUE, 34, ".as", "not one of json"),
     ("{kind: playbook, payload: {a: 1}}", Code.MISSING, 3, "", "playbook needs path"),
     ("{kind: http, spec: {allow_redirects: 5}, url: /}", Code.TYPE, 46, ".spec.allow_redirects", "true or"),
     ("{kind: postgres, auth: a, command: '{{', params: 1}", Code.TYPE, 58, ".params", "a mapping or a list"),
+    (
+        "{kind: quantum, builder: {name: gzh}}",
+        Code.VALUE,
+        41,
+        ".builder.name",
+        "is 'gzh', not one of ghz, qft,",
+    ),
+    ("{kind: quantum, builder: {qubits: 2}}", Code.MISSING, 25, ".builder", "quantum needs 'name' here"),
+    ("{kind: quantum, builder: {name: ghz}}", Code.MISSING, 25, ".builder", "quantum needs 'qubits' here"),
+    (
+        "{kind: quantum, qasm: a, noise: {depolarise: '{{ workload.x }}'}}",
+        Code.VALUE,
+        42,
+        ".noise.depolarise",
+        "'depolarise' means nothing here",
+    ),
 ]
 
 
@@ -63,8 +87,6 @@ def test_a_value_that_the_tool_cannot_take_is_told_where_it_stands(
         "{kind: shell, command: '{{ x }}', argv: '{{ x }}'}",
         "{kind: shell, argv: '{{ x }}', env: {A: '{{ x }}'}}",
         "{kind: http, url: '{{ x }}', method: '{{ x }}', allow_redirects: '{{ x }}', as: '{{ x }}'}",
-        # It may become text, as one form of it is; then nobody asks for the rest.
-        "{kind: http, url: /, timeout: {connect: '{{ x }}', conect: 1}}",
         "{kind: http, url: /, timeout: '5'}",
         "{kind: postgres, auth: a, command: select 1, transaction: 'yes'}",
     ],

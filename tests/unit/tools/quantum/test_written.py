@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from noetl.tools.faults import faults
-from noetl.tools.quantum import builders, compiling, gatesets, mitigation, noise, params, written
+from noetl.tools.quantum import params, written
 from noetl.tools.quantum.config import LOCAL, REMOTE
 from noetl.tools.quantum.tool import Quantum
 
@@ -18,25 +18,23 @@ def told(**config: Any) -> list[tuple[tuple[int | str, ...], str]]:
     return [(fault["loc"], fault["msg"]) for fault in faults(Quantum, {"builder": GHZ, **config})]
 
 
-def test_the_names_are_those_that_the_tool_knows_when_it_runs() -> None:
+def test_the_providers_are_those_that_the_tool_knows_when_it_runs() -> None:
     assert set(get_args(written.Provider)) == {*LOCAL, *REMOTE}
-    assert get_args(written.BuilderName) == tuple(builders.BUILDERS)
-    assert get_args(written.Gateset) == tuple(gatesets._GATESETS)
-    assert get_args(written.Decoupling) == mitigation._SCHEMAS
     assert tuple(params._FORMS) == written.FORMS
-    assert tuple(written.NoiseNames.model_fields) == noise._KEYS
-    assert tuple(written.CompileNames.model_fields) == compiling._KEYS
-    assert tuple(written.MitigationNames.model_fields) == mitigation._KEYS
 
 
 @pytest.mark.parametrize(
     ("config", "place"),
     [
         ({"builder": {"name": "gzh"}}, ("builder", "name")),
+        ({"builder": {"name": "ghz"}}, ("builder", "ghz", "qubits")),
+        ({"builder": {"name": "ghz", "qbits": 3}}, ("builder", "ghz", "qbits")),
+        ({"builder": {"name": "grover", "marked": "102"}}, ("builder", "grover", "marked", 0)),
         ({"backend": "simulater"}, ("backend", "provider")),
         ({"backend": {"provider": "ionk"}}, ("backend", "provider")),
-        ({"noise": {"depolarise": 0.1}}, ("noise", "NoiseNames", "depolarise")),
-        ({"noise": [{"bit_flop": 0.1}]}, ("noise", "list[NoiseNames]", 0, "bit_flop")),
+        ({"backend": {"target": "qpu.aria-1", "auth": "ionq"}}, ("backend",)),
+        ({"noise": {"depolarise": 0.1}}, ("noise", "Noise", "depolarise")),
+        ({"noise": [{"bit_flop": 0.1}]}, ("noise", "list[Noise]", 0, "bit_flop")),
         ({"compile": {"gate_set": "cz"}}, ("compile", "gate_set")),
         ({"compile": {"gateset": "ionqq"}}, ("compile", "gateset")),
         ({"mitigation": {"redout": {}}}, ("mitigation", "redout")),
