@@ -26,8 +26,8 @@ from noetl.usecases.sweep import sweep
 
 log = logging.getLogger(__name__)
 
-#: Queues whose tasks run in children of their own and may be ended with their worker.
-PREFORK_QUEUES = ("python", "shell")
+#: Queues whose tasks hold a processor, as simulations do, or a child of their own.
+PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
 def server_argv(host: str, port: int, threads: int = 8) -> list[str]:

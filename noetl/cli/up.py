@@ -50,7 +50,7 @@ from noetl.errors import ConfigError, Conflict
     type=click.IntRange(1),
     default=2,
     show_default=True,
-    help="Python and shell tasks at once.",
+    help="Python, shell and quantum tasks at once.",
 )
 @click.option(
     "--queues",
