@@ -68,7 +68,7 @@ def routed(found: list[Rule], guards: Guards) -> Router:
 def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
     assigned = _assigned(rule)
     targets = [
-        way(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
+        _target(one) for then in rule.thens if (following := then.get("next")) for one in following.items()
     ]
     if len(targets) == 1 and targets[0].when is None:
         return [[_guarded(targets[0], rule, guards, assigned)]]
@@ -78,6 +78,12 @@ def _choices(rule: Rule, guards: Guards) -> list[list[Way]]:
         return [group] if group else [[only]] if assigned else []
     # What the guard reads must not have changed when it is asked again.
     return [group, [only]] if _changes_guard(rule, assigned) else [[only], group]
+
+
+def _target(spot: Spot) -> Way:
+    """Of an arc `then` and `else` mean something, and nothing in `case`, which is told of them: they must not get there."""
+    made = way(spot)
+    return replace(made, rest={key: value for key, value in made.rest.items() if key not in ("then", "else")})
 
 
 def _guarded(target: Way, rule: Rule, guards: Guards, assigned: dict[str, Tree]) -> Way:

@@ -218,3 +218,14 @@ def test_a_yaml_that_cannot_be_printed_with_its_comments_is_refused_by_name(
     assert found.net is not None
     with pytest.raises(PlaybookInvalid, match=r"p\.yaml: this YAML cannot be rewritten"):
         canonical_text(found.source)
+
+
+@pytest.mark.parametrize("word", ["then", "else"])
+def test_a_word_that_means_nothing_in_a_rule_of_case_does_not_become_one_that_means_something(
+    migrated: Migrate, word: str
+) -> None:
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow:\n- step: start\n  tool: {kind: noop}\n  case:\n"
+        f"  - when: '{{{{ true }}}}'\n    then: {{set: {{ctx.x: 1}}, next: {{step: end, {word}: []}}}}\n- step: end\n"
+    )
+    assert f"{word}:" not in migrated(text)
