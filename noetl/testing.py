@@ -32,6 +32,7 @@ from noetl.store.memory import MemoryStore
 from noetl.tools.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
+from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
@@ -211,6 +212,7 @@ class Simulation:
         store: Store | None = None,
         limits: Limits | None = None,
         wrap: Callable[[Store], Store] | None = None,
+        kinds: Mapping[str, KindInfo] | None = None,
     ) -> None:
         self.now = START
         self.mailbox = Mailbox()
@@ -222,7 +224,7 @@ class Simulation:
             dispatcher=self.mailbox,
             results=open_results(f"memory://{uuid4().hex}"),
             tools=self.tools,
-            kinds=KINDS,
+            kinds=KINDS if kinds is None else kinds,
             clock=lambda: self.now,
             entropy=self._draw,
             random=lambda: 0.5,
@@ -255,6 +257,8 @@ class Simulation:
                     self.mailbox.messages.append(message)
             case "answer" | "waits" | "cancel":
                 tell(self.rt, row.command_id)
+            case "abandon":
+                abandon(self.worker, row.command_id)
 
     def pass_time(self, seconds: float) -> None:
         """Moves the clock and sweeps once, as the sweeper would."""

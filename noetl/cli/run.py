@@ -19,6 +19,7 @@ from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text, unused
 from noetl.cli.progress import Progress, Silent, progress_for
 from noetl.config import Settings
+from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.runtime import Runtime
@@ -94,6 +95,10 @@ def _run_here(
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
     follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
     attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
+    for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):
+        # Nobody reads the log of an execution that is over, and what goes on may be paid for.
+        if isinstance(event.fact, TaskAbandoned) and event.fact.error is not None:
+            click.echo(f"{word('warning', 'yellow')}: {event.fact.error.message}", err=True)
 
 
 def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:

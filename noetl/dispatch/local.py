@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from noetl.errors import NoetlError
+from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.leases import Leases
@@ -126,3 +127,5 @@ class LocalDispatcher:
                     self._order(priority, command_id, purpose)
             case "answer" | "waits" | "cancel":
                 tell(worker.rt, command_id)
+            case "abandon":
+                abandon(worker, command_id)

@@ -11,6 +11,7 @@ LANE = "noetl.lane"
 ITERATION = "noetl.iteration"
 TURN = "noetl.turn"
 TELL = "noetl.tell"
+ABANDON = "noetl.abandon"
 
 #: The queue of the scheduler. Exactly one consumer is enough, and best.
 SCHEDULER_QUEUE = SCHEDULER
@@ -23,6 +24,7 @@ TASK_OF = {
     "answer": TELL,
     "waits": TELL,
     "cancel": TELL,
+    "abandon": ABANDON,
 }
 
 

@@ -65,6 +65,7 @@ def evolve(state: State, draft: e.Draft) -> State:
             | e.TaskFailed()
             | e.AttemptFailed()
             | e.TaskCheckpointed()
+            | e.TaskAbandoned()
             | e.PolicyEvaluated()
             | e.VariablesSet()
             | e.TaskLoopStarted()
@@ -362,6 +363,7 @@ def _task(
     | e.TaskFailed
     | e.AttemptFailed
     | e.TaskCheckpointed
+    | e.TaskAbandoned
     | e.PolicyEvaluated
     | e.VariablesSet
     | e.TaskLoopStarted
@@ -385,6 +387,7 @@ def _task(
             e.TaskStarted()
             | e.AttemptFailed()
             | e.TaskCheckpointed()
+            | e.TaskAbandoned()
             | e.PolicyEvaluated()
             | e.TaskLoopStarted()
             | e.TaskItemDone()

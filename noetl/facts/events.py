@@ -330,6 +330,15 @@ class TaskCheckpointed:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskAbandoned:
+    """What the task, called off while it waited, had begun elsewhere was ended; `error` says what goes on, and why."""
+
+    type: ClassVar[str] = "task.abandoned"
+    task: str
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyEvaluated:
     """Rule number `rule` (from 0) of the task's policy matched and decided `do`, after `delay` seconds.
 
@@ -433,6 +442,7 @@ Fact: TypeAlias = (
     | TaskFailed
     | AttemptFailed
     | TaskCheckpointed
+    | TaskAbandoned
     | PolicyEvaluated
     | VariablesSet
     | TaskLoopStarted

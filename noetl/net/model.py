@@ -394,6 +394,7 @@ class KindInfo:
     name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
+    `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
     `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
@@ -411,6 +412,7 @@ class KindInfo:
     source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     suspends: bool = False
+    abandons: bool = False
     by_reference: tuple[str, ...] = ()
     sections: tuple[str, ...] | None = None
     credentials: tuple[str, ...] = ("auth",)

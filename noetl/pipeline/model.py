@@ -64,6 +64,9 @@ class Call:
     secrets: Mapping[str, str] = field(default_factory=dict)
     #: `spec.result`: a tool that writes its result to the store by itself keeps it like that.
     result: Keeping = field(default_factory=Keeping)
+    #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere (`KindInfo.abandons`), and fails
+    #: as `cancelled` once nothing is left of that. Another error says what is.
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The four Celery tasks of NoETL. Messages carry ids; everything else is in the log and the tables."""
+"""The Celery tasks of NoETL. Messages carry ids; everything else is in the log and the tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from celery import Celery, Task, current_task
 from celery.canvas import Signature
 from celery.exceptions import Ignore, Reject
 
-from noetl.dispatch.naming import ITERATION, LANE, STEP, TELL, TURN
+from noetl.dispatch.naming import ABANDON, ITERATION, LANE, STEP, TELL, TURN
 from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
+from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
 from noetl.usecases.lanes import LaneEnd, run_lane
 from noetl.usecases.telling import tell
@@ -48,6 +49,11 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
         if end is LaneEnd.REFUSED:
             # Returning would count as an arrival and let the chord's body run early.
             raise Ignore
+
+    @app.task(name=ABANDON)
+    def abandon_step(*args: object) -> None:
+        command_id = _id(args)
+        _guarded(command_id, lambda: abandon(worker(), command_id))
 
     # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)

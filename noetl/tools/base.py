@@ -126,6 +126,8 @@ class Tool(ABC):
     hands_on: ClassVar[bool] = False
     #: Whether `run` may yield a Suspension.
     suspends: ClassVar[bool] = False
+    #: Called once more with `Call.abandoned`, it ends what earlier calls of the task began elsewhere.
+    abandons: ClassVar[bool] = False
     #: Keys of the configuration (`*`: the args) in which references to results come unopened.
     by_reference: ClassVar[tuple[str, ...]] = ()
     #: What outcomes of its calls have besides what all have (see `Outcome`), such as `pg`; None where that is not told.
@@ -177,6 +179,7 @@ class Tool(ABC):
             source_files=cls.source_files,
             defaults=cls.defaults,
             suspends=cls.suspends,
+            abandons=cls.abandons,
             by_reference=cls.by_reference,
             sections=cls.sections,
             credentials=cls.credentials,

@@ -174,7 +174,7 @@ def _turn(
     inputs = replace(_inputs(rt, tx, plan, before, now), turn=name, place=drafted - before.version)
     try:
         drafts, after = decide(plan, before, inputs)
-        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, rt.kinds, now)
     except Unavailable:
         # The results are out of reach for everybody; the turn is owed until they are back.
         raise
@@ -184,7 +184,7 @@ def _turn(
         log.exception("Deciding execution %s failed", row.execution_id)
         drafts, after = _defect(before, error)
         # Its caller waits for an answer, and its children for nobody any more.
-        rows = orders(plan, before, drafts, after, inputs.commands, row.status, now)
+        rows = orders(plan, before, drafts, after, inputs.commands, row.status, rt.kinds, now)
     return Turn(row, plan, before, tuple(drafts), after, rows)
 
 

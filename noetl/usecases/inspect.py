@@ -59,9 +59,12 @@ def _all_wait(rt: Runtime, row: ExecutionRow) -> bool:
 
 
 def has_to_tell(rt: Runtime, execution_id: str) -> bool:
-    """Whether others are still to hear from it: its caller how it is or ended, children that nobody waits for them."""
+    """Whether others are still to hear from it: its caller how it is or ended, children and machines elsewhere that nobody
+    waits for them."""
     with rt.store.read() as tx:
-        return any(one.purpose in ("answer", "waits", "cancel") for one in tx.open_commands(execution_id))
+        return any(
+            one.purpose in ("answer", "waits", "cancel", "abandon") for one in tx.open_commands(execution_id)
+        )
 
 
 def _is_stuck(rt: Runtime, row: ExecutionRow) -> bool:

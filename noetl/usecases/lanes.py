@@ -18,6 +18,7 @@ from typing import assert_never, cast
 from noetl.engine.evolve import patched
 from noetl.engine.loops import too_many
 from noetl.engine.plan import Plan
+from noetl.errors import NoetlError
 from noetl.facts.events import (
     CtxPatched,
     Draft,
@@ -39,6 +40,7 @@ from noetl.pipeline.model import (
     Ending,
     Failed,
     Finished,
+    Names,
     Progress,
     Recorded,
     Sleep,
@@ -100,6 +102,17 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
             if watched.cancelled:
                 give_up(rt, command)
             return LaneEnd.REFUSED
+
+
+def names_of_iteration(
+    worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, iteration: int
+) -> Names:
+    """What the templates of an iteration see that no lane runs any more."""
+    row = tx.loop(command.execution_id, command.run_id)
+    if row is None:
+        raise NoetlError(f"The loop of step {command.step!r} is gone.")
+    lane = _Lane(worker, command, plan, row, Watched(worker.rt))
+    return lane.names(iteration)
 
 
 @dataclass(slots=True)
@@ -227,8 +240,7 @@ class _Lane:
         self.begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        scope = replace(names(rt, self.plan, command, self._scope(index)), ctx=self._ctx())
-        for move in run(prog, scope, progress, hands(rt, command, self.watched)):
+        for move in run(prog, self.names(index), progress, hands(rt, command, self.watched)):
             match move:
                 case Recorded():
                     self._begin(index)
@@ -245,6 +257,11 @@ class _Lane:
                     self._end(index, move.ending, move.progress)
                 case _:
                     assert_never(move)
+
+    def names(self, index: int) -> Names:
+        """What the templates of an iteration see."""
+        scope = names(self.worker.rt, self.plan, self.command, self._scope(index))
+        return replace(scope, ctx=self._ctx())
 
     def _begin(self, index: int) -> None:
         """An iteration that is open at a report has its start recorded."""

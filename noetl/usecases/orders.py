@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -12,8 +12,9 @@ from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.loops import missing
 from noetl.engine.plan import Plan
-from noetl.engine.state import Child, State
-from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted
+from noetl.engine.state import Child, Run, State
+from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
+from noetl.net.model import KindInfo
 from noetl.usecases.children import tidings
 from noetl.usecases.ports import CommandRow, LoopRow
 
@@ -39,6 +40,7 @@ def orders(
     after: State,
     held: Collection[str],
     status: str,
+    kinds: Mapping[str, KindInfo],
     now: datetime,
 ) -> Orders:
     """`held` are the ids of the commands that were open before the turn, `status` is what the last one left. Pure."""
@@ -66,7 +68,42 @@ def orders(
     loops += [row for row in again if row is not None]
     commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
     told = tidings(status, after, lost, now)
-    return Orders((*commands, *told), tuple(loops), tuple(children))
+    ended = _called_off(plan, before, drafts, after, kinds, now)
+    return Orders((*commands, *told, *ended), tuple(loops), tuple(children))
+
+
+def _called_off(
+    plan: Plan,
+    before: State,
+    drafts: Sequence[Draft],
+    after: State,
+    kinds: Mapping[str, KindInfo],
+    now: datetime,
+) -> list[CommandRow]:
+    """Orders to end what runs may have begun elsewhere that the turn took out of the execution before they had ended."""
+    done = {draft.run_id for draft in drafts if isinstance(draft.fact, StepDone)}
+    gone = (run for run in before.runs.values() if after.ended or run.id not in after.runs)
+    return [
+        CommandRow(
+            command_id=f"{before.execution_id}/abandon/{run.id}",
+            execution_id=before.execution_id,
+            run_id=run.id,
+            step=run.step,
+            purpose="abandon",
+            part="",
+            queue=plan.step(run.step).queue,
+            issue=1,
+            context=command_context(plan, before, run),
+            label=f"abandon {plan.net.path}:{run.step}",
+            sent_at=now,
+        )
+        for run in gone
+        if not run.ended and run.id not in done and _abandons(plan, run, kinds)
+    ]
+
+
+def _abandons(plan: Plan, run: Run, kinds: Mapping[str, KindInfo]) -> bool:
+    return any(task.kind in kinds and kinds[task.kind].abandons for task in plan.step(run.step).tasks)
 
 
 def _opened(state: State, draft: Draft) -> LoopRow:

@@ -56,7 +56,8 @@ class ExecutionRow:
 @dataclass(frozen=True, slots=True)
 class CommandRow:
     """An order on its way: outbox entry, pending index and lease in one row. What executions tell one another
-    (`answer`, `cancel`: to the execution `part`) travels in the same way, and is claimed by nobody.
+    (`answer`, `waits`, `cancel`: to the execution `part`) travels in the same way, and is claimed by nobody; nor is `abandon`, the
+    order to end what a step that was called off has begun elsewhere.
 
     `context` is what the worker needs to know (names, args; see `engine.context`). `attempt` counts the
     deliveries that were claimed and is the fencing token of the lease: a report must name it.
@@ -67,7 +68,7 @@ class CommandRow:
     execution_id: str
     run_id: str
     step: str
-    purpose: Literal["pipeline", "lane", "iteration", "answer", "waits", "cancel"]
+    purpose: Literal["pipeline", "lane", "iteration", "answer", "waits", "cancel", "abandon"]
     part: str
     queue: str
     issue: int

@@ -54,11 +54,11 @@ def sweep(rt: Runtime) -> Swept:
 
 
 def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
-    """A credential of one execution goes with it."""
+    """A credential of one execution goes with it, once nothing is to be done for that any more."""
     for execution_id in executions:
         with rt.store.begin() as tx:
             row = tx.execution(execution_id)
-            if row is None or row.ended_at is not None:
+            if row is None or (row.ended_at is not None and not tx.open_commands(execution_id)):
                 tx.delete_credentials_of(execution_id)
 
 

@@ -30,7 +30,7 @@ def tell(rt: Runtime, command_id: str) -> None:
             told = command.context
             fact = ChildWaiting(told["task"], command.execution_id, told["waiting"], told["at"])
             _tell_caller(rt, command, fact, f"{_ending(command)}/{fact.at}")
-        case "pipeline" | "lane" | "iteration":
+        case "pipeline" | "lane" | "iteration" | "abandon":
             raise BadRequest(f"Command {command_id} is work, and nothing to tell.")
         case _:
             assert_never(command.purpose)

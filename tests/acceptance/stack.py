@@ -60,7 +60,7 @@ def worker(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
 
 WORKERS = {
     "scheduler": worker("scheduler", "solo", 1, "scheduler"),
-    "code": worker("python,shell,quantum", "prefork", 2, "code"),
+    "code": worker("python,shell", "prefork", 2, "code"),
     "io": worker("http,postgres,duckdb,sqlite,transfer,default", "threads", 8, "io"),
     #: One process for everything that the others do.
     "alone": worker("python,shell,http,postgres,duckdb,default", "solo", 1, "alone"),

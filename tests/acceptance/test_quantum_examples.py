@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl import bootstrap
-from noetl.usecases import credentials
+from noetl.usecases import control, credentials, inspect
 from noetl.usecases.ports import ENDED
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
@@ -66,6 +66,41 @@ def test_a_job_outlives_the_worker_that_submitted_it_and_is_paid_for_once(
     assert report.result["cost"] == 1.5
     assert (len(ionq.paid()), job.fetched) == (1, 1)
     stack.check_log_of(execution)
+
+
+WAITS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: waits, path: tests/waits}
+workload: {host: ""}
+workflow:
+  - step: start
+    tool:
+      kind: quantum
+      builder: {name: ghz, qubits: 2}
+      backend: {provider: ionq, host: "{{ workload.host }}", auth: ionq}
+      repetitions: 10
+"""
+
+
+def test_a_cancelled_execution_ends_at_once_and_its_job_when_a_worker_of_its_queue_is_there(
+    stack: Stack, ionq: IonQServer
+) -> None:
+    ionq.queue_s = 600
+    execution = stack.begin(WAITS, {"host": ionq.url})
+    eventually(lambda: ionq.jobs, "the job to be at the vendor")
+    stack.kill("quantum")
+    control.cancel(stack.rt, execution)
+    assert stack.wait([execution], 60)[execution].status == "cancelled"
+    assert len(ionq.paid()) == 1
+
+    stack.launch("quantum", QUANTUM)
+    stack.await_ready("quantum")
+    eventually(lambda: not ionq.paid(), "the job to be cancelled")
+    eventually(
+        lambda: inspect.events(stack.rt, execution)[-1].fact.type == "task.abandoned", "the log to say so"
+    )
+    assert stack.row(execution).status == "cancelled"
 
 
 def test_a_job_that_is_too_dear_is_never_sent(stack: Stack, ionq: IonQServer) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from noetl.facts.events import TaskAbandoned
+from noetl.usecases import catalog, control, inspect
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.start import StartRequest, start
+from tests import pace
 from tests.quantum.ionq import KEY, IonQServer, serving
 
 from .conftest import Run
@@ -108,3 +114,27 @@ def test_a_refusal_names_the_vendor_and_its_reason_without_the_key(run: Run, ion
     assert (report["error"]["kind"], report["error"]["retryable"]) == ("client_error", False)
     assert "ionq refused" in report["error"]["message"]
     assert KEY not in str(report)
+
+
+def eventually(probe: Callable[[], bool]) -> None:
+    """Waits as long as a slow machine may need; fails where it never comes."""
+    ends = time.monotonic() + 60.0 * pace.MOST
+    while not probe():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_a_cancelled_execution_cancels_its_jobs(rt: Runtime, ionq: IonQServer) -> None:
+    ionq.queue_s = 600
+    playbook = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: left, path: tests/left}}\n{SWEEP}"
+    row = catalog.register(rt, playbook, "left.yaml")
+    execution_id = start(rt, StartRequest(row.path, row.version, {"host": ionq.url, "key": KEY}, {}))
+    eventually(lambda: len(ionq.jobs) == 3)
+
+    control.cancel(rt, execution_id)
+    eventually(lambda: inspect.execution(rt, execution_id).status == "cancelled")
+    eventually(lambda: not inspect.has_to_tell(rt, execution_id))
+
+    assert ionq.paid() == []
+    last = inspect.events(rt, execution_id)[-1]
+    assert (last.fact, last.draft.step) == (TaskAbandoned("task_0"), "start")

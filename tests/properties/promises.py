@@ -102,7 +102,7 @@ def _terminal(events: list[Event]) -> Iterator[str]:
     late = [
         event.fact.type
         for event in events[ends[0].version :]
-        if not isinstance(event.fact, e.ResultDiscarded)
+        if not isinstance(event.fact, (e.ResultDiscarded, e.TaskAbandoned))
     ]
     if late:
         yield f"facts after the end: {late}"

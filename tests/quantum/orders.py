@@ -18,6 +18,20 @@ def sweep(points: int) -> list[Order]:
     return [bell(f"p{index}", point=index) for index in range(points)]
 
 
-def call(checkpoint: object = None, *, attempt: int = 1, deadline_s: float | None = None) -> Call:
+def call(
+    checkpoint: object = None, *, attempt: int = 1, deadline_s: float | None = None, abandoned: bool = False
+) -> Call:
     where = Where("900000000000000000", "start#1", "start")
-    return Call("quantum", {}, {}, {}, where, "task_0", attempt, "key-1", deadline_s, checkpoint=checkpoint)
+    return Call(
+        "quantum",
+        {},
+        {},
+        {},
+        where,
+        "task_0",
+        attempt,
+        "key-1",
+        deadline_s,
+        checkpoint=checkpoint,
+        abandoned=abandoned,
+    )

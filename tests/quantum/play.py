@@ -31,6 +31,7 @@ class Play:
     clock: Clock = field(default_factory=Clock)
     deadline_s: float | None = None
     attempt: int = 1
+    abandoned: bool = False
     recorded: list[Any] = field(default_factory=list)
     tickets: Tickets = field(init=False)
     began: datetime = field(init=False)
@@ -53,7 +54,7 @@ class Play:
             left = max(0.0, self.deadline_s - (self.clock() - self.began).total_seconds())
             assert left > 0.0, "the interpreter does not call a task whose time is over"
         checkpoint = self.recorded[-1] if self.recorded else None
-        made = call(checkpoint, attempt=self.attempt, deadline_s=left)
+        made = call(checkpoint, attempt=self.attempt, deadline_s=left, abandoned=self.abandoned)
         desk = Desk(self.backend, made, Polling(), self.tickets, now=self.clock)
         return self.task(desk)
 

@@ -22,6 +22,8 @@ Action: TypeAlias = Literal[
 CIRCUITS: Final = ("qasm", "cirq_json", "ref", "builder", "code")
 #: Actions that are about a job or a result that is there already.
 LATER: Final = frozenset({"poll", "fetch", "cancel", "verify"})
+#: Actions that send circuits elsewhere.
+SENDING: Final = frozenset({"run", "expect", "submit"})
 #: Providers that run in the worker.
 LOCAL: Final = ("simulator", "density_matrix", "clifford", "qsim", "google")
 #: Vendors, and so the extras that bring what they need.

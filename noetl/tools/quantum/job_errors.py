@@ -63,6 +63,23 @@ def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) 
     return ToolError(error.kind, message, retryable=error.retryable, type=error.type, extras=extras)
 
 
+def abandoned() -> ToolError:
+    """Nothing is left of a task that was called off."""
+    return ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
+
+
+def left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+    """What goes on of a task that was called off, and why."""
+    which = f"Jobs {ids(live.values())}" if live else "Jobs that may have been sent"
+    because = f" ({why.message.rstrip('.')})" if why else ""
+    return ToolError(
+        why.kind if why else "internal",
+        f"{which} of this task could not be cancelled at {provider}{because}; look after them in its portal.",
+        type="JobsLeft",
+        extras={"jobs": {name: job.id for name, job in live.items()}},
+    )
+
+
 def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
     """Orders, and the labels that they were sent with, of which nobody knows whether there is a job."""
     return ToolError(

@@ -56,6 +56,8 @@ class Machine:
     def advance(self) -> Later | Done:
         visit, recorded = self._visit, read(self._desk.call.checkpoint)
         visit.stand = self._entered(recorded)
+        if self._desk.call.abandoned:
+            return self._abandoned()
         if recorded is None and visit.missing:
             return self._announced()
         if visit.stand.error is not None:
@@ -187,6 +189,23 @@ class Machine:
         error = job_errors.from_json(visit.stand.error)
         live = visit.stand.those(LIVE) if visit.owns or error.type == job_errors.LATE else {}
         raise job_errors.told(error, live, why)
+
+    def _abandoned(self) -> Later:
+        """Cancels the jobs of a task that nobody waits for any more. Raises ToolError: `cancelled` once none is left."""
+        visit = self._visit
+        if not visit.owns:
+            raise job_errors.abandoned()
+        if not visit.stand.leaving_at:
+            visit.note(leaving_at=visit.now)
+        again, why = self._withdrawn()
+        if again > 0.0:
+            return Later(again, visit.stand.as_json())
+        stand = visit.stand
+        doubted = [name for name in (*stand.sending, *stand.doubted) if name not in stand.jobs]
+        if doubted and not visit.backend.finds:
+            raise job_errors.unknown(self._desk.provider, {name: self._desk.token(name) for name in doubted})
+        live = stand.those(LIVE)
+        raise job_errors.left(self._desk.provider, live, why) if live or why else job_errors.abandoned()
 
     def _withdrawn(self) -> tuple[float, ToolError | None]:
         """Cancels the jobs of the task. Yields in how many seconds that is tried again (0: not at all), and why not all

@@ -8,12 +8,13 @@ from typing import ClassVar, Final
 
 from pydantic import BaseModel
 
+from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
-from noetl.tools.quantum.config import LATER, LOCAL, QuantumConfig, as_mapping
+from noetl.tools.quantum.config import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
 from noetl.tools.quantum.session import Held, Session
 from noetl.tools.quantum.written import Written
 from noetl.tools.sql_calls import Running
@@ -127,6 +128,7 @@ class Quantum(Tool):
     verbatim = ("code",)
     python_keys = ("code",)
     suspends = True
+    abandons = True
     by_reference = ("ref", "of", "resume", "job")
     credentials = ("backend.auth",)
 
@@ -136,6 +138,9 @@ class Quantum(Tool):
         self._held = Held(services)
 
     def run(self, call: Call, config: QuantumConfig) -> Outcome | Suspension:
+        if call.abandoned and not (config.action in SENDING and config.backend.provider in REMOTE):
+            # It has no jobs of its own.
+            raise ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
         # Imported here: Cirq takes seconds, and the compiler reads this module without calling it.
         from noetl.tools.quantum.actions import act
 
