@@ -60,7 +60,8 @@ class Quantum(Tool):
 
     **Elsewhere.** On `ionq` and `aqt` a task submits its circuits as jobs, waits for them without a worker, and
     fetches what they measured. What was submitted is in the log before anything is waited for, and jobs carry a token of their command: a
-    worker that dies finds them again, and none is paid for twice. `google` simulates a processor (`target: willow_pink`), with its noise, in
+    worker that dies finds them again, and none is paid for twice. A task whose time is over, or that is called off because its execution is
+    cancelled, cancels its jobs. `google` simulates a processor (`target: willow_pink`), with its noise, in
     the worker. `submit`, `poll`, `fetch` and `cancel` are the parts of this
     as tasks of their own; a simulator has no queue, so there `submit` only holds what is to run, and `fetch` runs it.
 
