@@ -43,13 +43,17 @@ class Item:
 
 def items_of(form: Spot | None) -> list[Item]:
     """The tasks of a `tool`."""
-    return [_item(spot, index) for index, spot in enumerate(form.items())] if form is not None else []
+    if form is None:
+        return []
+    # One task alone has no label, as in the document.
+    in_list = isinstance(form.value, list)
+    return [_item(spot, index, in_list=in_list) for index, spot in enumerate(form.items())]
 
 
-def _item(spot: Spot, index: int) -> Item:
+def _item(spot: Spot, index: int, *, in_list: bool) -> Item:
     if isinstance(spot.value, str):
         return Item(spot.value, None, spot)
-    if "kind" not in spot.value and len(spot.value) == 1:
+    if in_list and "kind" not in spot.value and len(spot.value) == 1:
         label, tool = next(iter(spot.entries().items()))
         if isinstance(tool.value, dict):
             return Item(label, label, tool)

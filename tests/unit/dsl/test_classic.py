@@ -291,3 +291,10 @@ def test_what_belongs_to_steps_is_refused_at_tools(body: Callable[[str], Compile
         (Code.MISPLACED, "workflow[0].tool.vars"),
         (Code.MISPLACED, "workflow[0].tool.case"),
     ]
+
+
+def test_a_task_alone_has_no_label_and_what_stands_in_it_is_its_own(body: Callable[[str], Compiled]) -> None:
+    found = body(
+        "workflow:\n- step: start\n  tool: {fetch: {kind: noop, sink: [[1]]}}\n  case: [{then: {next: end}}]\n- step: end\n"
+    )
+    assert [problem.code for problem in found.errors] == [Code.MISSING]
