@@ -83,6 +83,10 @@ FAULTS = [
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),
     (
+        "workflow:\n- {step: a, loop: {in: [], iterator: x}, rules: [], next: b}\n- {step: b, tool: {kind: noop}}",
+        *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
+    ),
+    (
         "workflow:\n- {step: a, loop: {in: [], iterator: x}, run: b}\n- {step: b, tool: {kind: noop}}",
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),

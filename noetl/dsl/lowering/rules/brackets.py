@@ -52,7 +52,7 @@ def opened(raws: Sequence[Mapping[str, Any]]) -> list[int]:
         for index, raw in enumerate(raws)
         if raw.get("loop") is not None
         and not raw.get("tool")
-        and (raw.get("step") in ended or all(raw.get(key) is None for key in ("rules", "cases", "run")))
+        and (raw.get("step") in ended or not any(raw.get(key) for key in ("rules", "cases", "run")))
     ]
 
 
