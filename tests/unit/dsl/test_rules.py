@@ -83,6 +83,10 @@ FAULTS = [
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),
     (
+        "workflow:\n- {step: a, next: {arcs: [[{step: b, then: c}, {step: c}]]}}\n- {step: b}\n- {step: c}",
+        *(Code.MISPLACED, 5, 38, "workflow[0].next.arcs[0][0].then", "one choice"),
+    ),
+    (
         "workflow:\n- {step: a, loop: {in: [], iterator: x}, rules: [], next: b}\n- {step: b, tool: {kind: noop}}",
         *(Code.MISSING, 5, 13, "workflow[0].loop", "end_loop: a"),
     ),

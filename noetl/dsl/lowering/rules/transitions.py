@@ -97,6 +97,7 @@ def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onwa
     asked: list[Guard] = []
     for item, path in items:
         if isinstance(item, list):
+            _check_choice(item, path, report)
             made.choices.append(targets(item, path))
         elif not _branches(item):
             one = way(item, path)
@@ -110,6 +111,15 @@ def _onward(made: Onward, items: list[tuple[Any, Path]], report: Report) -> Onwa
     if made.mode == "inclusive":
         made.choices = [[one] for one in made.ways]
     return made
+
+
+def _check_choice(items: list[Any], path: Path, report: Report) -> None:
+    """A list among arcs is one choice already: what branches is none of its arcs."""
+    for index, item in enumerate(items):
+        for key in sorted({"then", "else"} & names_of(item).keys()):
+            message = f"`{key}` stands in a list of arcs, which is one choice: its arcs have `step`, `when` and `set`"
+            hint = "make it an item of next.arcs by itself"
+            report.add(Code.MISPLACED, (*path, index, key), message, hint, at_key=True)
 
 
 def _decision(
