@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -57,6 +58,12 @@ def _of_this_dialect(part: Part, path: Path, report: Report) -> bool:
     if not isinstance(part, Step | Tool):
         return False
     found = _CANONICAL.keys() & part.model_fields_set & type(part).model_fields.keys()
+    if ("repeat", "each") in itertools.pairwise(path):
+        # What is rewritten are the tasks of steps.
+        for key in sorted(found):
+            hint = "make it a further task of each" if key == "sink" else "say it in the canonical form"
+            report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a task of `each`", hint, at_key=True)
+        return False
     for key in found:
         message, hint = (
             f"`{key}` belongs to the classic dialect",

@@ -298,3 +298,12 @@ def test_a_task_alone_has_no_label_and_what_stands_in_it_is_its_own(body: Callab
         "workflow:\n- step: start\n  tool: {fetch: {kind: noop, sink: [[1]]}}\n  case: [{then: {next: end}}]\n- step: end\n"
     )
     assert [problem.code for problem in found.errors] == [Code.MISSING]
+
+
+@pytest.mark.parametrize("key", ["sink: {x: 1}", "retry: {max_attempts: 2}"])
+def test_tasks_of_each_are_written_in_the_canonical_form(body: Callable[[str], Compiled], key: str) -> None:
+    found = body(
+        "workflow:\n- step: start\n  tool:\n    kind: http\n    url: /\n    repeat:\n      next: [{when: '{{ page.x }}'}]\n"
+        f"      each: [{{kind: noop, {key}}}]\n"
+    )
+    assert [(problem.code, problem.line) for problem in found.errors] == [(Code.MISPLACED, 11)]
