@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,7 +21,7 @@ from noetl.errors import ToolError
 from noetl.facts.events import ChildRequested
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call, Later
-from noetl.testing import Simulation
+from noetl.testing import KINDS, Simulation
 from noetl.usecases import catalog, control
 from noetl.usecases.runtime import Limits
 
@@ -237,6 +238,18 @@ workflow:
 """
 
 
+CALLED_OFF = f"""{HEAD}
+workflow:
+  - step: start
+    next: [one, each]
+  - step: one
+    tool: {{kind: http, url: http://one}}
+  - step: each
+    loop: {{in: [a, b, c], iterator: name, spec: {{mode: parallel, max_in_flight: 2}}}}
+    tool: {{kind: http, url: "http://{{{{ name }}}}"}}
+"""
+
+
 def flaky(call: Call) -> Json:
     if call.attempt < 3 and call.args.get("city") in ("rome", "kyiv", None):
         raise ToolError("server_error", "503", retryable=True)
@@ -390,6 +403,22 @@ def repeats_and_loops_of_tasks() -> Simulation:
     return settled(sim, sim.start())
 
 
+def called_off_while_they_waited() -> Simulation:
+    def http(call: Call) -> object:
+        if not call.abandoned:
+            return Later(30, {"job": call.config["url"]})
+        if call.config["url"] == "http://b":
+            return broken(call)
+        raise ToolError("cancelled", "Nobody waits for it.")
+
+    kinds = {**KINDS, "http": replace(KINDS["http"], suspends=True, abandons=True)}
+    sim = Simulation(CALLED_OFF, {"http": http}, kinds=kinds)
+    run = sim.start()
+    sim.settle()
+    control.cancel(sim.rt, run, "enough")
+    return settled(sim, run)
+
+
 def _called(sim: Simulation) -> str:
     """The first that an iteration called."""
     return next(
@@ -417,6 +446,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
         behind_the_end_of_pipelines,
         rows_that_are_claimed,
         repeats_and_loops_of_tasks,
+        called_off_while_they_waited,
     )
 }
 
