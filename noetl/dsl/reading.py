@@ -20,9 +20,11 @@ from noetl.net.model import Net, Transition
 EVERYWHERE: Final = frozenset(
     {
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
-        *("execution_id", "payload"),
+        "execution_id",
     }
 )
+#: Those that only what is rendered before the first step knows. In steps a workload value of that name is read.
+AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
@@ -117,9 +119,11 @@ class Readings:
         return self._behind[step]
 
 
-def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chain]]) -> None:
+def check_built_in_names(
+    context: Context, net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
+) -> None:
     """Warns of steps and iterators that a built-in hides, and of workload values that templates take for it. `read` has
-    the chains that the playbook's templates read, by their first name."""
+    the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
             message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
@@ -129,10 +133,11 @@ def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chai
             place = ("workflow", index, "loop", "iterator")
             context.report.add(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
-    for key, value in net.workload.items():
-        if key not in EVERYWHERE or key in by_its_path:
-            continue
+    bare = {name: early.get(name, set()) for name in AT_THE_START}
+    bare |= {name: read.get(name, set()) for name in EVERYWHERE}
+    for key in (net.workload.keys() & bare.keys()) - by_its_path:
+        value = net.workload[key]
         inner = value.keys() if isinstance(value, dict) else frozenset()
-        if any(len(chain) == 1 or chain[1] in inner for chain in read.get(key, ())):
+        if any(len(chain) == 1 or chain[1] in inner for chain in bare[key]):
             message = f"templates that read {shown(key)} get the built-in, not this value"
             context.report.add(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)

@@ -64,7 +64,7 @@ def check_templates(context: Context, net: Net | None, tree: Dominators | None) 
             if use.guard:
                 _check_guard(context, use)
             names.check(use)
-    check_built_in_names(context, net, names.read)
+    check_built_in_names(context, net, names.read, names.early)
 
 
 def _check_syntax(context: Context, use: Use) -> bool:
@@ -122,8 +122,9 @@ class _Names:
         self._steps = frozenset(net.steps)
         assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
         self._members = Members(context.report, net.workload, assigned)
-        #: The chains that were met, by their first name.
+        #: The chains that were met, by their first name; and those of them that are read before the first step.
         self.read: dict[str, set[Chain]] = {}
+        self.early: dict[str, set[Chain]] = {}
 
     def check(self, use: Use) -> None:
         """Adds what is wrong with the names in one template."""
@@ -132,6 +133,8 @@ class _Names:
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
+                if use.step not in self._steps:
+                    self.early.setdefault(chain[0], set()).add(chain)
             spot = _Spot(self._context, path, text, use.guard)
             if use.step != KEYCHAIN:
                 self._check_secrets(spot, chains)

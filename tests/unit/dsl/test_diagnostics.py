@@ -161,6 +161,14 @@ def test_what_goes_wrong_is_told_at_its_place(body: Compile, code: Code, steps: 
     assert {problem.code for problem in result.problems} <= {code, Code.UNDEFINED}
 
 
+def test_what_only_the_start_knows_hides_no_value_that_steps_read(body: Compile) -> None:
+    text = (
+        "workload: {payload: 1}\nworkflow:\n- step: payload\n  tool: {kind: noop}\n  next: each\n"
+        "- step: each\n  loop: {in: [1], iterator: payload}\n  tool: {kind: noop, input: {x: '{{ payload }}'}}\n"
+    )
+    assert [problem for problem in body(text).problems if problem.code is Code.BUILT_IN] == []
+
+
 @pytest.mark.parametrize("steps", GOOD)
 def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
     assert [str(problem) for problem in body(_text(steps)).problems] == []
@@ -176,6 +184,9 @@ def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
         ("{env: test}", "{{ env.HOME }}", False),
         ("{env: test}", "none", False),
         ("{result: 1}", "{{ workload.result }}", False),
+        ("{payload: {n: 1}}", "{{ payload.n }}", False),
+        ('{payload: {n: 1}, twice: "{{ payload.n }}"}', "none", True),
+        ('{payload: {n: 1}, twice: "{{ workload.payload.n }}"}', "{{ payload.n }}", False),
     ],
 )
 def test_a_workload_value_that_a_built_in_hides_is_warned_of_where_it_is_read(
