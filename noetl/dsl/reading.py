@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from noetl.dsl.assigned import by_tasks, heads
 from noetl.dsl.context import Context
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
@@ -27,6 +28,8 @@ EVERYWHERE: Final = frozenset(
 AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
+#: What it has in every loop, beside the item and what tasks assign.
+_OF_ITERATIONS: Final = frozenset({"index", "parent"})
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 Chain = tuple[str, ...]
@@ -78,9 +81,15 @@ class Readings:
         return tuple(sorted(name for name in names if not _IDENTIFIER.fullmatch(name)))
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
-        if here.loop is not None or here.iteration or self._task_loops(path):
+        name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
+        if here.iteration or self._task_loops(path):
             return
-        if chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] and chain[1] not in _OF_THE_CALLER):
+        if here.loop is not None:
+            known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
+            if name is not None and name not in known:
+                hint = self.context.report.suggest(name, sorted(known), f"assign it with set: {{iter.{name}: ...}}")
+                yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
+        elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
             message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
             yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
 
