@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
@@ -11,7 +12,7 @@ from noetl.dsl.entries import workbook_entries
 from noetl.dsl.identifiers import usable
 from noetl.dsl.keeping import warn_of_output
 from noetl.dsl.keychain import keychain
-from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
+from noetl.dsl.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.requirements import check_requirements
@@ -132,9 +133,10 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
     tasks = pipeline(context, step.tool, (*path, "tool"), site)
     onwards = routes(context, step.next, (*path, "next"), name)
+    args, iterated = _inputs(context, step, path, name, made_loop)
     return Transition(
         name=name,
-        tasks=tasks,
+        tasks=tuple(replace(task, given={**iterated, **task.given}) for task in tasks),
         arcs=onwards.arcs,
         router=onwards.mode,
         no_next_is_error=onwards.no_next_is_error,
@@ -142,7 +144,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         admit=_admission(context, spec, path, name),
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
-        args=_step_args(context, step, path, name),
+        args=args,
         set=assignments(context, step, path, step_level(site)),
         failure=own_failure or around,
         queue=_queue(context, step, site, tasks, made_loop),
@@ -210,6 +212,20 @@ def _iteration(context: Context, step: Step, at: Path) -> str:
         context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
         return ""
     return name
+
+
+def _inputs(
+    context: Context, step: Step, path: Path, name: str, around: NetLoop | None
+) -> tuple[dict[str, Template], dict[str, Template]]:
+    """What the step is given when it begins, and what each of its iterations is."""
+    args = _step_args(context, step, path, name)
+    if around is None:
+        return args, {}
+    names = inputs_of_iterations(around, args, inner=step.iteration is not None)
+    return (
+        {key: value for key, value in args.items() if key not in names},
+        {key: value for key, value in args.items() if key in names},
+    )
 
 
 def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:

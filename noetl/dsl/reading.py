@@ -87,7 +87,9 @@ class Readings:
         if here.loop is not None:
             known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
             if name is not None and name not in known:
-                hint = self.context.report.suggest(name, sorted(known), f"assign it with set: {{iter.{name}: ...}}")
+                hint = self.context.report.suggest(
+                    name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
+                )
                 yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
         elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
             message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
