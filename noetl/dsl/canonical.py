@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
+from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec, Tool
 from noetl.dsl.entries import workbook_entries
 from noetl.dsl.identifiers import usable
 from noetl.dsl.keeping import warn_of_output
@@ -153,6 +153,15 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     )
 
 
+def _elsewhere(context: Context, step: Step) -> Mapping[str, str]:
+    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong."""
+    kind = step.tool.kind if isinstance(step.tool, Tool) else None
+    info = context.kinds.get(kind) if kind is not None else None
+    of_tool = info.schema.get("properties", {}) if info is not None else {}
+    hints = dict.fromkeys(of_tool, "put it under tool:")
+    return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
+
+
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
     report = context.report
     # `tool: python` names no task: what the tool needs stands beside it.
@@ -162,7 +171,7 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
         beside = "which has no tool" if step.tool is None else "beside its tool"
         message = f"`{key}` stands at step {shown(name)}, {beside}"
         report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
-    warn_unknown(step, path, report, except_for=misplaced)
+    warn_unknown(step, path, report, except_for=misplaced, elsewhere=_elsewhere(context, step))
     warn_of_output(context, step, path, "step")
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
