@@ -92,7 +92,7 @@ def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Pa
         if key not in known and key != "policy":
             hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
             if key in _OF_STEPS:
-                hint = "put it at the step, beside tool:"
+                hint = "put it beside tool:"
             context.report.add(
                 Code.UNKNOWN_KEY,
                 path,

@@ -232,8 +232,7 @@ def test_unknown_keys_of_every_spec_are_told_with_the_place_that_has_them(body: 
     ("step", "hint"),
     [
         ("tool: {kind: http, url: x}\n  headers: {a: b}", "put it under tool:"),
-        ("tool: {kind: http, url: x, next: end}", "put it at the step, beside tool:"),
-        ("tool: {kind: http, url: x, vars: {n: 1}}", "put it at the step, beside tool:"),
+        ("tool: {kind: http, url: x, next: end}", "put it beside tool:"),
         ("tool: {kind: noop}\n  arcs: [{step: end}]", "put it under next:"),
         ("tool: {kind: noop}\n  when: '{{ ctx.x }}'", "put it at the arcs that lead here"),
     ],
