@@ -136,7 +136,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     args, iterated = _inputs(context, step, path, name, made_loop)
     return Transition(
         name=name,
-        tasks=tuple(replace(task, given={**iterated, **task.given}) for task in tasks),
+        tasks=tuple(_given(context, task, step, path, iterated) for task in tasks),
         arcs=onwards.arcs,
         router=onwards.mode,
         no_next_is_error=onwards.no_next_is_error,
@@ -235,6 +235,15 @@ def _inputs(
         {key: value for key, value in args.items() if key not in names},
         {key: value for key, value in args.items() if key in names},
     )
+
+
+def _given(context: Context, task: Task, step: Step, path: Path, inputs: Mapping[str, Template]) -> Task:
+    """`task` with `inputs` of its step for inputs of its own, and where they stand."""
+    if not inputs:
+        return task
+    keys = {name: "input" if name in (step.input or {}) else "args" for name in inputs}
+    lines = {f"input.{name}": context.line((*path, key, name)) for name, key in keys.items()}
+    return replace(task, given={**inputs, **task.given}, lines={**lines, **task.lines})
 
 
 def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:

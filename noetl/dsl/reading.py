@@ -28,6 +28,8 @@ EVERYWHERE: Final = frozenset(
 AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
+#: The parts of a step that are rendered once its loop is over.
+_BEHIND_LOOPS: Final = (("set",), ("next",))
 #: What it has in every loop, beside the item and what tasks assign.
 _OF_ITERATIONS: Final = frozenset({"index", "parent"})
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
@@ -84,7 +86,14 @@ class Readings:
         name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
         if here.iteration or self._task_loops(path):
             return
-        if here.loop is not None:
+        if is_behind_loops(path) and (here.loop is not None or chain[0] in iterators(here)):
+            if chain[0] in iterators(here) | {"loop_index"} or (
+                name is not None and name not in _OF_THE_CALLER
+            ):
+                message = f"the loop of step {shown(here.name)} is over here: {shown('.'.join(chain[:2]))} is undefined"
+                hint = f"read {here.name}.results, or assign to ctx in the loop"
+                yield Code.OUTSIDE_OF_LOOP, message, hint
+        elif here.loop is not None:
             known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
             if name is not None and name not in known:
                 hint = self.context.report.suggest(
@@ -128,6 +137,17 @@ class Readings:
         if step not in self._behind:
             self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].arcs])
         return self._behind[step]
+
+
+def is_behind_loops(path: Path) -> bool:
+    """Whether what stands at `path` is rendered once the loop of its step is over."""
+    return path[:1] == ("workflow",) and path[2:3] in _BEHIND_LOOPS
+
+
+def iterators(step: Transition) -> frozenset[str]:
+    """What the items of the step's loop and of those of its tasks are called."""
+    loops = (step.loop, *(task.loop for task in step.tasks))
+    return frozenset(loop.iterator for loop in loops if loop is not None)
 
 
 def check_built_in_names(

@@ -12,7 +12,7 @@ from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
 from noetl.dsl.members import Fault, Members
 from noetl.dsl.places import is_envelope, unseen
 from noetl.dsl.problems import Code, Path, shown
-from noetl.dsl.reading import Chain, Readings, check_built_in_names
+from noetl.dsl.reading import Chain, Readings, check_built_in_names, is_behind_loops, iterators
 from noetl.facts.json import Json
 from noetl.net.dominators import Dominators
 from noetl.net.model import Net, Transition
@@ -204,7 +204,8 @@ class _Names:
             spot.add(Code.UNDEFINED, f"nothing defines {shown(name)}", self._instead(name, scope), (name,))
         if use.step and use.step != KEYCHAIN:
             for chain in sorted(chains)[:_MAX_NAMES]:
-                for code, message, hint in self._readings.faults(use.step, spot.path, chain, scope.named):
+                named = scope.named_at(spot.path)
+                for code, message, hint in self._readings.faults(use.step, spot.path, chain, named):
                     spot.add(code, message, hint, chain)
 
 
@@ -227,11 +228,16 @@ class _Spot:
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """`all` names that a template may use; `named` are those that are neither built-in nor a step, `own` those that only
-    this step has."""
+    this step has, `items` those that only its loops have."""
 
     all: frozenset[str]
     named: frozenset[str]
     own: frozenset[str] = frozenset()
+    items: frozenset[str] = frozenset()
+
+    def named_at(self, path: Path) -> frozenset[str]:
+        """Those of `named` that are there at `path`."""
+        return self.named - self.items if is_behind_loops(path) else self.named
 
 
 def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
@@ -246,7 +252,9 @@ def _scopes(net: Net, shared: frozenset[str]) -> Mapping[str | None, _Scope]:
         own = frozenset(_own(transition))
         if transition.name == net.final_step:
             own |= OF_FINAL_STEP
-        scopes[transition.name] = _Scope(everywhere | own, named | own, own)
+        items = iterators(transition) - own - named
+        own |= items
+        scopes[transition.name] = _Scope(everywhere | own, named | own, own, items)
     return scopes
 
 
@@ -266,9 +274,4 @@ def _own(transition: Transition) -> set[str]:
     names = {task.name for task in transition.tasks} | set(transition.args)
     for task in transition.tasks:
         names |= task.args.keys() | task.given.keys()
-        if task.loop is not None:
-            names.add(task.loop.iterator)
-    names |= heads(by_tasks(transition), "local")
-    if transition.loop is not None:
-        names.add(transition.loop.iterator)
-    return names
+    return names | heads(by_tasks(transition), "local")

@@ -26,10 +26,12 @@ from noetl.pipeline.names import Sight, Surroundings, before, scope_of
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Inputs that are rendered at once, and those of them that hold templates."""
+    """Inputs that are rendered at once, and those of them that hold templates. What is written `around` the task sees no
+    item of the task's own loop."""
 
     args: JsonMap
     templates: Mapping[str, Template]
+    around: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ class Caller:
             info = described(error, f"The items of task '{task.name}'", task.line or None)
             return before(self.around, progress, task, args), args, info
         for stage in prepared.stages:
-            own = self._rendered(task, stage.templates, (), sight, warnings, "input.")
+            seen = before(self.around, progress, task, args) if stage.around else sight
+            own = self._rendered(task, stage.templates, (), seen, warnings, "input.")
             if isinstance(own, ErrorInfo):
                 return sight, args, own
             args = {**args, **stage.args, **own}
@@ -333,9 +336,13 @@ def prepared(task: Task) -> Prepared:
 
 def _stages(task: Task) -> tuple[Stage, ...]:
     groups = task.stages or ((tuple(task.args),) if task.args else ())
-    said = [dict(task.given)] if task.given else []
-    said += [{name: task.args[name] for name in names} for names in groups]
-    return tuple(Stage(args, {k: v for k, v in args.items() if has_template(v)}) for args in said)
+    said = [{name: task.args[name] for name in names} for names in groups]
+    given = (_stage(task.given, around=task.loop is not None),) if task.given else ()
+    return (*given, *(_stage(args) for args in said))
+
+
+def _stage(args: Mapping[str, Template], *, around: bool = False) -> Stage:
+    return Stage(dict(args), {k: v for k, v in args.items() if has_template(v)}, around)
 
 
 def _for_shell(value: Template) -> Template:

@@ -93,7 +93,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good='- step: start\n  next:\n    arcs:\n    - {step: end, when: "{{ ctx.rounds == 1 }}"}\n- step: end\n',
     ),
     Code.OUTSIDE_OF_LOOP: Lesson(
-        why="Each iteration of a loop has an `iter` of its own; a step without a loop has none, and reads null.",
+        why="Each iteration of a loop has an `iter` of its own; a step without a loop has none, and reads null. So do the `set` and the "
+        "arcs of a step with a loop: they are asked once, when all iterations are over.",
         bad="- step: each\n  loop: {in: [1, 2], iterator: n}\n  tool: {kind: noop}\n  next: end\n"
         "- step: end\n  tool: {kind: noop, input: {last: '{{ iter.n }}'}}\n",
         at="iter.n",
