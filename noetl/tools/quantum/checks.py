@@ -87,12 +87,12 @@ def check_measured(circuit: cirq.AbstractCircuit) -> None:
 
 def check_clifford(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError that names the first operation of a resolved circuit which no stabilizer simulation knows."""
-    for index, moment in enumerate(circuit):
+    for number, moment in enumerate(circuit, 1):
         for op in moment:
             if not cirq.CliffordSimulator.is_supported_operation(op):
                 raise _refused(
                     "NotClifford",
-                    f"{_shown(op)} in moment {index} is no Clifford operation, and the clifford simulator knows no others;"
+                    f"{_shown(op)} in moment {number} is no Clifford operation, and the clifford simulator knows no others;"
                     " use `backend: simulator`.",
                 )
 
