@@ -439,6 +439,11 @@ def test_a_simulator_has_no_queue_and_runs_when_it_is_fetched(tool: Quantum, tur
 
     assert histograms(fetched) == histograms(run(tool, **sweep_of(turned)))[:3]
     assert refused(tool, action="fetch", job={"id": "x"}).type == "NotAJob"
+    for key in ("verify", "run"):
+        asked = (
+            {"action": "verify", "of": submitted} if key == "verify" else {"qasm": BELL, "resume": submitted}
+        )
+        assert "no result of a quantum task with points" in refused(tool, **asked).message
 
 
 # --- verify -------------------------------------------------------------------------------------------------
@@ -541,6 +546,8 @@ def test_a_sweep_ends_at_its_deadline_and_when_it_is_cancelled(tool: Quantum, tu
             "MitigationError",
         ),
         ({"qasm": BELL, "keep": ["density_matrix"]}, "NoState"),
+        ({"action": "verify", "of": {"points": [1], "provenance": {}}}, "NotAResult"),
+        ({"action": "verify", "of": {"points": [], "provenance": 3}}, "NotAResult"),
         ({"qasm": BELL, "noise": {"depolarise": 0.1}}, "NoiseError"),
     ],
 )
@@ -550,6 +557,23 @@ def test_what_the_author_can_mend_is_one_sentence(tool: Quantum, config: Any, ty
     assert (error.kind, error.type, error.traceback) == ("client_error", type_, None)
     assert error.message.endswith((".", "?"))
     assert "\n" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("angle", "value"),
+    [("1/t", 0), ("sqrt(t)", -1), ("t**0.5", -2), ("t**400", 1000), ("t/(t - t**2)", 1)],
+)
+@pytest.mark.parametrize(
+    "asked", [{}, {"action": "expect", "observables": ["Z0"]}, {"compile": {"gateset": "cz"}}]
+)
+def test_a_point_at_which_an_angle_is_none_is_named(
+    tool: Quantum, angle: str, value: float, asked: Any
+) -> None:
+    qasm = f'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float t;\nqubit q;\nrx({angle}) q;\n'
+    error = refused(tool, qasm=qasm, measure=True, params={"list": [{"t": 0.5}, {"t": value}]}, **asked)
+
+    assert (error.kind, error.type) == ("client_error", "NotFinite")
+    assert error.message.startswith("At point 1 of `params` the circuit's ")
 
 
 @pytest.mark.parametrize(
