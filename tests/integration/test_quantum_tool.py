@@ -559,6 +559,54 @@ def test_what_the_author_can_mend_is_one_sentence(tool: Quantum, config: Any, ty
     assert "\n" not in error.message
 
 
+IDLE = 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nx q[1];\nrx(pi/3) q[3];\ncx q[1], q[3];\n'
+
+
+def test_all_qubits_that_were_declared_are_measured_and_counted(tool: Quantum) -> None:
+    """<Z3> = -cos(pi/3), for the CNOT turns the qubit over."""
+    asked: dict[str, Any] = {
+        "qasm": IDLE,
+        "measure": True,
+        "observables": ["Z0", "Z1", "Z2", "Z3"],
+        "estimator": "exact",
+    }
+    found = run(tool, seed=1, repetitions=100, **asked)
+
+    assert set(found["histogram"]) == {"0100", "0101"}
+    for placed in ({}, {"compile": {"gateset": "cz", "placement": "line"}}, {"backend": "density_matrix"}):
+        means = run(tool, **{**asked, **placed})["means"]
+        assert list(means.values()) == pytest.approx([1, -1, 1, -0.5], abs=1e-6)
+    assert run(tool, action="verify", of=found)["verified"] is True
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [
+        {"qasm": IDLE},
+        {"ref": IDLE},
+        {"code": f"result = {IDLE!r}"},
+        {"builder": {"name": "random", "qubits": 6, "depth": 2, "density": 0.3, "seed": 3, "measure": False}},
+    ],
+)
+def test_numbers_that_would_pass_over_a_qubit_are_refused(tool: Quantum, circuit: Any) -> None:
+    error = refused(tool, action="expect", observables=["Z0"], **circuit)
+
+    assert (error.kind, error.type) == ("client_error", "ObservableError")
+    assert error.message.startswith("observables: nothing acts on 'q")
+    assert run(tool, action="expect", observables=["Z0"], measure=True, **circuit)["complete"] is True
+
+
+def test_qubits_behind_the_last_one_that_is_used_change_no_number(tool: Quantum) -> None:
+    found = run(
+        tool,
+        qasm=BELL.replace("q[2]", "q[5]").replace("measure q -> c;", ""),
+        action="expect",
+        observables=["Z0 Z1"],
+    )
+
+    assert found["means"] == {"Z0 Z1": pytest.approx(1)}
+
+
 @pytest.mark.parametrize(
     ("angle", "value"),
     [("1/t", 0), ("sqrt(t)", -1), ("t**0.5", -2), ("t**400", 1000), ("t/(t - t**2)", 1)],

@@ -78,6 +78,12 @@ class Parser(QasmParser):
         self.parse(text)
         return cirq.Circuit(self._operations)
 
+    def declared(self) -> list[cirq.Qid]:
+        """The qubits of all registers."""
+        return [
+            cirq.NamedQubit(f"{name}_{place}") for name, size in self.qregs.items() for place in range(size)
+        ]
+
     def line(self) -> int:
         """The line that is being read, from 1."""
         return int(self.lexer.lex.lineno)
