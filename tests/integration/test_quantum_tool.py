@@ -467,6 +467,36 @@ def test_a_result_is_verified_by_running_it_again(tool: Quantum, turned: str) ->
         assert (told["verified"], told["repeated"], told["differences"]) == (True, True, [])
 
 
+DRAWN: dict[str, Any] = {"builder": {"name": "random", "qubits": 5, "depth": 8, "seed": 3}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"noise": {"depolarize": 0.2}, "repetitions": 200},
+        {**DRAWN, "compile": {"gateset": "cz", "placement": "line"}},
+        {**DRAWN, "observables": ["Z4", "X0 Y3"], "target_stderr": 0.02},
+        {
+            "mitigation": {"dynamical_decoupling": True},
+            "noise": {"bit_flip": 0.1},
+            "backend": "density_matrix",
+        },
+    ],
+)
+def test_operations_of_a_moment_in_any_order_are_verified(tool: Quantum, asked: Any) -> None:
+    """What was written down has one order, and what ran has to have the same: noise draws in it, and compilers follow it."""
+    code = (
+        "import cirq\na, b, c, d = cirq.LineQubit.range(4)\n"
+        "result = cirq.Circuit(\n"
+        "    cirq.Moment(cirq.H(d), cirq.T(b), cirq.X(c) ** 0.3, cirq.Y(a) ** 0.7),\n"
+        "    cirq.Moment(cirq.CNOT(d, b), cirq.CNOT(c, a)), cirq.Moment(cirq.CNOT(d, a)),\n"
+        "    cirq.Moment(cirq.H(c), cirq.H(b)), cirq.measure(d, c, b, a, key='m'),\n)"
+    )
+    found = run(tool, seed=3, **({} if "builder" in asked else {"code": code}), **asked)
+
+    assert run(tool, "other", action="verify", of=found)["verified"] is True
+
+
 def test_a_result_by_reference_is_verified_too(tool: Quantum, turned: str) -> None:
     from noetl.facts.reference import Keep
 
