@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from noetl.dsl.assignments import assignments, step_level
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
+from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec, Tool
 from noetl.dsl.entries import workbook_entries
 from noetl.dsl.identifiers import usable
 from noetl.dsl.keeping import warn_of_output
 from noetl.dsl.keychain import keychain
-from noetl.dsl.loops import failure_of, is_parallel, loop, reduced_names
+from noetl.dsl.loops import failure_of, inputs_of_iterations, is_parallel, loop, reduced_names
 from noetl.dsl.policies import admission
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.requirements import check_requirements
@@ -132,9 +133,10 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
     tasks = pipeline(context, step.tool, (*path, "tool"), site)
     onwards = routes(context, step.next, (*path, "next"), name)
+    args, iterated = _inputs(context, step, path, name, made_loop)
     return Transition(
         name=name,
-        tasks=tasks,
+        tasks=tuple(replace(task, given={**iterated, **task.given}) for task in tasks),
         arcs=onwards.arcs,
         router=onwards.mode,
         no_next_is_error=onwards.no_next_is_error,
@@ -142,13 +144,22 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         admit=_admission(context, spec, path, name),
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
-        args=_step_args(context, step, path, name),
+        args=args,
         set=assignments(context, step, path, step_level(site)),
         failure=own_failure or around,
         queue=_queue(context, step, site, tasks, made_loop),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
     )
+
+
+def _elsewhere(context: Context, step: Step) -> Mapping[str, str]:
+    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong."""
+    kind = step.tool.kind if isinstance(step.tool, Tool) else None
+    info = context.kinds.get(kind) if kind is not None else None
+    of_tool = info.schema.get("properties", {}) if info is not None else {}
+    hints = dict.fromkeys(of_tool, "put it under tool:")
+    return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
 
 
 def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
@@ -160,7 +171,7 @@ def _check_step(context: Context, name: str, step: Step, path: Path) -> None:
         beside = "which has no tool" if step.tool is None else "beside its tool"
         message = f"`{key}` stands at step {shown(name)}, {beside}"
         report.add(Code.MISPLACED, (*path, key), message, "put it under tool: with its kind", at_key=True)
-    warn_unknown(step, path, report, except_for=misplaced)
+    warn_unknown(step, path, report, except_for=misplaced, elsewhere=_elsewhere(context, step))
     warn_of_output(context, step, path, "step")
     has_tool = step.tool is not None and step.tool != []
     if has_tool or has_targets(step.next) or name in _BARE or misplaced or report.is_faulty((*path, "next")):
@@ -210,6 +221,20 @@ def _iteration(context: Context, step: Step, at: Path) -> str:
         context.report.add(Code.VALUE, at, f"iteration is {shown(step.iteration)}", hint)
         return ""
     return name
+
+
+def _inputs(
+    context: Context, step: Step, path: Path, name: str, around: NetLoop | None
+) -> tuple[dict[str, Template], dict[str, Template]]:
+    """What the step is given when it begins, and what each of its iterations is."""
+    args = _step_args(context, step, path, name)
+    if around is None:
+        return args, {}
+    names = inputs_of_iterations(around, args, inner=step.iteration is not None)
+    return (
+        {key: value for key, value in args.items() if key not in names},
+        {key: value for key, value in args.items() if key in names},
+    )
 
 
 def _step_args(context: Context, step: Step, path: Path, name: str) -> dict[str, Template]:

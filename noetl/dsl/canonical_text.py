@@ -23,6 +23,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from noetl.dsl.lost_comments import with_lost
 from noetl.dsl.origins import origin
 from noetl.dsl.problems import Path
+from noetl.dsl.scalars import plain
 from noetl.dsl.source import Source, read
 from noetl.errors import PlaybookInvalid
 from noetl.facts.json import Json
@@ -31,6 +32,7 @@ from noetl.facts.json import Json
 _WIDTH: Final = 100_000
 #: Characters of JSON up to which something that was written in one line stays so.
 _ONE_LINE: Final = 200
+_NOWHERE: Final = object()
 _MAPPING: Final = re.compile(r"^\w+:[ \t]*(?:#.*)?\n( +)[^\s#-]", re.MULTILINE)
 
 
@@ -105,7 +107,9 @@ class _Printer:
     def node(self, path: Path, value: Json) -> Any:
         at = self._origin(path)
         if at in self._source.marks and _same(_at(self._written, at), value):
-            return self._again(_at(self._tree, at))
+            found = _at(self._tree, at)
+            if found is not _NOWHERE:
+                return self._again(found)
         match value:
             case dict():
                 return self._table(path, value, at)
@@ -198,8 +202,12 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _at(data: Any, path: Path) -> Any:
+    """What stands there; `_NOWHERE` below a number as a key that is written in a way of its own: keys are texts elsewhere."""
     for part in path:
-        data = data[part]
+        key = plain(str(part)) if isinstance(data, dict) and part not in data else part
+        if isinstance(data, dict) and key not in data:
+            return _NOWHERE
+        data = data[key]
     return data
 
 

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from noetl.dsl.context import Context, is_template
-from noetl.dsl.document import Tool, known_keys
+from noetl.dsl.document import Step, Tool, known_keys
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
@@ -78,6 +79,10 @@ def check_code(
             _check_sql(context, value, paths[key])
 
 
+#: Keys of steps that are no tool's: written one indentation too far in.
+_OF_STEPS: Final = frozenset(known_keys(Step)) - frozenset(known_keys(Tool)) - {"step", "tool"}
+
+
 def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
     """Warns of keys that mean nothing to the kind."""
     if kind.schema.get("additionalProperties") is not False:
@@ -86,6 +91,8 @@ def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Pa
     for key, path in paths.items():
         if key not in known and key != "policy":
             hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
+            if key in _OF_STEPS:
+                hint = "put it beside tool:"
             context.report.add(
                 Code.UNKNOWN_KEY,
                 path,

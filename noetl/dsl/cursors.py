@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.dsl.code import as_written, check_code, warn_unknown_config
+from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
 from noetl.dsl.problems import Code, Path, shown
@@ -62,11 +63,13 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     if not verbatim:
         context.use(at, part.claim, site.step)
     paths |= {_COMMAND: at, "params": (*path, "params")}
-    check_code(context, kind, {**config, _COMMAND: part.claim}, paths, verbatim, path)
+    config |= {_COMMAND: part.claim, **({"params": params} if params else {})}
+    check_code(context, kind, config, paths, verbatim, path)
+    check_config(context, kind, config, paths, verbatim, path)
     return Task(
         name=NAME,
         kind=kind.kind,
-        config={**config, _COMMAND: part.claim, **({"params": params} if params else {})},
+        config=config,
         rules=_RULES,
         spec=spec,
         line=context.report.source.mark(path).line,

@@ -119,5 +119,6 @@ def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
 
 
 def _given_by_step(net: Net, step: Transition) -> set[str]:
-    given = {name for name, value in step.args.items() if value is not None}
+    handed = (step.args, *(task.given for task in step.tasks))
+    given = {name for names in handed for name, value in names.items() if value is not None}
     return given | OF_FINAL_STEP if step.name == net.final_step else given

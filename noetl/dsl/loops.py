@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.cursors import cursor
 from noetl.dsl.document import FailurePolicy, Loop, LoopSpec, Policy, TaskLoop, TaskSpec, Tolerate
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.validation import warn_unknown
+from noetl.expressions import names_used
 from noetl.net.model import Failure, Reducer, Template
 from noetl.net.model import Loop as NetLoop
 
 #: Names that every iteration has beside its item.
 _OF_ITERATIONS = frozenset({"index", "parent"})
+#: What the inputs of a step are called.
+_ARGS = frozenset({"args", "input"})
 
 
 def loop(
@@ -142,3 +147,24 @@ def _max_in_flight(context: Context, value: int | str | None, at: Path, step: st
         Code.VALUE, at, f"max_in_flight is {shown(value)}", "write a whole number from 1, or a template"
     )
     return None
+
+
+def inputs_of_iterations(loop: NetLoop, args: Mapping[str, Template], *, inner: bool) -> frozenset[str]:
+    """Those of a step's `args` that read the item or its index: they are inputs of every iteration. What the loop itself
+    is told by is not among them. `inner` says that `iter` is another iteration where the step begins."""
+    asked = names_used([loop.collection, loop.max_in_flight])
+    kept = {chain[0] for chain in asked} | {
+        chain[1] for chain in asked if chain[0] in _ARGS and len(chain) > 1
+    }
+    return frozenset(
+        name
+        for name, value in args.items()
+        if name not in kept
+        and any(_is_of_iteration(chain, loop.iterator, inner) for chain in names_used(value))
+    )
+
+
+def _is_of_iteration(chain: tuple[str, ...], iterator: str, inner: bool) -> bool:
+    if chain[0] == iterator or chain[:2] == ("iter", iterator):
+        return True
+    return not inner and (chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] != ("parent",)))

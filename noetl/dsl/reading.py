@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from noetl.dsl.assigned import by_tasks, heads
 from noetl.dsl.context import Context
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
@@ -20,11 +21,15 @@ from noetl.net.model import Net, Transition
 EVERYWHERE: Final = frozenset(
     {
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
-        *("execution_id", "payload"),
+        "execution_id",
     }
 )
+#: Those that only what is rendered before the first step knows. In steps a workload value of that name is read.
+AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
+#: What it has in every loop, beside the item and what tasks assign.
+_OF_ITERATIONS: Final = frozenset({"index", "parent"})
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 Chain = tuple[str, ...]
@@ -76,9 +81,17 @@ class Readings:
         return tuple(sorted(name for name in names if not _IDENTIFIER.fullmatch(name)))
 
     def _iteration(self, here: Transition, path: Path, chain: Chain) -> Iterator[Fault]:
-        if here.loop is not None or here.iteration or self._task_loops(path):
+        name = chain[1] if chain[0] == "iter" and len(chain) > 1 else None
+        if here.iteration or self._task_loops(path):
             return
-        if chain[0] == "loop_index" or (chain[0] == "iter" and chain[1:2] and chain[1] not in _OF_THE_CALLER):
+        if here.loop is not None:
+            known = {here.loop.iterator, *_OF_ITERATIONS, *heads(by_tasks(here), "iter")}
+            if name is not None and name not in known:
+                hint = self.context.report.suggest(
+                    name, sorted(known), f"assign it with set: {{iter.{name}: ...}}"
+                )
+                yield Code.UNDEFINED, f"nothing defines {shown(f'iter.{name}')}", hint
+        elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
             message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
             yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
 
@@ -117,9 +130,11 @@ class Readings:
         return self._behind[step]
 
 
-def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chain]]) -> None:
+def check_built_in_names(
+    context: Context, net: Net, read: Mapping[str, set[Chain]], early: Mapping[str, set[Chain]]
+) -> None:
     """Warns of steps and iterators that a built-in hides, and of workload values that templates take for it. `read` has
-    the chains that the playbook's templates read, by their first name."""
+    the chains that the playbook's templates read, by their first name; `early` those read before the first step."""
     for index, transition in enumerate(net.transitions):
         if transition.name in EVERYWHERE:
             message = f"templates cannot read step {shown(transition.name)}: the name is a built-in"
@@ -129,10 +144,11 @@ def check_built_in_names(context: Context, net: Net, read: Mapping[str, set[Chai
             place = ("workflow", index, "loop", "iterator")
             context.report.add(Code.BUILT_IN, place, message, f"call it otherwise, or read iter.{name}")
     by_its_path = {chain[1] for chain in read.get("workload", ()) if len(chain) > 1}
-    for key, value in net.workload.items():
-        if key not in EVERYWHERE or key in by_its_path:
-            continue
+    bare = {name: early.get(name, set()) for name in AT_THE_START}
+    bare |= {name: read.get(name, set()) for name in EVERYWHERE}
+    for key in (net.workload.keys() & bare.keys()) - by_its_path:
+        value = net.workload[key]
         inner = value.keys() if isinstance(value, dict) else frozenset()
-        if any(len(chain) == 1 or chain[1] in inner for chain in read.get(key, ())):
+        if any(len(chain) == 1 or chain[1] in inner for chain in bare[key]):
             message = f"templates that read {shown(key)} get the built-in, not this value"
             context.report.add(Code.BUILT_IN, ("workload", key), message, f"read workload.{key}", at_key=True)

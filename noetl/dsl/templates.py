@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from noetl import expressions
+from noetl.dsl.assigned import by_tasks, heads
 from noetl.dsl.context import KEYCHAIN, Context, Use, is_template
 from noetl.dsl.members import Fault, Members
 from noetl.dsl.places import is_envelope, unseen
@@ -14,7 +15,7 @@ from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.reading import Chain, Readings, check_built_in_names
 from noetl.facts.json import Json
 from noetl.net.dominators import Dominators
-from noetl.net.model import Assignment, Net, Transition
+from noetl.net.model import Net, Transition
 
 #: Names that the language defines wherever it evaluates a template, and the functions of Jinja.
 BUILTINS = frozenset(
@@ -64,7 +65,7 @@ def check_templates(context: Context, net: Net | None, tree: Dominators | None) 
             if use.guard:
                 _check_guard(context, use)
             names.check(use)
-    check_built_in_names(context, net, names.read)
+    check_built_in_names(context, net, names.read, names.early)
 
 
 def _check_syntax(context: Context, use: Use) -> bool:
@@ -122,8 +123,9 @@ class _Names:
         self._steps = frozenset(net.steps)
         assigned = frozenset(net.ctx).union(*map(_assigned_by, net.transitions))
         self._members = Members(context.report, net.workload, assigned)
-        #: The chains that were met, by their first name.
+        #: The chains that were met, by their first name; and those of them that are read before the first step.
         self.read: dict[str, set[Chain]] = {}
+        self.early: dict[str, set[Chain]] = {}
 
     def check(self, use: Use) -> None:
         """Adds what is wrong with the names in one template."""
@@ -132,6 +134,8 @@ class _Names:
             chains = expressions.names_used(text, guard=use.guard)
             for chain in chains:
                 self.read.setdefault(chain[0], set()).add(chain)
+                if use.step not in self._steps:
+                    self.early.setdefault(chain[0], set()).add(chain)
             spot = _Spot(self._context, path, text, use.guard)
             if use.step != KEYCHAIN:
                 self._check_secrets(spot, chains)
@@ -252,10 +256,10 @@ def _shared_by(transition: Transition) -> set[str]:
 
 def _assigned_by(transition: Transition) -> set[str]:
     """The heads of what a step, its arcs and its tasks assign to ctx."""
-    names = _heads(transition.set, "ctx")
+    names = heads(transition.set, "ctx")
     for arc in transition.arcs:
-        names |= _heads(arc.set, "ctx")
-    return names | _heads(_all_sets(transition), "ctx")
+        names |= heads(arc.set, "ctx")
+    return names | heads(by_tasks(transition), "ctx")
 
 
 def _own(transition: Transition) -> set[str]:
@@ -264,20 +268,7 @@ def _own(transition: Transition) -> set[str]:
         names |= task.args.keys() | task.given.keys()
         if task.loop is not None:
             names.add(task.loop.iterator)
-    names |= _heads(_all_sets(transition), "local")
+    names |= heads(by_tasks(transition), "local")
     if transition.loop is not None:
         names.add(transition.loop.iterator)
     return names
-
-
-def _all_sets(transition: Transition) -> list[Assignment]:
-    return [
-        one
-        for task in transition.tasks
-        for group in (task.set, *(rule.then.set for rule in (*(task.rules or ()), *task.then)))
-        for one in group
-    ]
-
-
-def _heads(assignments: Iterable[Assignment], scope: str) -> set[str]:
-    return {one.name.partition(".")[0] for one in assignments if one.scope == scope}

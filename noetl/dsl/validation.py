@@ -58,15 +58,24 @@ def to_document(data: dict[str, Json], report: Report) -> tuple[Document, dict[s
     return None
 
 
-def warn_unknown(part: Part, path: Path, report: Report, *, except_for: Set[str] = frozenset()) -> None:
-    """Warns of keys that mean nothing in this part; keys of other dialects are not its business."""
+def warn_unknown(
+    part: Part,
+    path: Path,
+    report: Report,
+    *,
+    except_for: Set[str] = frozenset(),
+    elsewhere: Mapping[str, str] | None = None,
+) -> None:
+    """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
+    belong to another part, with the hint that says to which."""
     known = canonical_keys(type(part))
     for key in part.model_extra or {}:
         if key in except_for:
             continue
-        hint = report.suggest(key, known, f"known here: {', '.join(known)}")
+        hint = (elsewhere or {}).get(key, "")
         if key in _keys_of_spec(type(part)):
             hint = "put it under spec:"
+        hint = hint or report.suggest(key, known, f"known here: {', '.join(known)}")
         report.add(
             Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
         )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import BaseModel
+
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
@@ -21,7 +23,7 @@ from noetl.tools.duckdb_tables import opened_tables
 from noetl.tools.duckdb_work import Order, Work
 from noetl.tools.large import scratch_folder, shelf_of
 from noetl.tools.sql_calls import Running
-from noetl.tools.sql_config import NAMES, WORK
+from noetl.tools.sql_config import NAMES, WORK, WrittenSql
 from noetl.tools.sql_rows import write_of
 from noetl.tools.sql_values import Bounds
 
@@ -74,6 +76,7 @@ class DuckDb(Tool):
           tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
+    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
     suspends = True

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -19,7 +19,7 @@ from noetl.tools.large import shelf_of
 from noetl.tools.postgres_errors import Faults
 from noetl.tools.postgres_work import Order, Work
 from noetl.tools.sql_calls import Running
-from noetl.tools.sql_config import NAMES, WORK, SqlConfig
+from noetl.tools.sql_config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql_rows import write_of
 from noetl.tools.sql_values import Bounds
 from noetl.tools.vault import postgres_dsn
@@ -122,6 +122,7 @@ class Postgres(Tool):
           tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = PostgresConfig
+    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
     by_reference = ("rows",)

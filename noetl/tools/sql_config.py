@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -93,3 +93,31 @@ class SqlConfig(ToolConfig):
         if not statements:
             raise ToolError("sql", "`command` holds no statement; give at least one.", type="EmptyCommand")
         return bind(statements, self.params)
+
+
+class WrittenSql(BaseModel):
+    """What can be told of SQL as it is written: whether each parameter that it names is there, and each that is there is
+    named. Values are not looked at: they may be templates. Without `params` nothing is bound."""
+
+    params: Any = None
+    command: Any = None
+    commands: Any = None
+    query: Any = None
+    sql: Any = None
+    script: Any = None
+
+    @field_validator(*NAMES)
+    @classmethod
+    def _binds(cls, command: Any, info: ValidationInfo) -> Any:
+        params = info.data["params"]
+        texts = [command] if isinstance(command, str) else command
+        if isinstance(params, dict | list) and _are_texts(texts):
+            try:
+                bind([statement for text in texts for statement in split(text)], params)
+            except ToolError as error:
+                raise ValueError(error.message) from error
+        return command
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -21,7 +21,7 @@ from noetl.tools.duckdb_files import MEMORY, database_path
 from noetl.tools.large import shelf_of
 from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Running, Stop
-from noetl.tools.sql_config import NAMES, WORK, SqlConfig
+from noetl.tools.sql_config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql_rows import Write, write_of
 from noetl.tools.sql_values import Answer, Bounds, Gathered, result_of
 from noetl.tools.sqlite_files import Waits, opened
@@ -74,6 +74,7 @@ class Sqlite(Tool):
           tool: {kind: noop, input: {n: "{{ count.rows[0].n }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = SqliteConfig
+    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
     by_reference = ("rows",)

@@ -256,7 +256,7 @@ def _unknown(tx: Transaction, name: str, place: Place, others: list[Audience]) -
         kept = " and ".join(str(one) for one in others)
         return f"Credential {name!r} is kept for {kept}, not for playbook {place.path!r}."
     hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *place.keychain])
-    return f"There is no credential {name!r}.{hint}"
+    return f"There is no credential {name!r}.{hint or f' Set it with `noetl credential set {name} --type ... --data ...`.'}"
 
 
 def _useless(kind: Json) -> str:

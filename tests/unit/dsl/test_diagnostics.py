@@ -43,6 +43,13 @@ def _input(template: str, *, more: str = "") -> str:
     return f"- step: start\n  tool: {{kind: noop, input: {{x: '{template}'}}}}\n  next: load\n{more}"
 
 
+def _loop(template: str, more: str = "") -> str:
+    return (
+        "- step: start\n  loop: {in: [1], iterator: n}\n  tool:\n  - {name: first, kind: noop, set: {iter.size.b: 1}}\n"
+        f"  - {{name: last, kind: noop, input: {{x: '{template}'}}{more}}}\n"
+    )
+
+
 _LOAD = "- step: load\n  tool: [{name: users, kind: noop}, {name: kept, kind: noop}]\n"
 _KEEP = "- {when: '{{ error }}', then: {do: fail}}"
 
@@ -87,6 +94,8 @@ BAD = [
         "job}",
     ),
     (Code.BUILT_IN, "- step: start\n  next: ctx\n- step: ctx\n  tool: {kind: noop}\n", "ctx\n  tool"),
+    (Code.UNDEFINED, _loop("{{ iter.m }}"), "iter.m"),
+    (Code.UNDEFINED, _loop("{{ 1 }}", ", spec: {policy: {rules: [{when: '{{ iter.m }}', then: {do: fail}}, {else: {do: fail}}]}}"), "iter.m"),
     (Code.UNDEFINED, _input("a {% if b %}{{ x }}{% endif %}", more=_LOAD), "b %}"),
 ]  # fmt: skip
 
@@ -124,6 +133,9 @@ GOOD = [
     _tasks("{else: {do: retry, attempts: 2}}", "{else: {do: retry, attempts: '{{ ctx.n }}'}}"),
     _input("{{ iter.parent.index }}{{ iter.n | default(1) }}", more=_LOAD),
     "- step: start\n  loop: {in: [1], iterator: n}\n  tool: {kind: noop, input: {x: '{{ iter.n }}{{ loop_index }}'}}\n",
+    _loop("{{ iter.n }}{{ iter.index }}{{ iter.parent.n }}{{ iter.size.b }}{{ iter.m | default(1) }}"),
+    _loop("{{ iter.m }}{{ iter.parent.n }}", ", loop: {in: [2], iterator: m}"),
+    _loop("{{ iter.t }}", ", spec: {policy: {rules: [{else: {do: continue, set: {iter.t: 1}}}]}}"),
     _input("{{ _prev is defined }}", more=_LOAD),
     # The first task is also the one after the last: something jumps there.
     "- step: start\n  tool:\n  - {name: one, kind: noop, input: {x: '{{ _prev }}'}}\n"
@@ -161,6 +173,14 @@ def test_what_goes_wrong_is_told_at_its_place(body: Compile, code: Code, steps: 
     assert {problem.code for problem in result.problems} <= {code, Code.UNDEFINED}
 
 
+def test_what_only_the_start_knows_hides_no_value_that_steps_read(body: Compile) -> None:
+    text = (
+        "workload: {payload: 1}\nworkflow:\n- step: payload\n  tool: {kind: noop}\n  next: each\n"
+        "- step: each\n  loop: {in: [1], iterator: payload}\n  tool: {kind: noop, input: {x: '{{ payload }}'}}\n"
+    )
+    assert [problem for problem in body(text).problems if problem.code is Code.BUILT_IN] == []
+
+
 @pytest.mark.parametrize("steps", GOOD)
 def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
     assert [str(problem) for problem in body(_text(steps)).problems] == []
@@ -176,6 +196,9 @@ def test_what_is_sound_is_not_warned_of(body: Compile, steps: str) -> None:
         ("{env: test}", "{{ env.HOME }}", False),
         ("{env: test}", "none", False),
         ("{result: 1}", "{{ workload.result }}", False),
+        ("{payload: {n: 1}}", "{{ payload.n }}", False),
+        ('{payload: {n: 1}, twice: "{{ payload.n }}"}', "none", True),
+        ('{payload: {n: 1}, twice: "{{ workload.payload.n }}"}', "{{ payload.n }}", False),
     ],
 )
 def test_a_workload_value_that_a_built_in_hides_is_warned_of_where_it_is_read(
