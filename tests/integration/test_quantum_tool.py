@@ -439,6 +439,11 @@ def test_a_simulator_has_no_queue_and_runs_when_it_is_fetched(tool: Quantum, tur
 
     assert histograms(fetched) == histograms(run(tool, **sweep_of(turned)))[:3]
     assert refused(tool, action="fetch", job={"id": "x"}).type == "NotAJob"
+    for key in ("verify", "run"):
+        asked = (
+            {"action": "verify", "of": submitted} if key == "verify" else {"qasm": BELL, "resume": submitted}
+        )
+        assert "no result of a quantum task with points" in refused(tool, **asked).message
 
 
 # --- verify -------------------------------------------------------------------------------------------------
@@ -460,6 +465,36 @@ def test_a_result_is_verified_by_running_it_again(tool: Quantum, turned: str) ->
     ):
         told = run(tool, "other", action="verify", of=run(tool, **asked))
         assert (told["verified"], told["repeated"], told["differences"]) == (True, True, [])
+
+
+DRAWN: dict[str, Any] = {"builder": {"name": "random", "qubits": 5, "depth": 8, "seed": 3}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"noise": {"depolarize": 0.2}, "repetitions": 200},
+        {**DRAWN, "compile": {"gateset": "cz", "placement": "line"}},
+        {**DRAWN, "observables": ["Z4", "X0 Y3"], "target_stderr": 0.02},
+        {
+            "mitigation": {"dynamical_decoupling": True},
+            "noise": {"bit_flip": 0.1},
+            "backend": "density_matrix",
+        },
+    ],
+)
+def test_operations_of_a_moment_in_any_order_are_verified(tool: Quantum, asked: Any) -> None:
+    """What was written down has one order, and what ran has to have the same: noise draws in it, and compilers follow it."""
+    code = (
+        "import cirq\na, b, c, d = cirq.LineQubit.range(4)\n"
+        "result = cirq.Circuit(\n"
+        "    cirq.Moment(cirq.H(d), cirq.T(b), cirq.X(c) ** 0.3, cirq.Y(a) ** 0.7),\n"
+        "    cirq.Moment(cirq.CNOT(d, b), cirq.CNOT(c, a)), cirq.Moment(cirq.CNOT(d, a)),\n"
+        "    cirq.Moment(cirq.H(c), cirq.H(b)), cirq.measure(d, c, b, a, key='m'),\n)"
+    )
+    found = run(tool, seed=3, **({} if "builder" in asked else {"code": code}), **asked)
+
+    assert run(tool, "other", action="verify", of=found)["verified"] is True
 
 
 def test_a_result_by_reference_is_verified_too(tool: Quantum, turned: str) -> None:
@@ -541,6 +576,8 @@ def test_a_sweep_ends_at_its_deadline_and_when_it_is_cancelled(tool: Quantum, tu
             "MitigationError",
         ),
         ({"qasm": BELL, "keep": ["density_matrix"]}, "NoState"),
+        ({"action": "verify", "of": {"points": [1], "provenance": {}}}, "NotAResult"),
+        ({"action": "verify", "of": {"points": [], "provenance": 3}}, "NotAResult"),
         ({"qasm": BELL, "noise": {"depolarise": 0.1}}, "NoiseError"),
     ],
 )
@@ -550,6 +587,71 @@ def test_what_the_author_can_mend_is_one_sentence(tool: Quantum, config: Any, ty
     assert (error.kind, error.type, error.traceback) == ("client_error", type_, None)
     assert error.message.endswith((".", "?"))
     assert "\n" not in error.message
+
+
+IDLE = 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nx q[1];\nrx(pi/3) q[3];\ncx q[1], q[3];\n'
+
+
+def test_all_qubits_that_were_declared_are_measured_and_counted(tool: Quantum) -> None:
+    """<Z3> = -cos(pi/3), for the CNOT turns the qubit over."""
+    asked: dict[str, Any] = {
+        "qasm": IDLE,
+        "measure": True,
+        "observables": ["Z0", "Z1", "Z2", "Z3"],
+        "estimator": "exact",
+    }
+    found = run(tool, seed=1, repetitions=100, **asked)
+
+    assert set(found["histogram"]) == {"0100", "0101"}
+    for placed in ({}, {"compile": {"gateset": "cz", "placement": "line"}}, {"backend": "density_matrix"}):
+        means = run(tool, **{**asked, **placed})["means"]
+        assert list(means.values()) == pytest.approx([1, -1, 1, -0.5], abs=1e-6)
+    assert run(tool, action="verify", of=found)["verified"] is True
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [
+        {"qasm": IDLE},
+        {"ref": IDLE},
+        {"code": f"result = {IDLE!r}"},
+        {"builder": {"name": "random", "qubits": 6, "depth": 2, "density": 0.3, "seed": 3, "measure": False}},
+    ],
+)
+def test_numbers_that_would_pass_over_a_qubit_are_refused(tool: Quantum, circuit: Any) -> None:
+    error = refused(tool, action="expect", observables=["Z0"], **circuit)
+
+    assert (error.kind, error.type) == ("client_error", "ObservableError")
+    assert error.message.startswith("observables: nothing acts on 'q")
+    assert run(tool, action="expect", observables=["Z0"], measure=True, **circuit)["complete"] is True
+
+
+def test_qubits_behind_the_last_one_that_is_used_change_no_number(tool: Quantum) -> None:
+    found = run(
+        tool,
+        qasm=BELL.replace("q[2]", "q[5]").replace("measure q -> c;", ""),
+        action="expect",
+        observables=["Z0 Z1"],
+    )
+
+    assert found["means"] == {"Z0 Z1": pytest.approx(1)}
+
+
+@pytest.mark.parametrize(
+    ("angle", "value"),
+    [("1/t", 0), ("sqrt(t)", -1), ("t**0.5", -2), ("t**400", 1000), ("t/(t - t**2)", 1)],
+)
+@pytest.mark.parametrize(
+    "asked", [{}, {"action": "expect", "observables": ["Z0"]}, {"compile": {"gateset": "cz"}}]
+)
+def test_a_point_at_which_an_angle_is_none_is_named(
+    tool: Quantum, angle: str, value: float, asked: Any
+) -> None:
+    qasm = f'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float t;\nqubit q;\nrx({angle}) q;\n'
+    error = refused(tool, qasm=qasm, measure=True, params={"list": [{"t": 0.5}, {"t": value}]}, **asked)
+
+    assert (error.kind, error.type) == ("client_error", "NotFinite")
+    assert error.message.startswith("At point 1 of `params` the circuit's ")
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,13 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
     return circuit
 
 
+def idle(given: Mapping[str, Json], circuit: cirq.AbstractCircuit) -> tuple[cirq.Qid, ...]:
+    """The qubits of a `builder` on which its circuit does nothing."""
+    builder = BUILDERS[str(given["name"])]
+    width = builder.width(_checked(builder.keys, given))
+    return tuple(sorted(set(cirq.LineQubit.range(width)) - circuit.all_qubits()))
+
+
 def _unknown(name: Json) -> ToolError:
     if name is None:
         return _refused(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")

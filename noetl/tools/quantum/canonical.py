@@ -29,7 +29,7 @@ def text(circuit: cirq.AbstractCircuit) -> str:
     Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does not know.
     """
     try:
-        raw = cirq.to_json(_ordered(circuit), indent=None)
+        raw = cirq.to_json(settled(circuit), indent=None)
     except (TypeError, ValueError, AttributeError) as error:
         message = f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes can be kept."
         raise ToolError("client_error", message, type="NoCircuitJson") from None
@@ -54,8 +54,9 @@ def _not_finite() -> ToolError:
     return ToolError("client_error", message, type="NotFinite")
 
 
-def _ordered(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    # Moments are equal whatever the order of their operations.
+def settled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
+    """The operations of each moment in the order of their qubits. Moments are equal whatever that order is, but compilers,
+    generators and noise follow it: transformers leave it as sets have it, which differs from process to process."""
     return cirq.Circuit(cirq.Moment(*sorted(moment.operations, key=_qubits)) for moment in circuit)
 
 

@@ -69,6 +69,18 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:_NAMED]) + more
 
 
+def check_numbered(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> None:
+    """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError (`ObservableError`) where
+    one on which nothing acts stands before another, so that the author may have counted it."""
+    last = max(circuit.all_qubits())
+    if before := [str(qubit) for qubit in idle if qubit < last]:
+        raise _refused(
+            "ObservableError",
+            f"observables: nothing acts on {_listed(before)}, so the numbers of the qubits behind would be others than those"
+            " that were written; measure all qubits (`measure: true`), or leave those out.",
+        )
+
+
 def check_measured(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError where a circuit measures nothing, or measures twice under one key."""
     keys = Counter(name for op in circuit.all_operations() for name in cirq.measurement_key_names(op))
@@ -87,12 +99,12 @@ def check_measured(circuit: cirq.AbstractCircuit) -> None:
 
 def check_clifford(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError that names the first operation of a resolved circuit which no stabilizer simulation knows."""
-    for index, moment in enumerate(circuit):
+    for number, moment in enumerate(circuit, 1):
         for op in moment:
             if not cirq.CliffordSimulator.is_supported_operation(op):
                 raise _refused(
                     "NotClifford",
-                    f"{_shown(op)} in moment {index} is no Clifford operation, and the clifford simulator knows no others;"
+                    f"{_shown(op)} in moment {number} is no Clifford operation, and the clifford simulator knows no others;"
                     " use `backend: simulator`.",
                 )
 

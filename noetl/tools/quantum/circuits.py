@@ -29,25 +29,27 @@ def load(config: QuantumConfig, call: Call, services: Services, runners: user_co
     checks.check_sound(found.circuit)
     if not config.measure or cirq.is_measurement(found.circuit):
         return found
-    qubits = sorted(found.circuit.all_qubits())
-    return replace(found, circuit=found.circuit + cirq.Circuit(cirq.measure(*qubits, key=builders.MEASURED)))
+    qubits = sorted({*found.circuit.all_qubits(), *found.idle})
+    measured = found.circuit + cirq.Circuit(cirq.measure(*qubits, key=builders.MEASURED))
+    return replace(found, circuit=measured, idle=())
 
 
 def _loaded(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
     if config.qasm is not None:
         circuit, form = qasm.read(config.qasm)
-        return Loaded(circuit, form, canonical.sha256(config.qasm))
+        return Loaded(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
     if config.cirq_json is not None:
         text = _as_text(config.cirq_json)
         return Loaded(canonical.read(text), "cirq_json", canonical.sha256(text))
     if config.builder is not None:
         text = canonical.as_text(config.builder)
-        return Loaded(builders.build(config.builder), "builder", canonical.sha256(text))
+        circuit = builders.build(config.builder)
+        return Loaded(circuit, "builder", canonical.sha256(text), builders.idle(config.builder, circuit))
     if config.code is not None:
         return _of_code(config.code, call, services, runners)
     if config.ref is not None:
         circuit, text = _of_value(config.ref, services, "ref")
-        return Loaded(circuit, "ref", canonical.sha256(text))
+        return Loaded(circuit, "ref", canonical.sha256(text), _idle(text))
     raise ToolError("client_error", f"{config.action} needs a circuit.", type="NoCircuit")
 
 
@@ -84,6 +86,11 @@ def _of_text(text: str, place: str) -> cirq.Circuit:
         raise ToolError(error.kind, message, type=error.type) from None
 
 
+def _idle(text: str) -> tuple[cirq.Qid, ...]:
+    """Of a text that was read: Cirq's JSON has no other qubits than those on which something acts."""
+    return () if text.lstrip().startswith("{") else qasm.idle(text)
+
+
 def _no_circuit(place: str, what: str) -> ToolError:
     message = f"{place} is no circuit but {what}; it must be a cirq.Circuit, its JSON, or OpenQASM."
     return ToolError("client_error", message, type="NoCircuit")
@@ -100,8 +107,8 @@ def _of_code(code: str, call: Call, services: Services, runners: user_code.Runne
     deadline = services.default_deadline_s if call.deadline_s is None else call.deadline_s
     reply = user_code.ask_python(runners, services, call, request, deadline)
     if reply.status == "ok":
-        circuit, _ = _of_value(reply.value, services, "The result of `code`")
-        return Loaded(circuit, "code", canonical.sha256(code))
+        circuit, text = _of_value(reply.value, services, "The result of `code`")
+        return Loaded(circuit, "code", canonical.sha256(code), _idle(text))
     error = user_code.error(reply, "python", "The code")
     raise ToolError(
         error.kind,

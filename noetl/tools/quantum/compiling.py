@@ -12,6 +12,7 @@ import cirq
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.tools.quantum.canonical import settled
 from noetl.tools.quantum.figures import reason, shown
 from noetl.tools.quantum.gatesets import gateset, rewritten
 from noetl.tools.quantum.model import Capabilities
@@ -89,16 +90,6 @@ def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
         raise _wrong(
             f"compile.gateset: the circuit cannot be rewritten for {name}: {reason(error)}."
         ) from error
-
-
-def settled(circuit: cirq.Circuit) -> cirq.Circuit:
-    """The operations of each moment in the order of their qubits: transformers leave them in the order of sets, which
-    differs from process to process, and with it the text that is hashed."""
-    return cirq.Circuit(cirq.Moment(_in_order(moment)) for moment in circuit)
-
-
-def _in_order(moment: cirq.Moment) -> list[cirq.Operation]:
-    return sorted(moment.operations, key=lambda op: op.qubits)
 
 
 def counted(circuit: cirq.Circuit) -> JsonMap:

@@ -16,6 +16,7 @@ from noetl.tools.quantum.config import QuantumConfig
 from noetl.tools.quantum.mitigation import Calibrate, Mitigation, Readout
 from noetl.tools.quantum.model import Capabilities, Loaded, Order, Point, Samples
 from noetl.tools.quantum.observables import Basis, Observable
+from noetl.tools.quantum.resolving import resolved
 
 #: Repetitions that are held in memory one by one.
 MOST_AT_ONCE: Final = 1_000_000
@@ -82,7 +83,7 @@ class Experiment:
 
     def resolved(self, point: Point) -> cirq.Circuit:
         """The circuit with the values of a point in it."""
-        return cirq.resolve_parameters(self.loaded.circuit, dict(point.params))
+        return resolved(self.loaded.circuit, point)
 
     @cached_property
     def mitigation(self) -> Mitigation:
@@ -213,9 +214,7 @@ class Experiment:
 
 
 def _resolved(setting: Setting, point: Point) -> Setting:
-    if not point.params:
-        return setting
-    return replace(setting, circuit=cirq.resolve_parameters(setting.circuit, dict(point.params)))
+    return replace(setting, circuit=resolved(setting.circuit, point)) if point.params else setting
 
 
 def _parts(repetitions: int, most: int) -> list[int]:

@@ -14,7 +14,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum import shapes
-from noetl.tools.quantum.compiling import settled
+from noetl.tools.quantum.canonical import settled
 from noetl.tools.quantum.figures import is_count, is_probability, shown
 from noetl.tools.quantum.model import Samples
 from noetl.tools.quantum.sampling import unrolled

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the version); `sha256` is of
-    the text as given (of a builder: of its canonical JSON)."""
+    the text as given (of a builder: of its canonical JSON). `idle` are qubits that it has by what was written, and on which
+    nothing acts: of a register of OpenQASM, of a builder."""
 
     circuit: cirq.Circuit
     form: str
     sha256: str
+    idle: tuple[cirq.Qid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ def planned(session: Session, capabilities: Capabilities) -> Experiment:
     points = tuple(params.points(config.params))
     if config.action != "compile" or config.params is not None:
         checks.check_symbols(loaded.circuit, points)
+    if config.observables:
+        checks.check_numbered(loaded.circuit, loaded.idle)
     size = len(loaded.circuit.all_qubits())
     histogram = _wants_histogram(config, loaded.circuit)
     sampled = _samples(config, capabilities)

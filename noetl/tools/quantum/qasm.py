@@ -58,20 +58,27 @@ def read(text: str) -> tuple[cirq.Circuit, Form]:
 
     Qubits are called `<register>_<index>`, and so are measurement keys. Angles are radians.
     """
-    circuit, form = _read(text)
+    circuit, form, _ = _read(text)
     return circuit.unfreeze(), form
 
 
+def idle(text: str) -> tuple[cirq.Qid, ...]:
+    """The qubits of registers on which nothing acts, in their order. Raises QasmError."""
+    return _read(text)[2]
+
+
 @lru_cache(maxsize=_KEPT)
-def _read(text: str) -> tuple[cirq.FrozenCircuit, Form]:
+def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     prepared = program(text)
-    return _parsed(prepared).freeze(), "qasm3" if prepared.version == "3.0" else "qasm2"
+    circuit, declared = _parsed(prepared)
+    unused = sorted(set(declared) - circuit.all_qubits())
+    return circuit.freeze(), "qasm3" if prepared.version == "3.0" else "qasm2", tuple(unused)
 
 
-def _parsed(prepared: Program) -> cirq.Circuit:
+def _parsed(prepared: Program) -> tuple[cirq.Circuit, list[cirq.Qid]]:
     parser = qasm_parser.fresh()
     try:
-        return parser.read(prepared.text)
+        return parser.read(prepared.text), parser.declared()
     except qasm_parser.Unexpected as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:

@@ -103,6 +103,29 @@ class Values(cirq.ParamResolver):
             return _substituted(value, self.param_dict)
 
 
+class _Listening(cirq.ParamResolver):
+    """Leaves every expression as it is, and keeps it."""
+
+    def __init__(self) -> None:
+        # Cirq asks no resolver that is empty.
+        super().__init__({"": 0.0})
+        self.heard: list[sympy.Basic] = []
+
+    def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's
+        if isinstance(value, sympy.Basic):
+            self.heard.append(value)
+        return value
+
+
+def function_in(operation: cirq.Operation) -> str | None:
+    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no form for; None where there
+    is none."""
+    listening = _Listening()
+    cirq.resolve_parameters(operation, listening)
+    found = (function for angle in listening.heard for function in angle.atoms(sympy.Function))
+    return next((_NAMES[type(function)] for function in found), None)
+
+
 def _computed(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
     """Raises LookupError where a symbol has no number, or where a function is none of OpenQASM."""
     match angle:

@@ -22,7 +22,7 @@ from cirq.contrib.qasm_import._parser import QasmParser
 from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.facts.nearest import nearest
-from noetl.tools.quantum.qasm_angles import FUNCTIONS, OPERATORS, Angle, size
+from noetl.tools.quantum.qasm_angles import FUNCTIONS, OPERATORS, Angle, function_in, size
 from noetl.tools.quantum.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, Gate
 
 #: Operations of a circuit.
@@ -78,6 +78,12 @@ class Parser(QasmParser):
         self.parse(text)
         return cirq.Circuit(self._operations)
 
+    def declared(self) -> list[cirq.Qid]:
+        """The qubits of all registers."""
+        return [
+            cirq.NamedQubit(f"{name}_{place}") for name, size in self.qregs.items() for place in range(size)
+        ]
+
     def line(self) -> int:
         """The line that is being read, from 1."""
         return int(self.lexer.lex.lineno)
@@ -106,9 +112,19 @@ class Parser(QasmParser):
         self._check_angles(gate, params, line)
         super()._resolve_gate_operation(args, gate, p, params)
         p[0] = list(p[0])
+        if not self.in_custom_gate_scope and any(isinstance(one, sympy.Basic) for one in params):
+            self._check_writable(p[0], line)
         # Those of definitions too: each may be made of all that were before it.
         self._made += len(p[0])
         self._check_count(self._made, line)
+
+    def _check_writable(self, operations: Sequence[cirq.Operation], line: int) -> None:
+        for operation in operations:
+            if function := function_in(operation):
+                raise QasmException(
+                    f"{function} of a symbol: symbols take + - * /, powers and sqrt; compute it before, and make the result an"
+                    f" input of its own at line {line}"
+                )
 
     def _check_angles(self, gate: str, params: Sequence[Angle], line: int) -> None:
         """Each level of gates in gates multiplies the parts of an angle, and the work of computing them."""

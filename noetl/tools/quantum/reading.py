@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl.facts.json import Json, JsonMap
@@ -26,7 +26,8 @@ _PIN: Final = "code"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A circuit and its canonical JSON."""
+    """A circuit and its canonical JSON. What runs is what that says, down to the order of the operations of a moment: whoever
+    repeats it reads no more."""
 
     loaded: Loaded
     text: str
@@ -49,7 +50,8 @@ def read(session: Session) -> Read:
 
 def _made(session: Session) -> Read:
     found = circuits.load(session.config, session.call, session.services, session.held.runners)
-    return Read(found, canonical.text(found.circuit))
+    circuit = canonical.settled(found.circuit)
+    return Read(replace(found, circuit=circuit), canonical.text(circuit))
 
 
 def _of_code(session: Session) -> Read:

@@ -65,20 +65,26 @@ def earlier(given: Json, results: Results | None, place: str) -> dict[str, Any]:
     ToolError where it is none."""
     found = plain(loaded(given, results, f"`{place}`"))
     if not isinstance(found, Mapping) or not {"points", "provenance"} <= found.keys():
-        raise ToolError(
-            "client_error",
-            f"`{place}` is no result of a quantum task: it needs `points` and `provenance`. Hand over the whole result, as in"
-            f' `{place}: "{{{{ step }}}}"`.',
-            type="NotAResult",
-        )
-    opened = {
-        name: plain(loaded(found[name], results, f"`{place}.{name}`")) for name in ("points", "provenance")
-    }
-    return {
-        **found,
-        **opened,
-        "points": [plain(loaded(one, results, f"`{place}.points`")) for one in opened["points"]],
-    }
+        raise _no_result(place, "it needs `points` and `provenance`")
+    points, story = (
+        plain(loaded(found[name], results, f"`{place}.{name}`")) for name in ("points", "provenance")
+    )
+    if not isinstance(points, list) or not isinstance(story, Mapping):
+        # What `submit` yields says how many points were sent.
+        raise _no_result(place, "its `points` are a list, as `run`, `expect` and `fetch` yield them")
+    opened = [plain(loaded(one, results, f"`{place}.points`")) for one in points]
+    if not all(isinstance(one, Mapping) for one in opened):
+        raise _no_result(place, "each of its `points` is a mapping")
+    return {**found, "points": opened, "provenance": story}
+
+
+def _no_result(place: str, why: str) -> ToolError:
+    return ToolError(
+        "client_error",
+        f"`{place}` is no result of a quantum task with points: {why}. Hand over the whole result, as in"
+        f' `{place}: "{{{{ step }}}}"`.',
+        type="NotAResult",
+    )
 
 
 def held(points: Sequence[JsonMap], session: Session) -> Json:

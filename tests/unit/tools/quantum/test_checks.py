@@ -60,12 +60,12 @@ def symbols(circuit: cirq.Circuit, given: Any) -> None:
         (
             lambda: checks.check_clifford(cirq.Circuit(cirq.H(ONE), cirq.T(ONE), cirq.measure(ONE))),
             "NotClifford",
-            "T(q(0)) in moment 1 is no Clifford operation",
+            "T(q(0)) in moment 2 is no Clifford operation",
         ),
         (
             lambda: checks.check_clifford(cirq.Circuit(cirq.rx(0.3).on(ONE))),
             "NotClifford",
-            "in moment 0 is no Clifford operation",
+            "in moment 1 is no Clifford operation",
         ),
         (lambda: checks.check_sound(cirq.Circuit()), "EmptyCircuit", "has no operations"),
         (lambda: checks.check_sound(cirq.Circuit(cirq.Moment())), "EmptyCircuit", "has no operations"),

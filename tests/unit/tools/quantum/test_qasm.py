@@ -172,6 +172,12 @@ REFUSED = [
     (HEAD + "qreg q[2];\nrx(pi/2 q[0];", 4, "'q' is not expected here"),
     (HEAD + "qreg q[2];\nrx(0x10) q[0];", 4, "'0x' is no number"),
     (HEAD + "qreg q[2];\nrx(asin(2)) q[0];", 4, "asin has no value at 2"),
+    (
+        HEAD3 + "input float t;\nqubit q;\nrx(sin(t)) q;\n\nx q;",
+        5,
+        "sin of a symbol: symbols take + - * /, powers and sqrt",
+    ),
+    (HEAD3 + "input float t;\nqubit q;\ngate g(a) x { rx(2*ln(a)) x; }\ng(t) q;\nx q;", 6, "ln of a symbol"),
     (HEAD + "qreg q[2];\nbarrier z;", 4, 'Undefined quantum register "z"'),
     (HEAD + "qreg q[2];\nbarrier q, q[0];", 4, "barrier takes no angles, and each qubit once"),
     (HEAD + "qreg q[1];creg c[1];\nmeasure q->c;\nif(c!=1) x q;", 5, "conditions are `c == 1`"),
