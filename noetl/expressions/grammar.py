@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -194,10 +195,21 @@ def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:
         stack.extend(node.iter_child_nodes())
 
 
-@lru_cache(maxsize=1024)
 def parsed(source: str, bare: bool) -> Parsed:
-    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it."""
-    return parse(source, bare)
+    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it. Raises `Refusal`."""
+    found = _answer(source, bare)
+    if isinstance(found, Refusal):
+        # A copy, as whoever catches an exception hangs frames on it.
+        raise copy(found)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _answer(source: str, bare: bool) -> Parsed | Refusal:
+    try:
+        return parse(source, bare)
+    except Refusal as refusal:
+        return refusal.with_traceback(None)
 
 
 def inside(guard: str) -> str | None:
