@@ -32,6 +32,19 @@ _WORDS: Mapping[str, str] = {
     "list_type": "a list",
 }
 
+#: How keys are written whose form has to be known.
+_WRITTEN: Mapping[str | int, str] = {
+    "loop": "write loop: {in: ..., iterator: item}",
+    "arcs": "write arcs: [{step: name}]",
+    "set": "write set: {ctx.name: value}",
+    "input": "write input: {name: value}",
+    "args": "write args: {name: value}",
+    "workload": "write workload: {name: value}",
+    "metadata": "write metadata: {name: ..., path: ...}",
+    "params": "write params: {name: value}",
+    "headers": "write headers: {Name: value}",
+    "workflow": "write workflow: [{step: start, ...}]",
+}
 #: Taking faulty parts out may uncover others (a union's other branch); it settles in two rounds.
 _MAX_ROUNDS = 4
 
@@ -138,7 +151,12 @@ def report_fault(
         told = ""
     hint = "" if "text" not in fault.expected or not _is_number(value) else "quote it"
     hint = f'{hint}: "{value}"' if hint and not may_be_secret else hint
-    report.add(Code.TYPE, path, f"{name} must be {expected}{told}", hint)
+    report.add(
+        Code.TYPE,
+        path,
+        f"{name} must be {expected}{told}",
+        hint or _WRITTEN.get(path[-1] if path else "", ""),
+    )
 
 
 def _choices(texts: list[str]) -> list[str]:

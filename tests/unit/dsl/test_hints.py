@@ -302,3 +302,17 @@ def test_a_secret_beside_the_keys_of_an_entry_is_one_in_plain_text_and_shown_now
 def test_what_an_entry_of_the_keychain_needs_is_said_of_the_kind_that_it_names(body: Compile) -> None:
     found = body("keychain: [{name: shop, kind: oauth2}]\nworkflow: [{step: start, tool: {kind: noop}}]\n")
     assert [problem.message for problem in found.problems] == ["a keychain entry of kind oauth2 needs `auth`"]
+
+
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        ("loop: '{{ xs }}'\n  tool: {kind: noop}", "write loop: {in: ..., iterator: item}"),
+        ("next: {arcs: {step: end}}", "write arcs: [{step: name}]"),
+        ("tool: {kind: noop, input: 5}", "write input: {name: value}"),
+        ("tool: {kind: noop, set: [a]}", "write set: {ctx.name: value}"),
+    ],
+)
+def test_a_value_of_the_wrong_form_has_a_hint_at_the_right_one(body: Compile, step: str, hint: str) -> None:
+    found = body(f"workflow:\n- step: start\n  {step}\n- step: end\n").problems
+    assert [problem.hint for problem in found if problem.code is Code.TYPE] == [hint]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.facts.nearest import LONGEST, did_you_mean, nearest
+from noetl.facts.nearest import LONGEST, NEARLY_THE_SAME, did_you_mean, nearest
 
 TOOLS = ("http", "python", "postgres")
 
@@ -32,3 +32,23 @@ def test_the_hint_ends_a_message() -> None:
         f"There is no 'pyhton'.{did_you_mean('pyhton', TOOLS)}"
         == "There is no 'pyhton'. Did you mean 'python'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("cmd", ["cwd", "commands", "command"], "command"),
+        ("msg", ["message", "mode"], "message"),
+        ("arg", ["arguments", "args"], "args"),
+        ("dmc", ["command"], None),
+        ("cm", ["command"], None),
+    ],
+)
+def test_an_abbreviation_is_meant_for_what_it_is_short_for(
+    name: str, known: list[str], meant: str | None
+) -> None:
+    assert nearest(name, known) == meant
+
+
+def test_an_abbreviation_alone_is_not_nearly_the_same() -> None:
+    assert nearest("cmd", ["command"], NEARLY_THE_SAME) is None
