@@ -154,7 +154,10 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
 
 
 def _elsewhere(context: Context, step: Step) -> Mapping[str, str]:
-    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong."""
+    """Keys that are written at a step one indentation too far out, or instead of an arc's, and where they belong; none
+    where all keys are those of a step."""
+    if not step.model_extra:
+        return {}
     kind = step.tool.kind if isinstance(step.tool, Tool) else None
     info = context.kinds.get(kind) if kind is not None else None
     of_tool = info.schema.get("properties", {}) if info is not None else {}

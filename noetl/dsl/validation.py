@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -77,7 +78,7 @@ def warn_unknown(
     report: Report,
     *,
     except_for: Set[str] = frozenset(),
-    elsewhere: Mapping[str, str] | None = None,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
     belong to another part, with the hint that says to which."""
@@ -85,9 +86,7 @@ def warn_unknown(
     for key in part.model_extra or {}:
         if key in except_for:
             continue
-        hint = (elsewhere or {}).get(key, "")
-        if key in _keys_of_spec(type(part)):
-            hint = "put it under spec:"
+        hint = "put it under spec:" if key in _keys_of_spec(type(part)) else elsewhere.get(key)
         hint = hint or report.suggest(key, known, f"known here: {', '.join(known)}")
         report.add(
             Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
