@@ -32,6 +32,8 @@ _NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*
 _ID = re.compile(r"^[-\s]*(execution_id|job\.(uuid|execution_id))\s*(\|\s*string\s*)?$")
 _QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
+#: Keys of steps that are no tool's: written one indentation too far in.
+_OF_STEPS: Final = frozenset(known_keys(Step)) - frozenset(known_keys(Tool)) - {"step", "tool"}
 #: A `main` whose parameters are not in sight.
 _OTHER_MAIN = "<main>"
 #: Names, attributes and modules through which code may reach inputs that it does not name.
@@ -77,10 +79,6 @@ def check_code(
             _check_templates_in_code(context, kind, key, value, paths[key])
         elif key in kind.verbatim_with_params:
             _check_sql(context, value, paths[key])
-
-
-#: Keys of steps that are no tool's: written one indentation too far in.
-_OF_STEPS: Final = frozenset(known_keys(Step)) - frozenset(known_keys(Tool)) - {"step", "tool"}
 
 
 def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:

@@ -28,10 +28,10 @@ EVERYWHERE: Final = frozenset(
 AT_THE_START: Final = frozenset({"payload"})
 #: What `iter` has outside of loops: the iteration that called the playbook.
 _OF_THE_CALLER: Final = frozenset({"parent"})
-#: The parts of a step that are rendered once its loop is over.
-_BEHIND_LOOPS: Final = (("set",), ("next",))
 #: What it has in every loop, beside the item and what tasks assign.
 _OF_ITERATIONS: Final = frozenset({"index", "parent"})
+#: The parts of a step that are rendered once its loop is over.
+_BEHIND_LOOPS: Final = (("set",), ("next",))
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 Chain = tuple[str, ...]

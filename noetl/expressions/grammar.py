@@ -209,6 +209,9 @@ def _answer(source: str, bare: bool) -> Parsed | Refusal:
     try:
         return parse(source, bare)
     except Refusal as refusal:
+        if isinstance(refusal.__cause__, RecursionError):
+            # What is too deep for the stack here may be well for another caller: nothing to remember.
+            raise
         return refusal.with_traceback(None)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import pytest
 
 from noetl.expressions import check
-from noetl.expressions.grammar import parse
+from noetl.expressions.grammar import Parsed, parse, parsed
+from noetl.expressions.refusals import Refusal
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,22 @@ def test_a_lone_expression_is_what_it_is_beside_a_blank(source: str) -> None:
 def test_its_errors_are_those_of_the_text(source: str) -> None:
     assert check(source)
     assert [fault.message for fault in check(source)] == [fault.message for fault in check(f"{source} ")]
+
+
+def test_what_was_too_deep_for_the_stack_of_one_caller_is_read_for_the_next() -> None:
+    source = "{{ " + "(" * 40 + "too_deep_once" + ")" * 40 + " }}"
+
+    def below(frames: int) -> Parsed:
+        return below(frames - 1) if frames else parsed(source, False)
+
+    def refused(room: int) -> bool:
+        try:
+            below(sys.getrecursionlimit() - len(inspect.stack(0)) - room)
+        except RecursionError:
+            return False
+        except Refusal:
+            return True
+        return False
+
+    assert any(refused(room) for room in range(10, 200, 5))
+    assert parsed(source, False).whole is not None
