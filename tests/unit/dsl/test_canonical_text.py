@@ -38,9 +38,9 @@ def test_what_is_canonical_stays_to_the_byte(migrated: Migrate) -> None:
 
 
 def test_keys_that_are_numbers_are_texts_as_elsewhere(migrated: Migrate) -> None:
-    written = "workflow: [{step: start, vars: {1: a, 007: [b], 0x10: c, 1_000: {d: 1}, 1.50: e}, next: end}, {step: end}]"
+    written = 'workflow: [{step: start, vars: {1: "a", 007: [b], 0x10: c, 1_000: {d: 1}, 1.50: e}, next: end}, {step: end}]'
     found = migrated(written)
-    for said in ("ctx.1: a", "ctx.007: [b]", "ctx.0x10: c", "ctx.1_000: {d: 1}", "ctx.1.50: e"):
+    for said in ('ctx.1: "a"', "ctx.007: [b]", "ctx.0x10: c", "ctx.1_000: {d: 1}", "ctx.1.50: e"):
         assert said in found, found
 
 
