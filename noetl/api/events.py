@@ -52,26 +52,23 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
     rt = services().rt
     if request.accept_mimetypes.best == STREAM:
         return _stream(rt, path.execution_id, query, header)
-    # The row is read first: what it says has then happened in the events read after it.
-    row = inspect.execution(rt, path.execution_id)
-    found = inspect.events(rt, path.execution_id, query.after, query.limit + 1, query.types)
-    page = found[: query.limit]
+    news = inspect.news(rt, path.execution_id, query.after, query.limit + 1, query.types, ask_idle=True)
+    page = news.events[: query.limit]
     body = {
-        "status": row.status,
-        "version": row.head_version,
-        "idle": inspect.is_idle(rt, row),
+        "status": news.row.status,
+        "version": news.row.head_version,
+        "idle": news.idle,
         "events": [envelope(event) for event in page],
-        "next": page[-1].version if len(found) > query.limit else None,
+        "next": page[-1].version if len(news.events) > query.limit else None,
     }
     return jsonify(body)
 
 
 def _stream(rt: Runtime, execution_id: str, query: EventsQuery, header: EventsHeader) -> Response:
     after = int(header.last_event_id) if header.last_event_id else query.after
-    row = inspect.execution(rt, execution_id)
     # Asked now, while an error can still be answered.
-    news = inspect.events(rt, execution_id, after, 1, query.types)
-    if header.last_event_id and row.status in ENDED and not news:
+    news = inspect.news(rt, execution_id, after, 1, query.types)
+    if header.last_event_id and news.row.status in ENDED and not news.events:
         # Nothing will come: 204 is what keeps a browser from connecting again for ever.
         return Response(status=204)
     places = services().streams
@@ -98,17 +95,15 @@ def stream(
     wait, silence = pace.first, 0.0
     try:
         while True:
-            # The row is read first: what it says has then happened in the events read after it.
-            row = inspect.execution(rt, execution_id)
-            found = inspect.events(rt, execution_id, after, BATCH, types)
-            for event in found:
+            news = inspect.news(rt, execution_id, after, BATCH, types)
+            for event in news.events:
                 after = event.version
                 yield frame(event.fact.type, envelope(event), after)
-            if found:
+            if news.events:
                 wait, silence = pace.first, 0.0
                 continue
-            if row.status in ENDED:
-                yield frame("end", {"execution_id": execution_id, "status": row.status})
+            if news.row.status in ENDED:
+                yield frame("end", {"execution_id": execution_id, "status": news.row.status})
                 return
             sleep(wait)
             silence, wait = silence + wait, min(pace.slowest, wait * pace.growth)

@@ -104,9 +104,9 @@ def result(path: ExecutionPath) -> dict[str, Json]:
 
 def result_of(rt: Runtime, execution_id: str) -> dict[str, Json]:
     """`{execution_id, status, result, error}`."""
-    value = inspect.result(rt, execution_id)
-    row = inspect.execution(rt, execution_id)
-    return {"execution_id": execution_id, "status": row.status, "result": value, "error": row.error}
+    found = inspect.result(rt, execution_id)
+    row = found.row
+    return {"execution_id": execution_id, "status": row.status, "result": found.value, "error": row.error}
 
 
 @api.get("/<execution_id>/state", responses={200: StateView})

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.nearest import did_you_mean
-from noetl.usecases.inspect import is_id
+from noetl.usecases.moment import is_id
 from noetl.usecases.ports import ExecutionStatus
 
 #: Versions are kept in 32 bits.

@@ -46,7 +46,7 @@ def _is_over(rt: Runtime, execution_id: str, *, wait: bool) -> bool:
     row = inspect.execution(rt, execution_id)
     if row.status in ENDED:
         return not inspect.has_to_tell(rt, execution_id)
-    return not wait and inspect.is_idle(rt, row)
+    return not wait and inspect.is_idle(rt, execution_id)
 
 
 def _children(rt: Runtime, execution_id: str) -> Iterator[str]:

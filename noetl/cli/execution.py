@@ -143,14 +143,13 @@ def events(
     """The log, in order."""
     with opened() as rt:
         while True:
-            row = inspect.execution(rt, execution_id)
-            found = inspect.events(rt, execution_id, after=after, limit=limit, types=types)
-            for event in found:
+            news = inspect.news(rt, execution_id, after, limit, types)
+            for event in news.events:
                 click.echo(json.dumps(envelope(event), ensure_ascii=False) if as_json else _line(event))
-            after = found[-1].version if found else after
-            if not follow or (row.status in ENDED and not found):
+            after = news.events[-1].version if news.events else after
+            if not follow or (news.row.status in ENDED and not news.events):
                 return
-            if not found:
+            if not news.events:
                 time.sleep(0.2)
 
 

@@ -23,7 +23,7 @@ REASON = "interrupted from the keyboard"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Events, and where the execution was before they were read.
+    """Events, and where the execution was when they were read.
 
     `idle`: nothing happens to it by itself; it has ended, or waits for something from outside.
     """

@@ -134,9 +134,8 @@ class _Here:
     execution_id: str
 
     def page(self, after: int) -> Page:
-        row = inspect.execution(self.rt, self.execution_id)
-        events = inspect.events(self.rt, self.execution_id, after=after, limit=PAGE)
-        return Page(events, row.status, row.head_version, inspect.is_idle(self.rt, row))
+        news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
+        return Page(news.events, news.row.status, news.row.head_version, bool(news.idle))
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)

@@ -14,7 +14,7 @@ from typing import Final
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import RESULT_REF, Lazy, Load, holds_reference, is_reference
-from noetl.usecases.inspect import is_id
+from noetl.usecases.moment import is_id
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -15,19 +16,20 @@ import pytest
 from noetl.errors import NoetlError, Unavailable, VersionConflict
 from noetl.facts.events import CtxPatched, Draft
 from noetl.store import open_store
-from noetl.usecases.ports import CommandRow, ExecutionRow, LoopRow, Store
+from noetl.usecases.ports import CommandRow, ExecutionRow, LoopRow, Snapshot, Store, Transaction
 from tests.pace import within
 
 T = TypeVar("T")
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
+ROW = ExecutionRow("100", "a", 1, "d", "running", 1, 0, NOW, NOW)
 
 
 def create(store: Store, *ids: str, commands: int = 1) -> None:
     with store.begin() as tx:
         for execution_id in ids or ("100",):
-            tx.create_execution(ExecutionRow(execution_id, "a", 1, "d", "running", 1, 0, NOW, NOW))
+            tx.create_execution(replace(ROW, execution_id=execution_id))
             tx.add_commands([_command(f"{execution_id}/c{n}", execution_id) for n in range(commands)])
 
 
@@ -204,18 +206,41 @@ def database(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def test_a_reader_sees_one_moment(database: Store) -> None:
+    """Of everything that is known of an execution, however much others commit between two questions."""
     store = database
     create(store)
+
+    def told(tx: Transaction) -> list[object]:
+        rows = tx.executions(parent=None, limit=9)
+        return [
+            tx.execution("100"),
+            tx.events("100"),
+            rows,
+            tx.snapshot("100"),
+            tx.open_commands("100"),
+            tx.loop("100", "s#1"),
+            tx.tails(["100"], 9),
+        ]
+
+    def write() -> None:
+        with store.begin() as other:
+            (event,) = other.append("100", 1, [patched("x")], NOW)
+            other.create_execution(replace(ROW, execution_id="101", parent_id="100"))
+            other.save_snapshot(Snapshot("100", event.version, 1, {}))
+            other.close_commands(["100/c0"])
+            other.save_loop(LoopRow("100", "s#1", 0, 0, 50, True))
+            values = {"status": "completed", "next_wake_at": None, "halt": "", "now": NOW}
+            other.save_turn("100", decided_version=1, **values)
+
     with store.read() as tx:
-        before = tx.execution("100")
-
-        def write() -> None:
-            with store.begin() as other:
-                other.append("100", 1, [patched("x")], NOW)
-
-        with meanwhile(write):
-            assert tx.execution("100") == before
-            assert tx.events("100") == []
+        first = tx.execution("100")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(write).result(15)
+        seen = told(tx)
+        assert (seen[0], seen) == (first, told(tx))
+        assert seen[1:4] == [[], [first], None]
+    with store.read() as tx:
+        assert all(now != then for now, then in zip(told(tx), seen, strict=True))
 
 
 def test_what_is_not_committed_is_seen_by_nobody(database: Store) -> None:

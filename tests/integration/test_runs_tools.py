@@ -14,7 +14,8 @@ import pytest
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.results import tables
-from noetl.usecases import credentials, inspect
+from noetl.usecases import credentials
+from noetl.usecases.resolve import SHOWN_BYTES
 from noetl.usecases.runtime import Runtime
 
 Run = Callable[..., dict[str, Any]]
@@ -304,7 +305,7 @@ def test_a_report_reads_no_more_of_a_long_table_than_tells_that_it_is_too_long(
     rows = report["result"]["rows"]
     assert (rows["kind"], rows["meta"]["rows"]) == ("result_ref", 100_000)
     # Its file, which is compressed, is smaller than what a report shows; as text it is not.
-    assert rows["meta"]["bytes"] < inspect.SHOWN_BYTES
+    assert rows["meta"]["bytes"] < SHOWN_BYTES
     assert [(start, end) for start, end in asked if end > tables.BLOCK_ROWS] == [(0, tables.GROUP_ROWS)]
 
 

@@ -17,7 +17,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import advance, inspect
+from noetl.usecases import advance, inspect, resolve
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Limits, Runtime
@@ -492,7 +492,7 @@ def test_references_inside_of_results_and_variables_are_opened() -> None:
     )
     execution_id = sim.start()
     sim.settle()
-    shown = inspect.result(sim.rt, execution_id)
+    shown = inspect.result(sim.rt, execution_id).value
     assert [one["n"] for one in shown["results"]] == [0, 1]
     assert [one["n"] for one in inspect.variable(sim.rt, execution_id, "all")] == [0, 1]
     assert inspect.variable(sim.rt, execution_id, "first.n") == 0
@@ -510,8 +510,8 @@ def test_what_is_opened_inside_of_a_result_is_bounded(monkeypatch: pytest.Monkey
     )
     execution_id = sim.start()
     sim.settle()
-    monkeypatch.setattr(inspect, "SHOWN_BYTES", 500)
-    first, second = inspect.result(sim.rt, execution_id)["results"]
+    monkeypatch.setattr(resolve, "SHOWN_BYTES", 500)
+    first, second = inspect.result(sim.rt, execution_id).value["results"]
     assert first["n"] == 0
     assert is_reference(second)
 

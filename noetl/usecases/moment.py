@@ -1,0 +1,95 @@
+"""One execution as one transaction sees it: what every answer that shows several facts about it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from noetl.engine.decide import status_of
+from noetl.engine.evolve import replay
+from noetl.engine.state import State, initial_state
+from noetl.errors import BadRequest, NotFound
+from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
+from noetl.usecases.advance import stored_state
+from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+
+
+def find(tx: Transaction, execution_id: str) -> ExecutionRow:
+    """The execution's row. Raises NotFound."""
+    row = tx.execution(execution_id) if is_id(execution_id) else None
+    if row is None:
+        raise NotFound(f"There is no execution {execution_id!r}.")
+    return row
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` can be an execution's id: a decimal number that fits a BIGINT."""
+    return text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One execution at one version: its row, and the events behind `start`, read in one transaction."""
+
+    row: ExecutionRow
+    start: State
+    tail: Sequence[Event]
+
+    def state(self, version: int | None = None) -> State:
+        """The state as of `version`, or of the newest one."""
+        last = self.row.head_version if version is None else version
+        return replay(self.start, (event for event in self.tail if event.version <= last))
+
+    def status(self, state: State) -> str:
+        """What to call `state`, which is one of this execution.
+
+        In the middle of a turn nothing runs and yet nothing is waited for: the scheduler went on by itself.
+        """
+        status = status_of(state)
+        follows = next((event for event in self.tail if event.version == state.version + 1), None)
+        goes_on = status == "waiting" and follows is not None and _is_decided(follows.draft)
+        return "running" if goes_on else status
+
+
+def _is_decided(draft: Draft) -> bool:
+    """Whether the scheduler wrote it, and not because another execution said so: that comes from outside as well."""
+    return draft.source == "server" and not isinstance(draft.fact, ChildWaiting | ChildEnded)
+
+
+def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Moment:
+    """The execution as `tx` sees it, with what its states from `version` on are made of; without one, its newest state.
+
+    Raises BadRequest beyond the head.
+    """
+    if version is not None and not 0 <= version <= row.head_version:
+        raise BadRequest(f"Execution {row.execution_id} has versions 0 to {row.head_version}, not {version}.")
+    start = stored_state(tx, row.execution_id)
+    if version is not None and start.version > version:
+        start = initial_state(row.execution_id)
+    return Moment(row, start, tx.events(row.execution_id, after=start.version))
+
+
+def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
+    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, its own or
+    that of executions that it called.
+
+    What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called such an execution.
+    """
+    if row.status in ENDED:
+        return True
+    if row.decided_version < row.head_version:
+        return False
+    return row.status == "paused" or (row.status == "waiting" and _all_wait(tx, row))
+
+
+def _all_wait(tx: Transaction, row: ExecutionRow) -> bool:
+    """Whether those that it called wait still: it hears of it when they go on, a little later."""
+    if not tx.executions(parent=row.execution_id, limit=1):
+        return True
+    called = [child.id for child in look(tx, row).state().children.values() if child.id is not None]
+    return all(_is_stuck(tx, find(tx, child)) for child in called)
+
+
+def _is_stuck(tx: Transaction, row: ExecutionRow) -> bool:
+    """Of a child that has ended its caller is about to hear."""
+    return row.status not in ENDED and is_idle(tx, row)
