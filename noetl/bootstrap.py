@@ -150,7 +150,7 @@ def runtime(
 ) -> Runtime:
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
     settings.make_home()
-    opened = store or open_store(settings.database)
+    opened = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"
     results = open_results(settings.results, scratch)
 

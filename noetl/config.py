@@ -182,6 +182,11 @@ class Settings:
     )
     max_deliveries: int = _setting(5, _whole(1), "deliveries of one command before it is given up")
     sweep_s: float = _setting(1.0, _seconds(0.0), "interval of the sweeper; 0 turns it off")
+    watch_s: float = _setting(
+        1.0,
+        _seconds(0.0),
+        "interval of looks at executions that somebody waits for, besides what the database notifies; 0: never",
+    )
     report_wake: bool = _setting(True, _bool, "whether workers wake the scheduler (off only in tests)")
     cancel_grace_s: float = _setting(
         10.0, _seconds(0.0), "how long a cancelled execution waits for running work"

@@ -12,11 +12,12 @@ from noetl.usecases.ports import Store
 __all__ = ["exists", "open_store"]
 
 
-def open_store(url: str, shard: str = "") -> Store:
+def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
     """The store at `sqlite:///path`, `postgresql://…` or `memory://`. Raises ConfigError.
 
     `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or expired: the
-    stack that shares the database (empty), or one process. Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
+    stack that shares the database (empty), or one process. `watch_s` is how often executions that are watched are looked at
+    besides what the database tells, in seconds (0: never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
     """
     if url.startswith("memory:"):
         from noetl.store.memory import MemoryStore
@@ -24,7 +25,7 @@ def open_store(url: str, shard: str = "") -> Store:
         return MemoryStore()
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
 
-    return SqlStore(url, shard)
+    return SqlStore(url, shard, watch_s=watch_s)
 
 
 def exists(url: str) -> bool:

@@ -76,6 +76,10 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
             "options": " ".join(f"-c {setting}" for setting in SETTINGS),
             "connect_timeout": int(PATIENCE),
             "application_name": "noetl",
+            # Who only listens must notice by himself that nobody is there any more.
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
         },
     )
 
@@ -155,6 +159,13 @@ class Connections:
             finally:
                 if not raw.closed:
                     raw.autocommit = False
+
+    def detached(self) -> Any:
+        """A connection of the driver that no pool knows: who asked for it closes it."""
+        proxy = self.engine.raw_connection()
+        raw = proxy.driver_connection
+        proxy.detach()
+        return raw
 
     @contextmanager
     def _queue(self, mode: str) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -26,8 +26,8 @@ from noetl.store import codec
 from noetl.store.concern import Concern
 from noetl.store.rules import missing
 from noetl.store.schema import execution
-from noetl.store.session import text_or_none, value_or_none
-from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Owing
+from noetl.store.session import lines, text_or_none, value_or_none
+from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Mark, Owing
 
 _c = execution.c
 #: In the order of ExecutionRow's fields.
@@ -84,6 +84,9 @@ _lock_owing = (
     select(_due.c.execution_id, *_locked.c)
     .join_from(_due, _locked, _locked.c.execution_id == _due.c.execution_id, isouter=True)
     .order_by(_due.c.execution_id)
+)
+_marks = select(_c.execution_id, _c.head_version, _c.decided_version, _c.status).where(
+    _c.execution_id.in_(bindparam("ids", expanding=True))
 )
 _insert = insert(execution)
 _halt = update(execution).where(_c.execution_id == bindparam("id")).values(halt=bindparam("new_halt"))
@@ -196,6 +199,17 @@ class Executions(Concern):
             "new_error": text_or_none(error),
         }
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
+        self._session.notify(execution_id)
+
+    def notify(self, execution_id: str) -> None:
+        self._session.notify(execution_id)
+
+    def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
+        found: dict[str, Mark] = {}
+        for ids in lines(execution_ids):
+            values = {"ids": [codec.number(one) for one in ids]}
+            found |= {str(number): tuple(mark) for number, *mark in self._session.read(_marks, values)}
+        return found
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         values = {"id": codec.number(execution_id), "new_halt": halt}

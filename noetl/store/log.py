@@ -87,6 +87,7 @@ class Log(Concern):
         self._session.append(
             _move, values, _insert, rows, lambda: self._stale(execution_id, number, expected_version)
         )
+        self._session.notify(execution_id)
         return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
 
     def _stale(self, execution_id: str, number: int, expected: int) -> NoetlError | None:

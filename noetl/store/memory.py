@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from noetl.errors import NoetlError, Unavailable
@@ -17,7 +17,8 @@ from noetl.store.memory_log import Executions, Log, Loops
 from noetl.store.memory_records import Definitions, Records
 from noetl.store.memory_tables import Journal, Tables
 from noetl.store.rules import unusable
-from noetl.usecases.ports import Transaction
+from noetl.store.watching import Watches
+from noetl.usecases.ports import Transaction, Watch
 
 #: Seconds that a transaction waits for another one.
 PATIENCE: Final = 10.0
@@ -36,6 +37,7 @@ class MemoryStore:
         self._tables = Tables()
         self._lock = threading.Lock()
         self._holder: int | None = None
+        self._watches = Watches()
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -64,6 +66,10 @@ class MemoryStore:
             journal.ended = True
             self._holder = None
             self._lock.release()
+        self._watches.wake(journal.changed)
+
+    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
+        return self._watches.watch(execution_id)
 
     def _acquire(self) -> None:
         if self._holder == threading.get_ident():
@@ -74,3 +80,4 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing is held; what was stored stays readable."""
+        self._watches.close()

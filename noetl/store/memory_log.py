@@ -14,7 +14,7 @@ from noetl.facts.json import JsonMap
 from noetl.store import codec, envelope
 from noetl.store.memory_tables import Concern, Logged
 from noetl.store.rules import aware, known_types, missing, not_later, not_of_generation
-from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow, Owing
+from noetl.usecases.ports import ExecutionRow, ExecutionStatus, LoopRow, Mark, Owing
 
 
 def _as_read(row: ExecutionRow) -> ExecutionRow:
@@ -104,6 +104,16 @@ class Executions(Concern):
             error=row.error if error is None else error,
         )
         self._put_execution(_as_read(changed))
+        self.notify(execution_id)
+
+    def notify(self, execution_id: str) -> None:
+        self._journal.locked  # noqa: B018 - refuses readers
+        self._journal.changed.add(execution_id)
+
+    def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
+        rows = self._journal.tables.executions.rows
+        found = (rows[one] for one in execution_ids if one in rows)
+        return {row.execution_id: (row.head_version, row.decided_version, row.status) for row in found}
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         self._put_execution(replace(self._needed(execution_id), halt=halt))
@@ -139,6 +149,7 @@ class Log(Concern):
         moved = replace(row, head_version=expected_version + len(drafts), updated_at=aware(now))
         journal.put(journal.tables.executions, execution_id, moved)
         journal.extend(execution_id, logged)
+        journal.changed.add(execution_id)
         return [Event(execution_id, first + i, now, draft) for i, draft in enumerate(drafts)]
 
     def _claim_keys(self, execution_id: str, drafts: Sequence[Draft]) -> None:

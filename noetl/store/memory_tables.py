@@ -113,7 +113,7 @@ class Tables:
 class Journal:
     """One transaction: what it changed can be undone, and its end is the end of its use."""
 
-    __slots__ = ("_tables", "_undo", "ended", "failed", "writable")
+    __slots__ = ("_tables", "_undo", "changed", "ended", "failed", "writable")
 
     def __init__(self, tables: Tables, *, writable: bool) -> None:
         self._tables = tables
@@ -121,6 +121,8 @@ class Journal:
         self.writable = writable
         self.failed = False
         self.ended = False
+        #: Executions whose watchers hear of it.
+        self.changed: set[str] = set()
 
     @property
     def tables(self) -> Tables:

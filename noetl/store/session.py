@@ -77,6 +77,11 @@ class Session:
         if self.write(statement, values).rowcount == 0:
             raise self._unmet(check)
 
+    def notify(self, execution_id: str) -> None:
+        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every commit."""
+        if not self.writable:
+            raise refused_write()
+
     def append(
         self,
         update: Executable,

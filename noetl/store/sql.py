@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from noetl.store.commands import Commands
 from noetl.store.definitions import Definitions
 from noetl.store.direct import directly
 from noetl.store.engine import Connections, open_engine
 from noetl.store.executions import Executions
+from noetl.store.hearing import ear
 from noetl.store.log import Log
 from noetl.store.loops import Loops
 from noetl.store.records import Records
 from noetl.store.rules import unusable
 from noetl.store.session import Session
-from noetl.usecases.ports import Transaction
+from noetl.store.watching import Watches
+from noetl.usecases.ports import Transaction, Watch
 
 
 class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records):
@@ -29,10 +31,13 @@ class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records):
 class SqlStore:
     """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects anew."""
 
-    def __init__(self, url: str, shard: str = "", pool_size: int = 10) -> None:
+    def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
+        """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = Connections(open_engine(url, pool_size))
+        self._watches = Watches(lambda: ear(self._connections), self.read, watch_s)
         _forget_after_fork(self._connections)
+        _forget_after_fork(self._watches)
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -49,6 +54,9 @@ class SqlStore:
         """Sees one moment: what others commit meanwhile stays out of sight."""
         with self._transaction("read") as transaction:
             yield transaction
+
+    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
+        return self._watches.watch(execution_id)
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[Transaction]:
@@ -68,12 +76,13 @@ class SqlStore:
                 yield Session(connection, connections.dialect, connections.place, writable=mode != "read")
 
     def close(self) -> None:
+        self._watches.close()
         self._connections.engine.dispose()
 
 
-def _forget_after_fork(connections: Connections) -> None:
+def _forget_after_fork(one: Connections | Watches) -> None:
     # The hook lives as long as the process, the store need not.
-    reference = weakref.ref(connections)
+    reference = weakref.ref(one)
 
     def forget() -> None:
         if (alive := reference()) is not None:

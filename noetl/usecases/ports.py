@@ -5,7 +5,7 @@ Every port has one contract suite in `tests/contract` that all its implementatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +18,9 @@ from noetl.facts.reference import Column, Keep
 
 #: Aware, UTC.
 Clock = Callable[[], datetime]
+
+#: What tells two moments of an execution apart. Only compared.
+Mark: TypeAlias = Hashable
 
 #: Public words for where an execution is.
 ExecutionStatus = Literal[
@@ -235,6 +238,13 @@ class Transaction(Protocol):
     def owing(self, now: datetime, limit: int) -> list[str]:
         """Ids of executions that owe a turn, without locking."""
 
+    def notify(self, execution_id: str) -> None:
+        """Wakes those who watch the execution (`Store.watch`), once this is committed. `append` and `save_turn` do so
+        themselves; what else is shown of an execution is told here, and is part of its mark."""
+
+    def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
+        """What two moments of an execution differ in where clients can tell them apart; of those that there are."""
+
     # --- events -----------------------------------------------------------------------------
     def append(
         self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
@@ -377,6 +387,14 @@ class Transaction(Protocol):
     def workers(self, seen_after: datetime) -> list[WorkerRow]: ...
 
 
+class Watch(Protocol):
+    """Somebody who waits for news of one execution. For one thread at a time."""
+
+    def wait(self, seconds: float) -> bool:
+        """Blocks until something of the execution may have changed since this was called last (at first: since the watch
+        began), or the time is over: False. Whoever was woken looks; there may be nothing new."""
+
+
 class Store(Protocol):
     """Where the truth is kept."""
 
@@ -387,7 +405,11 @@ class Store(Protocol):
         """The same, where losing the commit in a crash is harmless (claims, heartbeats)."""
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """A transaction for reads only; writes in it are an error of the caller."""
+        """A transaction for reads only, which sees one moment; writes in it are an error of the caller."""
+
+    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
+        """Watches an execution, for as long as the block runs. No change that is committed in it is missed, by
+        whatever process, but where the database was out of reach and `NOETL_WATCH_S` is off."""
 
     def close(self) -> None: ...
 

@@ -1,0 +1,174 @@
+"""Who waits for which execution: one thread of a process listens for all of them, and only while somebody waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, TypeAlias
+
+from noetl.errors import NoetlError
+from noetl.usecases.ports import Mark, Transaction
+
+log = logging.getLogger(__name__)
+
+#: Blocks for at most so many seconds. The ids of executions that have changed; None: some have, and who is not known.
+Hear: TypeAlias = Callable[[float], frozenset[str] | None]
+
+#: Seconds that are listened at once, so that a store that is closed need not wait for its thread.
+SLICE_S: Final = 0.2
+#: Seconds that the thread goes on listening when nobody waits any more.
+LINGER_S: Final = 10.0
+#: Seconds before a connection that was lost is made again: at first, and at most.
+RETRY_S: Final = (0.1, 2.0)
+
+
+class Waiter:
+    """`noetl.usecases.ports.Watch`."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self) -> None:
+        self._changed = threading.Event()
+
+    def wait(self, seconds: float) -> bool:
+        changed = self._changed.wait(max(seconds, 0.0))
+        # Cleared before the caller looks: what is committed from now on wakes it again.
+        self._changed.clear()
+        return changed
+
+    def wake(self) -> None:
+        self._changed.set()
+
+
+class Watches:
+    """The waiters of one process. Without an ear somebody else calls `wake`."""
+
+    def __init__(
+        self,
+        ear: Callable[[], AbstractContextManager[Hear]] | None = None,
+        read: Callable[[], AbstractContextManager[Transaction]] | None = None,
+        look_s: float = 0.0,
+    ) -> None:
+        self._ear = ear
+        self._read = read
+        self._look_s = look_s
+        self.forget()
+
+    def forget(self) -> None:
+        """After a fork: those who wait, and the thread, are the parent's."""
+        self._lock = threading.Lock()
+        self._waiters: dict[str, set[Waiter]] = {}
+        self._marks: dict[str, Mark] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    @contextmanager
+    def watch(self, execution_id: str) -> Iterator[Waiter]:
+        waiter = Waiter()
+        with self._lock:
+            self._waiters.setdefault(execution_id, set()).add(waiter)
+            self._ensure_thread()
+        try:
+            yield waiter
+        finally:
+            with self._lock:
+                self._remove(execution_id, waiter)
+
+    def _remove(self, execution_id: str, waiter: Waiter) -> None:
+        left = self._waiters[execution_id]
+        left.discard(waiter)
+        if not left:
+            del self._waiters[execution_id]
+            self._marks.pop(execution_id, None)
+
+    def wake(self, execution_ids: Iterable[str]) -> None:
+        """Those who wait for one of these executions look at it again."""
+        with self._lock:
+            found = [waiter for one in execution_ids for waiter in self._waiters.get(one, ())]
+        for waiter in found:
+            waiter.wake()
+
+    def close(self) -> None:
+        """Ends the thread; who waits still is woken once."""
+        self._closed.set()
+        self.wake(self._watched())
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(2 * SLICE_S)
+
+    def _watched(self) -> list[str]:
+        with self._lock:
+            return list(self._waiters)
+
+    # --- the thread that listens ---------------------------------------------------------------------
+
+    def _ensure_thread(self) -> None:
+        """Needs the lock."""
+        if self._ear is not None and self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(
+                target=self._serve, args=(self._ear,), name="noetl-watch", daemon=True
+            )
+            self._thread.start()
+
+    def _serve(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
+        pause, most = RETRY_S
+        while self._goes_on(until=0.0):
+            try:
+                with ear() as hear:
+                    # What was committed before anybody listened was heard by nobody.
+                    self.wake(self._watched())
+                    pause = RETRY_S[0]
+                    self._listen(hear)
+                    return
+            except NoetlError as error:
+                log.warning("Changes are not heard of: %s", error)
+            self._closed.wait(pause)
+            pause = min(2 * pause, most)
+            if self._look_s:
+                self._look()
+
+    def _listen(self, hear: Hear) -> None:
+        """Until nobody has waited for a while. Raises NoetlError where the connection is lost."""
+        looked = now = time.monotonic()
+        until = now + LINGER_S
+        while self._goes_on(until):
+            heard = hear(SLICE_S)
+            now = time.monotonic()
+            if self._waiters:
+                until = now + LINGER_S
+            if heard:
+                self.wake(heard)
+            if heard is None or (self._look_s and now - looked >= self._look_s):
+                looked = now
+                self._look()
+
+    def _goes_on(self, until: float) -> bool:
+        """Whether somebody waits, or it is not yet `until`; else the thread is on its way out."""
+        with self._lock:
+            if not self._closed.is_set() and (self._waiters or time.monotonic() < until):
+                return True
+            # Under the lock, so that who comes next sees that a new thread is needed.
+            self._thread = None
+            return False
+
+    def _look(self) -> None:
+        """Wakes those whose execution is no longer as it was at the last look."""
+        ids = self._watched()
+        if not ids or self._read is None:
+            return
+        try:
+            with self._read() as tx:
+                marks = tx.marks(ids)
+        except NoetlError as error:
+            log.warning("Executions that are watched cannot be looked at: %s", error)
+            return
+        self.wake(self._changed(marks))
+
+    def _changed(self, marks: Mapping[str, Mark]) -> list[str]:
+        with self._lock:
+            changed = [one for one, mark in marks.items() if self._marks.get(one) != mark]
+            self._marks.update((one, mark) for one, mark in marks.items() if one in self._waiters)
+        return changed
