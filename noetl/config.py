@@ -150,6 +150,12 @@ class Settings:
     host: str = _setting("127.0.0.1", str, "address the API listens on")
     port: int = _setting(8642, _whole(0, 65535), "port the API listens on")
     flower_port: int = _setting(5555, _whole(0, 65535), "port that Flower listens on")
+    server_threads: int = _setting(
+        8, _whole(1, 1000), "requests that a server process answers at once, besides those that wait"
+    )
+    server_streams: int = _setting(
+        300, _whole(0, 10_000), "event streams and long polls that a server process holds open"
+    )
     body_timeout_s: float = _setting(
         10.0, _seconds(0.01), "how long the body of a request may take to arrive"
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from noetl import bootstrap
+from noetl.api.admission import Admission
 from noetl.api.app import create_app
 from noetl.api.patience import BodyDeadline
 from noetl.api.problems import MEDIA_TYPE
@@ -36,7 +37,8 @@ def create(settings: Settings | None = None) -> Flask:
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here, encrypt=lambda data: bootstrap.vault(here).encrypt(data))
     served.register_blueprint(blueprint(here.flower_port))
-    served.wsgi_app = BodyDeadline(served.wsgi_app, here.body_timeout_s)  # type: ignore[method-assign]
+    timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
+    served.wsgi_app = Admission(timed, here.server_threads)  # type: ignore[method-assign]
     return served
 
 

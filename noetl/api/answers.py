@@ -46,6 +46,13 @@ class Accepted(Answer):
     links: Links
 
 
+class Finished(Accepted):
+    """What a start with `Prefer: wait` answers where the execution ended in time."""
+
+    result: Any
+    error: JsonObject | None
+
+
 class Stands(Answer):
     """Where an execution is after a request to change it."""
 

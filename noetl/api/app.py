@@ -24,6 +24,7 @@ from noetl.api import (
     variables,
     workflows,
 )
+from noetl.api.admission import Places
 from noetl.api.answers import Event, EventPage, Problem
 from noetl.api.services import Services, install
 from noetl.api.wire import StrictRequest
@@ -59,7 +60,7 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.json = _Ordered(app)
-    install(app, Services(rt, settings, encrypt))
+    install(app, Services(rt, settings, encrypt, Places(settings.server_streams)))
     problems.register(app)
     guards.register(app)
     for part in _PARTS:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from flask import Response, jsonify, request
 
 from noetl.api.answers import EVENTS
 from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath
-from noetl.api.services import MAX_STREAMS, services
-from noetl.errors import NoetlError, Unavailable
+from noetl.api.services import services
+from noetl.errors import NoetlError
 from noetl.facts.json import Json
-from noetl.usecases import inspect
+from noetl.usecases import inspect, waiting
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
@@ -30,15 +28,8 @@ STREAM = "text/event-stream"
 BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a stream waits for events, in seconds: ever longer while nothing happens."""
-
-    first: float = 0.2
-    slowest: float = 1.0
-    growth: float = 1.5
-    #: A comment goes out after so much silence, so that a client that left is noticed.
-    heartbeat: float = 15.0
+#: A comment goes out after so many seconds of silence, so that a client that left is noticed.
+HEARTBEAT_S = 15.0
 
 
 @api.get("/<execution_id>/events", responses={200: EVENTS})
@@ -47,12 +38,12 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
 
     As `text/event-stream` (asked for by `Accept`) all events from `Last-Event-ID` or `after` on, as they
     come, until the execution ends: `id` is the version, `event` the type, `data` the event as JSON; the last
-    one is `event: end`. Else one page.
+    one is `event: end`. Else one page; with `wait` it comes once it holds an event, or none will come.
     """
     rt = services().rt
     if request.accept_mimetypes.best == STREAM:
         return _stream(rt, path.execution_id, query, header)
-    news = inspect.news(rt, path.execution_id, query.after, query.limit + 1, query.types, ask_idle=True)
+    news = _news(rt, path.execution_id, query)
     page = news.events[: query.limit]
     body = {
         "status": news.row.status,
@@ -64,6 +55,15 @@ def events(path: ExecutionPath, query: EventsQuery, header: EventsHeader) -> Res
     return jsonify(body)
 
 
+def _news(rt: Runtime, execution_id: str, query: EventsQuery) -> inspect.News:
+    asked = (query.after, query.limit + 1, query.types)
+    news = inspect.news(rt, execution_id, *asked, ask_idle=True)
+    if not query.wait or news.events or news.row.status in ENDED:
+        return news
+    with services().places.held(request.environ):
+        return waiting.news(rt, execution_id, *asked, query.wait, until_idle=query.until_idle)
+
+
 def _stream(rt: Runtime, execution_id: str, query: EventsQuery, header: EventsHeader) -> Response:
     after = int(header.last_event_id) if header.last_event_id else query.after
     # Asked now, while an error can still be answered.
@@ -71,11 +71,8 @@ def _stream(rt: Runtime, execution_id: str, query: EventsQuery, header: EventsHe
     if header.last_event_id and news.row.status in ENDED and not news.events:
         # Nothing will come: 204 is what keeps a browser from connecting again for ever.
         return Response(status=204)
-    places = services().streams
-    if not places.acquire(blocking=False):
-        raise Unavailable(
-            f"All {MAX_STREAMS} event streams of this process are taken; read pages, or try again."
-        )
+    places = services().places
+    places.take(request.environ)
     body = stream(rt, execution_id, after, query.types)
     response = Response(body, mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
     # Not in the generator: one that was never begun would never reach its end.
@@ -88,28 +85,25 @@ def stream(
     execution_id: str,
     after: int,
     types: tuple[str, ...] = (),
-    pace: Pace = Pace(),
-    sleep: Callable[[float], None] = time.sleep,
+    heartbeat_s: float = HEARTBEAT_S,
 ) -> Iterator[str]:
     """Frames of server-sent events behind version `after`, until the execution ends."""
-    wait, silence = pace.first, 0.0
     try:
-        while True:
-            news = inspect.news(rt, execution_id, after, BATCH, types)
-            for event in news.events:
-                after = event.version
-                yield frame(event.fact.type, envelope(event), after)
-            if news.events:
-                wait, silence = pace.first, 0.0
-                continue
-            if news.row.status in ENDED:
-                yield frame("end", {"execution_id": execution_id, "status": news.row.status})
-                return
-            sleep(wait)
-            silence, wait = silence + wait, min(pace.slowest, wait * pace.growth)
-            if silence >= pace.heartbeat:
-                silence = 0.0
-                yield ": waiting\n\n"
+        with rt.store.watch(execution_id) as watch:
+            while True:
+                news = inspect.news(rt, execution_id, after, BATCH, types)
+                for event in news.events:
+                    yield frame(event.fact.type, envelope(event), event.version)
+                # What follows a page that is not full is behind what was there: of other types there was nothing to tell.
+                is_full = len(news.events) == BATCH
+                after = news.events[-1].version if is_full else max(after, news.row.head_version)
+                if is_full:
+                    continue
+                if news.row.status in ENDED:
+                    yield frame("end", {"execution_id": execution_id, "status": news.row.status})
+                    return
+                if not watch.wait(heartbeat_s):
+                    yield ": waiting\n\n"
     except NoetlError as error:
         # The answer has begun; the client connects again and goes on behind its Last-Event-ID.
         log.warning("The event stream of execution %s breaks off: %s", execution_id, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flask import Response, jsonify
+from flask import Response, jsonify, request
 
 from noetl.api import shapes
 from noetl.api.answers import (
@@ -13,6 +13,7 @@ from noetl.api.answers import (
     ExecutionList,
     ExecutionReport,
     ExecutionResult,
+    Finished,
     Stands,
     StateView,
 )
@@ -29,29 +30,33 @@ from noetl.api.requests import (
     StartBody,
     StartHeader,
     StateQuery,
+    WaitQuery,
 )
 from noetl.api.services import services
+from noetl.errors import Unavailable
 from noetl.facts.json import Json
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
-from noetl.usecases import catalog, control, inspect
+from noetl.usecases import catalog, control, inspect, waiting
+from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
 api = group("executions", "/api/executions", "Runs of playbooks")
 
 
-@api.post("", responses={202: Accepted})
+@api.post("", responses={200: Finished, 202: Accepted})
 def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Start an execution
 
     Answers once the request is in the log: what was acknowledged is not lost. With an `Idempotency-Key` the
-    same request yields the same execution, and another one under that key is refused (409).
+    same request yields the same execution, and another one under that key is refused (409). With `Prefer: wait=N` the
+    answer waits for its end: 200 with the result, or 202 where it did not end in time.
     """
     rt = services().rt
-    request = _start_request(rt, body, header.idempotency_key)
-    return acknowledge(rt, start(rt, request))
+    wanted = _start_request(rt, body, header.idempotency_key)
+    return acknowledge(rt, start(rt, wanted), header.wait_s)
 
 
 def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
@@ -61,10 +66,27 @@ def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartReques
     return StartRequest(row.path, row.version, body.payload, body.overrides, key, row.content_sha256)
 
 
-def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """202 for an execution that was asked for."""
-    answer = shapes.accepted(inspect.execution(rt, execution_id))
-    return answer, 202, {"Location": answer["links"]["self"]}
+def acknowledge(
+    rt: Runtime, execution_id: str, wait_s: int | None = None
+) -> tuple[dict[str, Json], int, dict[str, str]]:
+    """202 for an execution that was asked for; 200 with its result where it ends within `wait_s`."""
+    headers = {"Location": shapes.links(execution_id)["self"]}
+    if wait_s is None or (found := _wait_if_possible(rt, execution_id, wait_s)) is None:
+        return shapes.accepted(inspect.execution(rt, execution_id)), 202, headers
+    headers["Preference-Applied"] = f"wait={wait_s}"
+    answer = shapes.accepted(found.row)
+    if found.row.status not in ENDED:
+        return answer, 202, headers
+    return {**answer, "result": found.value, "error": found.row.error}, 200, headers
+
+
+def _wait_if_possible(rt: Runtime, execution_id: str, wait_s: int) -> inspect.Result | None:
+    """None where no place is free, or the database has gone: what was started is acknowledged all the same."""
+    try:
+        with services().places.held(request.environ):
+            return waiting.result(rt, execution_id, wait_s)
+    except Unavailable:
+        return None
 
 
 @api.get("", responses={200: ExecutionList})
@@ -97,14 +119,20 @@ def report(path: ExecutionPath, query: ReportQuery) -> dict[str, Json]:
 
 
 @api.get("/<execution_id>/result", responses={200: ExecutionResult})
-def result(path: ExecutionPath) -> dict[str, Json]:
-    """Show an execution's result, whatever its size"""
-    return result_of(services().rt, path.execution_id)
+def result(path: ExecutionPath, query: WaitQuery) -> dict[str, Json]:
+    """Show an execution's result, whatever its size
+
+    With `wait` the answer comes when the execution ends, or after so many seconds with its status then.
+    """
+    return result_of(services().rt, path.execution_id, query)
 
 
-def result_of(rt: Runtime, execution_id: str) -> dict[str, Json]:
+def result_of(rt: Runtime, execution_id: str, query: WaitQuery) -> dict[str, Json]:
     """`{execution_id, status, result, error}`."""
     found = inspect.result(rt, execution_id)
+    if query.wait and found.row.status not in ENDED:
+        with services().places.held(request.environ):
+            found = waiting.result(rt, execution_id, query.wait, until_idle=query.until_idle)
     row = found.row
     return {"execution_id": execution_id, "status": row.status, "result": found.value, "error": row.error}
 

@@ -11,12 +11,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
+from werkzeug.http import parse_dict_header
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases.moment import is_id
 from noetl.usecases.ports import ExecutionStatus
 
+#: Seconds that a request may wait.
+MAX_WAIT_S: Final = 60
 #: Versions are kept in 32 bits.
 MAX_VERSION: Final = 2**31 - 1
 
@@ -115,7 +118,24 @@ class ReportQuery(Parameters):
     resolve: bool = Field(False, description="replace references to large results by the results")
 
 
-class EventsQuery(Parameters):
+class WaitQuery(Parameters):
+    wait: float = Field(
+        0,
+        ge=0,
+        le=MAX_WAIT_S,
+        allow_inf_nan=False,
+        description="seconds that the answer may wait for news; without news it tells what is so then",
+    )
+    until: Literal["end", "idle"] = Field(
+        "end", description="with `wait`, what ends it: that the execution has ended, or that it is `idle`"
+    )
+
+    @property
+    def until_idle(self) -> bool:
+        return self.until == "idle"
+
+
+class EventsQuery(WaitQuery):
     after: int = Field(0, ge=0, le=MAX_VERSION, description="only events behind this version")
     limit: int = Field(100, ge=1, le=1000, description="how many at most")
     type: list[str] = Field([], max_length=50, description="only these types; repeat it or use commas")
@@ -142,6 +162,21 @@ class StartHeader(Parameters):
         pattern=r"^[\x20-\x7e]+$",
         description="the same key and request yield the same execution, however often they are sent",
     )
+
+    prefer: str | None = Field(
+        None,
+        alias="Prefer",
+        max_length=1000,
+        description=f"`wait=N` (RFC 7240): answer with the result if it is there within N seconds, at most {MAX_WAIT_S}",
+    )
+
+    @property
+    def wait_s(self) -> int | None:
+        """The seconds of `Prefer: wait`, as far as they are granted. Preferences that are not understood do not count."""
+        wanted = parse_dict_header((self.prefer or "").lower().replace(";", ",")).get("wait") or ""
+        if not (wanted.isascii() and wanted.isdigit()) or int(wanted[:9]) == 0:
+            return None
+        return min(int(wanted[:9]), MAX_WAIT_S)
 
 
 class PatchHeader(Parameters):

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
 from flask import Flask, current_app
 
+from noetl.api.admission import Places
 from noetl.config import Settings
 from noetl.facts.json import JsonMap
 from noetl.usecases.runtime import Runtime
 
 _KEY = "noetl"
 
-#: Event streams at once: each holds a thread of the server, which has eight unless told otherwise.
-MAX_STREAMS: Final = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`encrypt` seals the data of a credential."""
+    """`encrypt` seals the data of a credential; `places` are those of requests that wait."""
 
     rt: Runtime
     settings: Settings
     encrypt: Callable[[JsonMap], bytes]
-    streams: threading.BoundedSemaphore = field(
-        default_factory=lambda: threading.BoundedSemaphore(MAX_STREAMS)
-    )
+    places: Places
 
 
 def install(app: Flask, services: Services) -> None:

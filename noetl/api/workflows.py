@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from noetl.api import shapes
-from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary
+from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary, Finished
 from noetl.api.executions import acknowledge, result_of
 from noetl.api.groups import group
-from noetl.api.requests import ExecutionPath, StartHeader, WorkflowBody
+from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery, WorkflowBody
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import inspect
@@ -15,14 +15,17 @@ from noetl.usecases.start import StartRequest, start
 api = group("workflows", "/api/workflows", "Other names for executions")
 
 
-@api.post("/run", responses={202: Accepted})
+@api.post("/run", responses={200: Finished, 202: Accepted})
 def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """Start an execution of a playbook in the catalog"""
+    """Start an execution of a playbook in the catalog
+
+    `Prefer: wait=N` as in `POST /api/executions`.
+    """
     rt = services().rt
     path = body.path or body.workflow or ""
     payload = body.payload or body.input or {}
     request = StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key)
-    return acknowledge(rt, start(rt, request))
+    return acknowledge(rt, start(rt, request), header.wait_s)
 
 
 @api.get("/status/<execution_id>", responses={200: ExecutionSummary})
@@ -32,6 +35,9 @@ def status(path: ExecutionPath) -> dict[str, Json]:
 
 
 @api.get("/result/<execution_id>", responses={200: ExecutionResult})
-def result(path: ExecutionPath) -> dict[str, Json]:
-    """Show an execution's result"""
-    return result_of(services().rt, path.execution_id)
+def result(path: ExecutionPath, query: WaitQuery) -> dict[str, Json]:
+    """Show an execution's result
+
+    `wait` as in `GET /api/executions/{execution_id}/result`.
+    """
+    return result_of(services().rt, path.execution_id, query)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from importlib.metadata import version
 
 import click
@@ -30,12 +31,15 @@ log = logging.getLogger(__name__)
 PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
-def server_argv(host: str, port: int, threads: int = 8) -> list[str]:
-    """What follows `python -m gunicorn` for the API server."""
+def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> list[str]:
+    """What follows `python -m gunicorn` for the API server: a thread for each request that is answered or waits, as
+    NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
+    threads = requests + streams
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
         *("noetl.wsgi:app", "--bind", bind),
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
+        *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
         *_without_control_socket(),
     ]
@@ -81,11 +85,18 @@ def _need_broker() -> None:
     help="On which port.  [default: NOETL_PORT, else 8642]",
 )
 @click.option(
-    "--threads", metavar="N", type=click.IntRange(1), default=8, show_default=True, help="Requests at once."
+    "--threads",
+    metavar="N",
+    type=click.IntRange(1),
+    default=lambda: Settings.from_env().server_threads,
+    help="Requests answered at once, besides those that wait.  [default: NOETL_SERVER_THREADS, else 8]",
 )
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
-    _become("gunicorn", server_argv(host, port, threads))
+    settings = replace(Settings.from_env(), server_threads=threads)
+    # The program that this becomes reads its settings itself.
+    os.environ["NOETL_SERVER_THREADS"] = str(threads)
+    _become("gunicorn", server_argv(host, port, threads, settings.server_streams))
 
 
 @click.command(epilog="Example: noetl scheduler")

@@ -215,6 +215,10 @@ def _wait_for_socket(broker: Broker) -> None:
         time.sleep(0.01)
 
 
+def _server(settings: Settings) -> list[str]:
+    return server_argv(settings.host, settings.port, settings.server_threads, settings.server_streams)
+
+
 def _services(
     settings: Settings, broker: Broker, flower: bool, concurrency: int, queues: Collection[str]
 ) -> list[Service]:
@@ -229,7 +233,7 @@ def _services(
     services = [Service("redis", broker.argv, logs / "redis.log")] if broker.argv else []
     services += [
         python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
-        python("server", "gunicorn", server_argv(settings.host, settings.port)),
+        python("server", "gunicorn", _server(settings)),
         python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
         python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
         python("sweeper", "noetl.cli", ["sweeper"]),

@@ -77,7 +77,7 @@ class Session:
         if self.write(statement, values).rowcount == 0:
             raise self._unmet(check)
 
-    def notify(self, execution_id: str) -> None:
+    def notify(self, execution_id: str) -> None:  # noqa: ARG002
         """Tells those who watch the execution, once this is committed. Of SQLite they hear of every commit."""
         if not self.writable:
             raise refused_write()

@@ -15,7 +15,7 @@ from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import catalog
 from noetl.usecases.control import patch_ctx
-from noetl.usecases.inspect import children
+from noetl.usecases.inspect import report
 
 Tools = Mapping[str, Callable[[Call], Json]]
 
@@ -43,7 +43,7 @@ def test_the_journey_of_a_call_is_the_one_that_both_executions_make() -> None:
     simulation = whole("docs/caller")
     register(simulation, "docs/called")
     caller = simulation.run().row.execution_id
-    child = children(simulation.rt, caller)[0]["execution_id"]
+    child = report(simulation.rt, caller).children[0]["execution_id"]
     for column, execution_id in ((2, caller), (3, child)):
         types = [name for cells in told for name in re.findall(r"`([a-z.]+)`", cells[column])]
         assert types == simulation.types(execution_id)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.api.answers import EventPage
-from noetl.api.events import Pace, stream
-from noetl.api.services import MAX_STREAMS
+from noetl.api.events import stream
 from noetl.store.envelope import from_json
 from noetl.testing import Simulation
 
@@ -124,33 +126,36 @@ def test_a_stream_of_an_unknown_execution_is_a_plain_404(client: FlaskClient) ->
     assert answer.mimetype == "application/problem+json"
 
 
-def test_a_stream_waits_ever_longer_and_tells_news_at_once(sim: Simulation) -> None:
-    """Time belongs to the test: while the stream sleeps, the execution moves on."""
+def later(work: Callable[[], object], seconds: float = 0.05) -> threading.Timer:
+    """Does it in a while, in another thread."""
+    timer = threading.Timer(seconds, work)
+    timer.start()
+    return timer
+
+
+def test_a_stream_tells_news_as_they_are_committed(sim: Simulation) -> None:
+    """Nobody looks at intervals here: without the commit the stream would wait for its heartbeat."""
     execution_id = sim.start()
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 6:
-            sim.settle()
-
-    told = frames("".join(stream(sim.rt, execution_id, 0, sleep=sleep)))
-
+    settling = later(sim.settle)
+    told = frames("".join(stream(sim.rt, execution_id, 0, heartbeat_s=60)))
+    settling.join()
     assert [one["event"] for one in told] == [*sim.types(execution_id), "end"]
-    assert slept == pytest.approx([0.2, 0.3, 0.45, 0.675, 1.0, 1.0])
+
+
+def test_a_stream_of_some_types_does_not_read_the_others_again(sim: Simulation) -> None:
+    execution_id = sim.start()
+    sim.settle()
+    told = frames("".join(stream(sim.rt, execution_id, 0, ("step.done",))))
+    assert [one["event"] for one in told] == ["step.done", "step.done", "end"]
 
 
 def test_a_silent_stream_shows_that_it_lives(sim: Simulation) -> None:
     execution_id = sim.start()
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 5:
-            sim.settle()
-
-    text = "".join(stream(sim.rt, execution_id, 1, pace=Pace(1, 1, 1, heartbeat=2), sleep=sleep))
-    assert text.startswith(": waiting\n\n: waiting\n\nid: 2\n")
+    text = stream(sim.rt, execution_id, 1, heartbeat_s=0.01)
+    assert [next(text), next(text)] == [": waiting\n\n"] * 2
+    sim.settle()
+    assert next(text).startswith("id: 2\n")
+    text.close()
 
 
 def test_a_stream_breaks_off_politely_when_the_store_goes_away(sim: Simulation) -> None:
@@ -160,19 +165,54 @@ def test_a_stream_breaks_off_politely_when_the_store_goes_away(sim: Simulation) 
     assert next(stream(sim.rt, execution_id, 0)).startswith("id: 1\n")
 
 
-def test_streams_leave_room_for_other_requests(
-    client: FlaskClient, sim: Simulation, started: Started
+def test_streams_and_long_polls_have_places_of_their_own(
+    make: Callable[..., Flask], sim: Simulation, started: Started
 ) -> None:
     execution_id = started()
-    where = f"/api/executions/{execution_id}/events"
-    opened = [client.get(where, headers=STREAM, buffered=False) for _ in range(MAX_STREAMS)]
-    refused = client.get(where, headers=STREAM)
-    assert (refused.status_code, client.get(where).status_code) == (503, 200)
+    where = f"/api/executions/{execution_id}"
+    client = make(server_streams=2).test_client()
+    opened = [client.get(f"{where}/events", headers=STREAM, buffered=False) for _ in range(2)]
+    for refused in (
+        client.get(f"{where}/events", headers=STREAM),
+        client.get(f"{where}/events?after=1&wait=9"),
+        client.get(f"{where}/result?wait=9"),
+    ):
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert "All 2 places" in refused.json["detail"]
+    assert client.get(f"{where}/events").status_code == 200
+    begun = client.post("/api/executions", json={"path": "examples/doubling"}, headers={"Prefer": "wait=9"})
+    assert (begun.status_code, "Preference-Applied" in begun.headers) == (202, False)
 
     sim.settle()
     for answer in opened:
         answer.close()
-    assert frames(client.get(where, headers=STREAM).text)[-1]["event"] == "end"
+    assert frames(client.get(f"{where}/events", headers=STREAM).text)[-1]["event"] == "end"
+
+
+# --- pages that wait --------------------------------------------------------------------------------
+
+
+def test_a_page_that_waits_comes_with_the_next_event(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started()
+    settling = later(sim.settle)
+    page = client.get(f"/api/executions/{execution_id}/events?after=1&wait=50").json
+    settling.join()
+    assert page["events"][0]["version"] == 2
+
+
+@pytest.mark.parametrize("until", ["end", "idle"])
+def test_a_page_waits_for_an_idle_execution_unless_it_is_asked_about_that(
+    client: FlaskClient, sim: Simulation, started: Started, until: str
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    head = len(sim.events(execution_id))
+    began = time.monotonic()
+    page = client.get(f"/api/executions/{execution_id}/events?after={head}&wait=0.3&until={until}").json
+    assert (page["events"], page["status"], page["idle"]) == ([], "waiting", True)
+    assert (time.monotonic() - began >= 0.3) is (until == "end")
 
 
 def test_a_page_says_whether_anything_happens_by_itself(

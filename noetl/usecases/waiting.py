@@ -1,0 +1,60 @@
+"""Waiting for an execution: whoever waits looks again whenever something of it has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from noetl.usecases import inspect
+from noetl.usecases.inspect import News, Result
+from noetl.usecases.ports import ENDED
+from noetl.usecases.runtime import Runtime
+
+T = TypeVar("T")
+
+
+def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False) -> Result:
+    """As `inspect.result`, once the execution has ended (or, with `until_idle`, nothing happens to it by itself), or so many
+    seconds are over."""
+
+    def is_due(found: Result) -> bool:
+        return found.row.status in ENDED or (until_idle and inspect.is_idle(rt, execution_id))
+
+    return _wait(rt, execution_id, seconds, lambda: inspect.result(rt, execution_id), is_due)
+
+
+def news(
+    rt: Runtime,
+    execution_id: str,
+    after: int,
+    limit: int,
+    types: Iterable[str],
+    seconds: float,
+    *,
+    until_idle: bool = False,
+) -> News:
+    """As `inspect.news`, once there is an event behind version `after`, or none will come."""
+    wanted = tuple(types)
+
+    def is_due(found: News) -> bool:
+        return bool(found.events) or found.row.status in ENDED or (until_idle and bool(found.idle))
+
+    def look() -> News:
+        return inspect.news(rt, execution_id, after, limit, wanted, ask_idle=True)
+
+    return _wait(rt, execution_id, seconds, look, is_due)
+
+
+def _wait(
+    rt: Runtime, execution_id: str, seconds: float, look: Callable[[], T], is_due: Callable[[T], bool]
+) -> T:
+    """What `look` finds as soon as `is_due`, or when the time is over."""
+    ends = time.monotonic() + seconds
+    with rt.store.watch(execution_id) as watch:
+        while True:
+            found = look()
+            left = ends - time.monotonic()
+            if left <= 0 or is_due(found):
+                return found
+            watch.wait(left)

@@ -1,0 +1,101 @@
+"""Waiting for the end of an execution is one request."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from noetl.testing import Simulation
+
+Started = Callable[..., str]
+BODY = {"path": "examples/doubling"}
+
+
+def soon(sim: Simulation) -> threading.Timer:
+    timer = threading.Timer(0.05, sim.settle)
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize("where", ["/api/executions/{}/result", "/api/workflows/result/{}"])
+def test_a_result_that_is_waited_for_comes_with_the_end(
+    client: FlaskClient, sim: Simulation, started: Started, where: str
+) -> None:
+    execution_id = started()
+    settling = soon(sim)
+    answer = client.get(f"{where.format(execution_id)}?wait=50").json
+    settling.join()
+    assert (answer["status"], answer["result"]) == ("completed", {"total": 4})
+
+
+def test_after_so_many_seconds_the_answer_tells_what_is_so_then(
+    client: FlaskClient, sim: Simulation, started: Started
+) -> None:
+    execution_id = started(wait_for_go=True)
+    sim.settle()
+    began = time.monotonic()
+    answer = client.get(f"/api/executions/{execution_id}/result?wait=0.3").json
+    assert (answer["status"], answer["result"], answer["error"]) == ("waiting", None, None)
+    assert time.monotonic() - began >= 0.3
+    began = time.monotonic()
+    assert client.get(f"/api/executions/{execution_id}/result?wait=50&until=idle").json["status"] == "waiting"
+    assert time.monotonic() - began < 40
+
+
+def test_who_is_over_is_not_waited_for(client: FlaskClient, sim: Simulation, started: Started) -> None:
+    execution_id = started()
+    sim.settle()
+    assert client.get(f"/api/executions/{execution_id}/result?wait=60").json["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "query", ["wait=-1", "wait=61", "wait=soon", "wait=nan", "wait=inf", "wait=", "wait=1&until=ever"]
+)
+def test_what_cannot_be_waited_for_is_refused(client: FlaskClient, started: Started, query: str) -> None:
+    execution_id = started()
+    for part in ("result", "events"):
+        answer = client.get(f"/api/executions/{execution_id}/{part}?{query}")
+        assert answer.status_code == 400, (part, answer.json)
+        assert ("until" if "until" in query else "wait") in answer.json["detail"]
+
+
+def test_waiting_for_nobody_is_a_404_at_once(client: FlaskClient) -> None:
+    assert client.get("/api/executions/1/result?wait=60").status_code == 404
+
+
+@pytest.mark.parametrize("where", ["/api/executions", "/api/workflows/run"])
+@pytest.mark.parametrize(
+    "prefer", ["wait=50", "respond-async, wait=50", 'Wait="50"; x=1', "wait=999999999999"]
+)
+def test_a_start_that_prefers_to_wait_is_answered_with_the_result(
+    client: FlaskClient, sim: Simulation, where: str, prefer: str
+) -> None:
+    settling = soon(sim)
+    answer = client.post(where, json=BODY, headers={"Prefer": prefer})
+    settling.join()
+    assert (answer.status_code, answer.json["status"], answer.json["result"]) == (
+        200,
+        "completed",
+        {"total": 4},
+    )
+    assert answer.headers["Preference-Applied"] == ("wait=60" if "999" in prefer else "wait=50")
+    assert answer.headers["Location"] == answer.json["links"]["self"]
+
+
+def test_a_start_that_does_not_end_in_time_is_accepted(client: FlaskClient) -> None:
+    answer = client.post("/api/executions", json=BODY, headers={"Prefer": "wait=1"})
+    assert (answer.status_code, answer.json["status"], "result" in answer.json) == (202, "pending", False)
+    assert answer.headers["Preference-Applied"] == "wait=1"
+    assert answer.headers["Location"] == answer.json["links"]["self"]
+
+
+@pytest.mark.parametrize(
+    "prefer", ["", "wait", "wait=0", "wait=-1", "wait=1.5", "wait=soon", "return=minimal", ",;="]
+)
+def test_preferences_that_are_not_understood_do_not_count(client: FlaskClient, prefer: str) -> None:
+    answer = client.post("/api/executions", json=BODY, headers={"Prefer": prefer})
+    assert (answer.status_code, "Preference-Applied" in answer.headers) == (202, False)
