@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import click
@@ -19,6 +18,9 @@ from noetl.usecases import control, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
+
+#: How long `--follow` waits before it looks although nothing was heard of, in seconds.
+WAIT_S = 5.0
 
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
@@ -141,7 +143,7 @@ def events(
     execution_id: str, after: int, limit: int, types: tuple[str, ...], follow: bool, as_json: bool
 ) -> None:
     """The log, in order."""
-    with opened() as rt:
+    with opened() as rt, rt.store.watch(execution_id) as watch:
         while True:
             news = inspect.news(rt, execution_id, after, limit, types)
             for event in news.events:
@@ -150,7 +152,7 @@ def events(
             if not follow or (news.row.status in ENDED and not news.events):
                 return
             if not news.events:
-                time.sleep(0.2)
+                watch.wait(WAIT_S)
 
 
 def _line(event: Event) -> str:

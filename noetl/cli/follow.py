@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,8 +36,9 @@ class Page:
 class Source(Protocol):
     """One execution, as whoever follows it sees it."""
 
-    def page(self, after: int) -> Page:
-        """At most `PAGE` events behind version `after`."""
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
+        """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to answer, but not longer
+        than until the execution has ended, or (`until_idle`) is idle."""
         ...
 
     def cancel(self, reason: str) -> None: ...
@@ -49,24 +49,22 @@ def follow(
     progress: Progress,
     *,
     wait: bool,
-    pause_s: float,
+    wait_s: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Tells `progress` every event until the execution ends; without `wait`, until it is idle. Calls
-    `meanwhile` in between. Ctrl-C cancels the execution; a second one leaves."""
+    `meanwhile` in between, at least every `wait_s` seconds. Ctrl-C cancels the execution; a second one leaves."""
     seen, interrupted = 0, False
     while True:
         try:
             meanwhile()
-            page = source.page(seen)
+            page = source.page(seen, min(wait_s, progress.tick_s), until_idle=not wait)
             for event in page.events:
                 progress.on(event)
                 seen = event.version
             if seen >= page.version and (page.status in ENDED or (page.idle and not wait)):
                 return
             progress.tick()
-            if len(page.events) < PAGE:
-                time.sleep(pause_s)
         except KeyboardInterrupt:
             if interrupted:
                 raise

@@ -23,6 +23,8 @@ STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "d
 class LiveTable:
     """A table that redraws itself: one row for each step, a bar for each loop."""
 
+    tick_s = REDRAW_S
+
     def __init__(self, stream: TextIO, title: str) -> None:
         self._story = Story()
         self._title = title

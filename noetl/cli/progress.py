@@ -5,6 +5,7 @@ Both are written to standard error; standard output belongs to the result.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO, assert_never
@@ -15,6 +16,9 @@ from noetl.facts.events import Event
 
 class Progress(Protocol):
     """Is told each event once, in order."""
+
+    #: Seconds after which `tick` has something to do, though nothing happened.
+    tick_s: float
 
     def __enter__(self) -> Progress: ...
 
@@ -137,6 +141,8 @@ def _one_line(text: str) -> str:
 class Plain:
     """One line for each thing worth saying; loops speak at every tenth of their items, or less and less often."""
 
+    tick_s = math.inf
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._deaf = False
@@ -198,6 +204,8 @@ def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> P
 
 class Silent:
     """Says nothing."""
+
+    tick_s = math.inf
 
     def __enter__(self) -> Silent:
         return self

@@ -20,12 +20,17 @@ from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, PlaybookInv
 from noetl.facts.json import JsonMap
 from noetl.store.envelope import from_json
 from noetl.tools.registry import kinds as installed_kinds
+from noetl.usecases.ports import ENDED
 
 #: Seconds that one answer may take.
 TIMEOUT_S = 30.0
 
-#: Between two questions.
+#: Between two questions, where the server does not let them wait.
 POLL_S = 0.1
+
+#: How long one question waits for news, in seconds, and how long the next one is kept back behind some: many come together.
+WAIT_S = 25.0
+BREATH_S = 0.02
 
 #: How long workers may take to be seen before somebody is told that there is none, in seconds.
 WORKERS_S = 3.0
@@ -72,8 +77,11 @@ class Client:
     def cancel(self, execution_id: str, reason: str) -> None:
         self._call("POST", f"/api/executions/{execution_id}/cancel", {"reason": reason})
 
-    def events(self, execution_id: str, after: int) -> Page:
-        body = self._call("GET", f"/api/executions/{execution_id}/events?after={after}&limit={PAGE}")
+    def events(self, execution_id: str, after: int, wait_s: float = 0.0, *, until_idle: bool = False) -> Page:
+        """A page of events; with `wait_s` it waits for one, or for the end (`until_idle`: or to be idle)."""
+        until = "idle" if until_idle else "end"
+        query = f"after={after}&limit={PAGE}&wait={wait_s:g}&until={until}"
+        body = self._call("GET", f"/api/executions/{execution_id}/events?{query}", wait_s=wait_s)
         events = [from_json(one) for one in body["events"]]
         return Page(events, body["status"], body["version"], body["idle"])
 
@@ -104,9 +112,10 @@ class Client:
             return False
         return True
 
-    def _call(self, method: str, path: str, body: JsonMap | None = None) -> Any:
+    def _call(self, method: str, path: str, body: JsonMap | None = None, wait_s: float = 0.0) -> Any:
+        timeout = TIMEOUT_S + wait_s
         try:
-            answer = self._session.request(method, self._url + path, json=body, timeout=TIMEOUT_S)
+            answer = self._session.request(method, self._url + path, json=body, timeout=timeout)
         except requests.RequestException as error:
             raise Unavailable(f"The server at {self._url} does not answer: {_cause(error)}.") from error
         said = _said(answer)
@@ -149,8 +158,17 @@ class There:
     client: Client
     execution_id: str
 
-    def page(self, after: int) -> Page:
-        return self.client.events(self.execution_id, after)
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
+        began = time.monotonic()
+        try:
+            page = self.client.events(self.execution_id, after, wait_s, until_idle=until_idle)
+        except Unavailable:
+            # Perhaps the server has no place left for those who wait.
+            page = self.client.events(self.execution_id, after)
+        if page.status not in ENDED and not (until_idle and page.idle):
+            pause = BREATH_S if page.events else min(wait_s, POLL_S) - (time.monotonic() - began)
+            time.sleep(max(pause, 0.0))
+        return page
 
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
@@ -165,7 +183,7 @@ def run_remote(
         execution_id = client.start(row["path"], row["version"], payload, overrides)
         _warn_of_waiting(client, content)
         with progress:
-            follow(There(client, execution_id), progress, wait=wait, pause_s=POLL_S)
+            follow(There(client, execution_id), progress, wait=wait, wait_s=WAIT_S)
         return client.report(execution_id)
 
 

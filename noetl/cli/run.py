@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def _run_here(
 
 
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
-    follow(_Here(rt, execution_id), progress, wait=wait, pause_s=POLL_S)
+    follow(_Here(rt, execution_id), progress, wait=wait, wait_s=POLL_S)
     attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
     for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):
         # Nobody reads the log of an execution that is over, and what goes on may be paid for.
@@ -133,7 +134,10 @@ class _Here:
     rt: Runtime
     execution_id: str
 
-    def page(self, after: int) -> Page:
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:  # noqa: ARG002
+        """Not as often as commits: who looks all the time takes time from what runs in this process."""
+        if after:
+            time.sleep(wait_s)
         news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
         return Page(news.events, news.row.status, news.row.head_version, bool(news.idle))
 

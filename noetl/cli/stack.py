@@ -108,7 +108,7 @@ class Stack:
             execution_id = client.start(row["path"], row["version"], payload, overrides)
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
-                follow(there, progress, wait=True, pause_s=POLL_S, meanwhile=self.supervisor.tend)
+                follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
             return client.report(execution_id)
 
 

@@ -27,7 +27,7 @@ class Told:
         self._refuses = refuses
         self.reasons: list[str] = []
 
-    def page(self, after: int) -> Page:
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
         page = next(self._pages)
         if isinstance(page, BaseException):
             raise page
@@ -48,7 +48,7 @@ def at(status: str, *, idle: bool = False) -> Page:
 
 
 def followed(source: Told, *, wait: bool = False) -> None:
-    follow(source, Silent(), wait=wait, pause_s=0.0)
+    follow(source, Silent(), wait=wait, wait_s=0.0)
 
 
 def test_what_owes_a_turn_after_a_patch_is_not_waited_for_in_vain() -> None:
@@ -156,7 +156,7 @@ def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]
     import sys
 
     with Plain(sys.stderr) as progress:
-        follow(Told(at("completed", idle=True)), progress, wait=True, pause_s=0.0)
+        follow(Told(at("completed", idle=True)), progress, wait=True, wait_s=0.0)
     assert capsys.readouterr().err == ""
 
 
