@@ -25,12 +25,16 @@ def within(seconds: float, clock: Clock = time.perf_counter) -> Iterator[None]:
     """Fails where the body takes `seconds` or more, by `clock`, as the reference machine would count them."""
     began = clock()
     yield
-    took = clock() - began
+    check(clock() - began, seconds, clock)
+
+
+def check(took: float, seconds: float, clock: Clock = time.perf_counter) -> None:
+    """Fails where what `took` so many seconds here would have taken `seconds` or more on the reference machine."""
     if took < seconds:
         return
     factor = slowness(clock)
     assert took < seconds * factor, (
-        f"took {took:.2f} s; {seconds:g} s are allowed, and {seconds * factor:.2f} s on this machine, "
+        f"took {took:.3g} s; {seconds:g} s are allowed, and {seconds * factor:.3g} s on this machine, "
         f"which is now {factor:.1f} times slower than the reference"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -15,7 +16,7 @@ from noetl.store.hearing import notice
 from noetl.store.memory import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
-from tests.pace import within
+from tests import pace
 
 from .given import NOW, append, create, execution, patched
 
@@ -87,7 +88,7 @@ def test_a_watcher_is_woken_within_milliseconds(store: Store, elsewhere: Store) 
             while _head(store) == number:
                 watch.wait(LONG)
             took.append(time.perf_counter() - began)
-    within(0.02, sorted(took)[len(took) // 2])
+    pace.check(statistics.median(took), 0.02)
 
 
 def _head(store: Store) -> int:
