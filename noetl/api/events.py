@@ -102,7 +102,7 @@ def stream(
                 if news.row.status in ENDED:
                     yield frame("end", {"execution_id": execution_id, "status": news.row.status})
                     return
-                if not watch.wait(heartbeat_s):
+                while not watch.wait(heartbeat_s):
                     yield ": waiting\n\n"
     except NoetlError as error:
         # The answer has begun; the client connects again and goes on behind its Last-Event-ID.

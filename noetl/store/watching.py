@@ -109,9 +109,19 @@ class Watches:
         """Needs the lock."""
         if self._ear is not None and self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(
-                target=self._serve, args=(self._ear,), name="noetl-watch", daemon=True
+                target=self._run, args=(self._ear,), name="noetl-watch", daemon=True
             )
             self._thread.start()
+
+    def _run(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
+        try:
+            self._serve(ear)
+        except BaseException:
+            # A defect. Whoever waits next starts a new thread, and nobody waits for this one in silence.
+            with self._lock:
+                self._thread = None
+            self.wake(self._watched())
+            raise
 
     def _serve(self, ear: Callable[[], AbstractContextManager[Hear]]) -> None:
         pause, most = RETRY_S

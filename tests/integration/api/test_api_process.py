@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from noetl.config import Settings
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.wsgi import app
+from tests import pace
 from tests.pace import within
 from tests.services import PATIENCE
 
@@ -33,7 +35,8 @@ BODY_S = 1.0
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=tmp_path_factory.mktemp("home"), body_timeout_s=BODY_S)
+    # Nobody looks at intervals here.
+    return Settings(home=tmp_path_factory.mktemp("home"), body_timeout_s=BODY_S, watch_s=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,27 @@ def test_a_stream_is_told_of_a_cancellation_while_it_is_open(url: str, text: str
         requests.post(f"{where}/cancel", timeout=5).raise_for_status()
         second = next(line for line in lines if line.startswith("event: "))
     assert (first, second) == ("event: playbook.execution.requested", "event: playbook.cancel.requested")
+
+
+def test_a_stream_is_told_within_milliseconds(url: str, text: str) -> None:
+    """Of what another request commits, on SQLite, where nobody is notified."""
+    where = (
+        url
+        + requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()["links"]["self"]
+    )
+    took = []
+    with requests.get(
+        f"{where}/events", headers={"Accept": "text/event-stream"}, stream=True, timeout=10
+    ) as stream:
+        lines = stream.iter_lines(chunk_size=1, decode_unicode=True)
+        for number in range(11):
+            requests.patch(f"{where}/ctx", json={"n": number}, timeout=5).raise_for_status()
+            began = time.perf_counter()
+            while '"ctx.patched"' not in next(lines):
+                pass
+            took.append(time.perf_counter() - began)
+            time.sleep(0.01 * number)
+    pace.check(statistics.median(took), 0.02)
 
 
 @pytest.mark.parametrize("execution_id", ["abc", "1", str(2**63), "9" * 100])

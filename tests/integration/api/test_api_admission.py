@@ -1,0 +1,95 @@
+"""How many requests are answered at once, and that those which wait do not count."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from werkzeug.test import Client
+
+from noetl.api.admission import Admission, Places
+from noetl.cli.services import server_argv
+from noetl.config import Settings
+from noetl.errors import Unavailable
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 15.0
+
+
+class Served:
+    """An application whose requests stay until they are let go, and how many of them were inside at once."""
+
+    def __init__(self) -> None:
+        self.places = Places(1)
+        self.inside, self.most = 0, 0
+        self.entered = threading.Semaphore(0)
+        self.leave = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict, start_response: Callable) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/breaks":
+            raise KeyError("a defect")
+        if environ["PATH_INFO"] == "/waits":
+            with self.places.held(environ):
+                self._stay()
+        else:
+            with self._lock:
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+            self._stay()
+            with self._lock:
+                self.inside -= 1
+        start_response("200 OK", [])
+        return [b"done"]
+
+    def _stay(self) -> None:
+        self.entered.release()
+        assert self.leave.wait(PATIENCE)
+
+
+def ask(app: Admission, path: str, times: int) -> list[threading.Thread]:
+    threads = [threading.Thread(target=lambda: Client(app).get(path).close()) for _ in range(times)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_so_many_requests_are_answered_at_once_and_the_others_have_their_turn_behind_them() -> None:
+    served = Served()
+    threads = ask(Admission(served, 2), "/", 5)
+    for _ in range(2):
+        assert served.entered.acquire(timeout=PATIENCE)
+    assert not served.entered.acquire(timeout=0.1)
+    served.leave.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert (served.most, served.inside) == (2, 0)
+    assert served.entered._value == 3
+
+
+def test_who_waits_leaves_its_turn_to_others_and_a_defect_keeps_none() -> None:
+    served = Served()
+    app = Admission(served, 1)
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            Client(app).get("/breaks")
+    threads = ask(app, "/waits", 1)
+    assert served.entered.acquire(timeout=PATIENCE)
+    with pytest.raises(Unavailable, match="All 1 places"):
+        served.places.take({})
+    threads += ask(app, "/", 1)
+    assert served.entered.acquire(timeout=PATIENCE)
+    served.leave.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    served.places.take({})
+
+
+def test_servers_are_started_with_a_thread_for_each_request_that_is_answered_or_waits() -> None:
+    settings = Settings()
+    needed = settings.server_threads + settings.server_streams
+    (line,) = [one for one in (ROOT / "Procfile").read_text().splitlines() if one.startswith("server:")]
+    for words in (line.split(), server_argv("127.0.0.1", 1)):
+        assert int(words[words.index("--threads") + 1]) == needed
