@@ -143,16 +143,26 @@ def events(
     execution_id: str, after: int, limit: int, types: tuple[str, ...], follow: bool, as_json: bool
 ) -> None:
     """The log, in order."""
-    with opened() as rt, rt.store.watch(execution_id) as watch:
-        while True:
-            news = inspect.news(rt, execution_id, after, limit, types)
-            for event in news.events:
-                click.echo(json.dumps(envelope(event), ensure_ascii=False) if as_json else _line(event))
-            after = news.events[-1].version if news.events else after
-            if not follow or (news.row.status in ENDED and not news.events):
-                return
-            if not news.events:
-                watch.wait(WAIT_S)
+    with opened() as rt:
+        news = _print_events(rt, execution_id, after, limit, types, as_json=as_json)
+        if not follow:
+            return
+        with rt.store.watch(execution_id) as watch:
+            while news.events or news.row.status not in ENDED:
+                if news.events:
+                    after = news.events[-1].version
+                else:
+                    watch.wait(WAIT_S)
+                news = _print_events(rt, execution_id, after, limit, types, as_json=as_json)
+
+
+def _print_events(
+    rt: Runtime, execution_id: str, after: int, limit: int, types: tuple[str, ...], *, as_json: bool
+) -> inspect.News:
+    news = inspect.news(rt, execution_id, after, limit, types)
+    for event in news.events:
+        click.echo(json.dumps(envelope(event), ensure_ascii=False) if as_json else _line(event))
+    return news
 
 
 def _line(event: Event) -> str:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Hear: TypeAlias = Callable[[float], frozenset[str] | None]
 
 #: Seconds that are listened at once, so that a store that is closed need not wait for its thread.
-SLICE_S: Final = 0.2
+SLICE_S: Final = 0.05
 #: Seconds that the thread goes on listening when nobody waits any more.
 LINGER_S: Final = 10.0
 #: Seconds before a connection that was lost is made again: at first, and at most.

@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg2
 import pytest
 import requests
 from werkzeug.test import Client
@@ -41,7 +43,15 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="module")
 def url(settings: Settings) -> Iterator[str]:
+    with served(settings) as address:
+        yield address
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[str]:
+    """The address of a server of its own process."""
     upgrade(settings.database)
+    settings.make_home()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -160,6 +170,41 @@ def test_a_stream_is_told_within_milliseconds(url: str, text: str) -> None:
             took.append(time.perf_counter() - began)
             time.sleep(0.01 * number)
     pace.check(statistics.median(took), 0.02)
+
+
+@pytest.mark.postgres
+def test_an_idle_stream_outlives_a_restart_of_the_database(
+    tmp_path: Path, postgres_url: str, text: str
+) -> None:
+    """As far as the server sees one: all its connections end at once."""
+    with served(Settings(home=tmp_path, database_url=postgres_url, watch_s=0.0)) as url:
+        links = requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()["links"]
+        with requests.get(
+            url + links["events"], headers={"Accept": "text/event-stream"}, stream=True, timeout=30
+        ) as stream:
+            lines = stream.iter_lines(chunk_size=1, decode_unicode=True)
+            assert next(lines) == "id: 1"
+            _end_all_connections(postgres_url)
+            _patch_until_taken(url + links["self"] + "/ctx")
+            assert any('"ctx.patched"' in line for line in iter(lambda: next(lines), ": "))
+
+
+def _end_all_connections(url: str) -> None:
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    connection.close()
+
+
+def _patch_until_taken(where: str) -> None:
+    """Whoever meets a connection that has ended is told so, and asks again."""
+    deadline = time.monotonic() + PATIENCE
+    while requests.patch(where, json={"n": 1}, timeout=5).status_code == 503:
+        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize("execution_id", ["abc", "1", str(2**63), "9" * 100])
