@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from noetl.usecases import inspect
 from noetl.usecases.inspect import News, Result
@@ -12,6 +13,10 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
 T = TypeVar("T")
+
+#: Seconds between two looks of who waits for an execution to be idle. That depends on those that it called, too, and who
+#: watches it does not hear of their commits.
+IDLE_LOOK_S: Final = 1.0
 
 
 def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False) -> Result:
@@ -21,7 +26,8 @@ def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool =
     def is_due(found: Result) -> bool:
         return found.row.status in ENDED or (until_idle and inspect.is_idle(rt, execution_id))
 
-    return _wait(rt, execution_id, seconds, lambda: inspect.result(rt, execution_id), is_due)
+    look_s = IDLE_LOOK_S if until_idle else math.inf
+    return _wait(rt, execution_id, seconds, lambda: inspect.result(rt, execution_id), is_due, look_s)
 
 
 def news(
@@ -43,13 +49,18 @@ def news(
     def look() -> News:
         return inspect.news(rt, execution_id, after, limit, wanted, ask_idle=True)
 
-    return _wait(rt, execution_id, seconds, look, is_due)
+    return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
 def _wait(
-    rt: Runtime, execution_id: str, seconds: float, look: Callable[[], T], is_due: Callable[[T], bool]
+    rt: Runtime,
+    execution_id: str,
+    seconds: float,
+    look: Callable[[], T],
+    is_due: Callable[[T], bool],
+    look_s: float,
 ) -> T:
-    """What `look` finds as soon as `is_due`, or when the time is over."""
+    """What `look` finds as soon as `is_due`, or when the time is over. Looks every `look_s` seconds, whatever is heard."""
     ends = time.monotonic() + seconds
     with rt.store.watch(execution_id) as watch:
         while True:
@@ -57,4 +68,4 @@ def _wait(
             left = ends - time.monotonic()
             if left <= 0 or is_due(found):
                 return found
-            watch.wait(left)
+            watch.wait(min(left, look_s))

@@ -46,6 +46,30 @@ def test_after_so_many_seconds_the_answer_tells_what_is_so_then(
     assert time.monotonic() - began < 40
 
 
+CALLER = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: calling, path: examples/calling}
+workflow:
+  - step: start
+    tool: {kind: playbook, path: examples/doubling, input: {wait_for_go: true}}
+"""
+
+
+def test_a_caller_is_idle_as_soon_as_those_that_it_called_are(client: FlaskClient, sim: Simulation) -> None:
+    """Whose turns are not commits of its own: the caller hears of none here."""
+    links = client.post("/api/executions", json={"playbook": CALLER}).json["links"]
+    sim.settle()
+    (child,) = client.get(links["children"]).json["executions"]
+    client.patch(f"/api/executions/{child['execution_id']}/ctx", json={"other": 1})
+    assert client.get(links["events"]).json["idle"] is False
+    settling = soon(sim)
+    began = time.monotonic()
+    answer = client.get(f"{links['result']}?wait=50&until=idle").json
+    assert (answer["status"], time.monotonic() - began < 40) == ("waiting", True)
+    settling.join()
+
+
 def test_who_is_over_is_not_waited_for(client: FlaskClient, sim: Simulation, started: Started) -> None:
     execution_id = started()
     sim.settle()
