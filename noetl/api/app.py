@@ -16,6 +16,7 @@ from noetl.api import (
     batch,
     catalog,
     credentials,
+    docs,
     events,
     executions,
     guards,
@@ -66,6 +67,7 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     guards.register(app)
     for part in _PARTS:
         app.register_api(part.api)
+    app.register_blueprint(docs.blueprint())
     app.add_url_rule(DOCUMENT, "document", lambda: _document(app))
     return app
 
