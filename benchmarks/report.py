@@ -102,6 +102,8 @@ def _memory(memory: dict[str, Any]) -> str:
 def page(found: dict[str, Any]) -> str:
     """README.md as a whole."""
     parts = [INTRODUCTION, "## Figures", table(found), _workloads(found), _references(found)]
+    if "starts" in found:
+        parts += ["## Starts over HTTP", starts(found["starts"])]
     if "rows" in found:
         parts += ["## Rows in bulk", rows(found["rows"])]
     if "language" in found:
@@ -132,6 +134,22 @@ def _references(found: dict[str, Any]) -> str:
     elif "W1p" in found["workloads"]:
         lines.append("DBOS was not part of this run: W1p is compared with that reference.")
     return "\n\n".join(lines)
+
+
+#: Acknowledged starts a second that each way is to reach.
+STARTS = {"one connection": None, "eight connections": 250.0, "batches of 1,000": 1000.0}
+
+
+def starts(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.starts` as Markdown."""
+    lines = ["| | acknowledged a second: median (min - max) | to reach | |", "|---|---|---|---|"]
+    for name, samples in found["samples"].items():
+        middle, target = median(samples), STARTS[name]
+        verdict = "" if target is None else "reached" if middle >= target else "missed"
+        wanted = "-" if target is None else f"≥ {target:,.0f}"
+        spread = f"**{middle:,.0f}** ({min(samples):,.0f} - {max(samples):,.0f})"
+        lines.append(f"| {name} | {spread} | {wanted} | {verdict} |")
+    return "\n".join(lines)
 
 
 def rows(found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 memory]`.
+"""Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts memory]`.
 
 Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what counts is
 their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m benchmarks.report`
@@ -20,7 +20,7 @@ from typing import Any
 
 from celery.exceptions import TimeoutError as CeleryTimeout
 
-from benchmarks import machine, raw
+from benchmarks import machine, raw, starts
 from benchmarks.dbos import Dbos
 from benchmarks.memory import idle_memory
 from benchmarks.profile import Profiler
@@ -35,7 +35,7 @@ LATEST = RESULTS / "latest.json"
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
-    chosen = args.what or [*BY_NAME, "memory"]
+    chosen = args.what or [*BY_NAME, "starts", "memory"]
     workloads = [BY_NAME[name] for name in chosen if name in BY_NAME]
     told = {
         "command": " ".join(["python -m benchmarks.run", *map(machine.bare, argv or sys.argv[1:])]),
@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Missing, NotDurable) as error:
         print(f"Cannot measure: {error}", file=sys.stderr)
         return 2
+    if "starts" in chosen and not args.profile:
+        found["starts"] = {**told, **starts.measure(args.reps)}
+        print(starts.table(found["starts"]))
     if "memory" in chosen and not args.profile:
         found["memory"] = idle_memory()
     print(profiles(found) if args.profile else table(found))
@@ -61,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[[], *BY_NAME, "memory"], help="default: everything")
+    parser.add_argument(
+        "what", nargs="*", choices=[[], *BY_NAME, "starts", "memory"], help="default: everything"
+    )
     parser.add_argument("--reps", type=int, default=3, help="samples of each (default: 3)")
     parser.add_argument("-o", "--output", type=Path, default=LATEST, help="raw data (default: %(default)s)")
     parser.add_argument("--profile", action="store_true", help="say where the time goes (needs py-spy)")

@@ -53,6 +53,21 @@ class Finished(Accepted):
     error: JsonObject | None
 
 
+class BatchAnswer(Answer):
+    """What became of one item: its execution, or the problem that it would have been answered with alone."""
+
+    status: int = Field(description="202, or that of the problem")
+    execution_id: str | None = None
+    links: Links | None = None
+    problem: Problem | None = None
+
+
+class Batch(Answer):
+    accepted: int
+    refused: int
+    executions: list[BatchAnswer] = Field(description="one for each item, in their order")
+
+
 class Stands(Answer):
     """Where an execution is after a request to change it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from flask import Flask, Response, jsonify
+from flask import Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.models.schema import Schema
@@ -13,8 +13,10 @@ from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
+    batch,
     catalog,
     credentials,
+    docs,
     events,
     executions,
     guards,
@@ -36,7 +38,7 @@ from noetl.usecases.runtime import Runtime
 MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
-_PARTS: Final = (system, catalog, executions, events, variables, credentials, results, workflows)
+_PARTS: Final = (system, catalog, executions, batch, events, variables, credentials, results, workflows)
 
 
 class _Ordered(DefaultJSONProvider):
@@ -59,14 +61,21 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     )
     app.request_class = StrictRequest
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.before_request(_allow_batches)
     app.json = _Ordered(app)
     install(app, Services(rt, settings, encrypt, Places(settings.server_streams)))
     problems.register(app)
     guards.register(app)
     for part in _PARTS:
         app.register_api(part.api)
+    app.register_blueprint(docs.blueprint())
     app.add_url_rule(DOCUMENT, "document", lambda: _document(app))
     return app
+
+
+def _allow_batches() -> None:
+    if request.path == batch.PREFIX:
+        request.max_content_length = batch.MAX_BODY
 
 
 def _document(app: OpenAPI) -> Response:

@@ -47,7 +47,12 @@ def problem(
     status: int, kind: str, detail: str, extras: Mapping[str, Json] | None = None, headers: Any = None
 ) -> Response:
     """One problem. `extras` are further members of its object."""
-    body: dict[str, Json] = {
+    body = json.dumps(_body(status, kind, detail, extras))
+    return Response(body, status=status, mimetype=MEDIA_TYPE, headers=headers)
+
+
+def _body(status: int, kind: str, detail: str, extras: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    return {
         "type": f"urn:noetl:problem:{kind}",
         "title": HTTPStatus(status).phrase,
         "status": status,
@@ -55,7 +60,15 @@ def problem(
         "instance": request.path,
         **(extras or {}),
     }
-    return Response(json.dumps(body), status=status, mimetype=MEDIA_TYPE, headers=headers)
+
+
+def as_json(error: errors.NoetlError) -> dict[str, Json]:
+    """The problem object of an error that is part of an answer, as in a batch. Raises the error where it is a defect."""
+    found = _status_of(error)
+    if found is None:
+        raise error
+    status, kind = found
+    return _body(status, kind, error.message, _extras(error))
 
 
 def register(app: Flask) -> None:
@@ -68,11 +81,16 @@ def register(app: Flask) -> None:
 
 
 def _noetl(error: errors.NoetlError) -> Response:
-    for cls, status, kind in _ANSWERS:
-        if isinstance(error, cls):
-            headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-            return problem(status, kind, error.message, _extras(error), headers)
-    return _defect(error)
+    found = _status_of(error)
+    if found is None:
+        return _defect(error)
+    status, kind = found
+    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    return problem(status, kind, error.message, _extras(error), headers)
+
+
+def _status_of(error: errors.NoetlError) -> tuple[int, str] | None:
+    return next(((status, kind) for cls, status, kind in _ANSWERS if isinstance(error, cls)), None)
 
 
 def _extras(error: errors.NoetlError) -> dict[str, Json]:
@@ -105,7 +123,7 @@ def _http(error: HTTPException) -> AnyResponse:
 
 def _sentence(code: int, error: HTTPException) -> str:
     if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        limit = current_app.config["MAX_CONTENT_LENGTH"]
+        limit = request.max_content_length
         return f"The body is larger than {limit} bytes; keep large data outside and hand over where it is."
     return error.description or HTTPStatus(code).phrase
 

@@ -22,6 +22,8 @@ from noetl.usecases.ports import ExecutionStatus
 MAX_WAIT_S: Final = 60
 #: Versions are kept in 32 bits.
 MAX_VERSION: Final = 2**31 - 1
+#: Executions that one request may start.
+MAX_BATCH: Final = 1000
 
 JsonObject = dict[str, Any]
 GraphFormat = Literal["mermaid", "dot", "json"]
@@ -29,6 +31,15 @@ PlaybookPath = Annotated[
     str, Field(min_length=1, max_length=512, description="`metadata.path` of the playbook")
 ]
 PlaybookVersion = Annotated[int, Field(ge=1, le=MAX_VERSION, description="version; the newest by default")]
+IdempotencyKey = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x20-\x7e]+$",
+        description="the same key and request yield the same execution, however often they are sent",
+    ),
+]
 Reason = Annotated[str, Field(max_length=1000, description="why; kept in the event")]
 
 
@@ -154,14 +165,7 @@ class GraphQuery(Parameters):
 
 
 class StartHeader(Parameters):
-    idempotency_key: str | None = Field(
-        None,
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        pattern=r"^[\x20-\x7e]+$",
-        description="the same key and request yield the same execution, however often they are sent",
-    )
+    idempotency_key: IdempotencyKey | None = Field(None, alias="Idempotency-Key")
 
     prefer: str | None = Field(
         None,
@@ -226,6 +230,20 @@ class StartBody(Body):
         if self.playbook is not None and self.version is not None:
             raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
         return self
+
+
+class BatchItem(Body):
+    """One execution of a batch, of a playbook in the catalog."""
+
+    path: PlaybookPath
+    version: PlaybookVersion | None = None
+    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
+    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+    idempotency_key: IdempotencyKey | None = None
+
+
+class BatchBody(Body):
+    executions: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH)
 
 
 class WorkflowBody(Body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.memory_tables import Concern
 from noetl.store.rules import legible, letter, missing
-from noetl.usecases.ports import CredentialRow, PlaybookRow, Snapshot, WorkerRow
+from noetl.usecases.ports import CredentialRow, KeyOwner, PlaybookRow, Snapshot, WorkerRow
 
 
 class Definitions(Concern):
@@ -119,18 +120,16 @@ class Records(Concern):
         version, schema, text = found
         return Snapshot(execution_id, version, schema, codec.loads(text))
 
-    def remember(
+    def claim_keys(
         self,
-        key: str,
-        request_sha256: str,
-        execution_id: str,
+        claims: Mapping[str, KeyOwner],
         now: datetime,  # noqa: ARG002 - kept by databases, for retention
-    ) -> tuple[str, str] | None:
+    ) -> Mapping[str, KeyOwner]:
         table = self._journal.locked.idempotency
-        found = table.rows.get(key)
-        if found is None:
-            self._journal.put(table, key, (request_sha256, execution_id))
-        return found
+        for key, owner in claims.items():
+            if key not in table.rows:
+                self._journal.put(table, key, owner)
+        return {key: table.rows[key] for key in claims}
 
     def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None:
         table = self._journal.locked.letters

@@ -10,7 +10,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store.rules import refused_write, unusable
-from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, LoopRow, PlaybookRow, WorkerRow
+from noetl.usecases.ports import (
+    CommandRow,
+    CredentialRow,
+    ExecutionRow,
+    KeyOwner,
+    LoopRow,
+    PlaybookRow,
+    WorkerRow,
+)
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -105,7 +113,7 @@ class Tables:
     )
     credentials: Table[str, CredentialRow] = field(default_factory=Table)
     snapshots: Table[str, tuple[int, int, str]] = field(default_factory=Table)
-    idempotency: Table[str, tuple[str, str]] = field(default_factory=Table)
+    idempotency: Table[str, KeyOwner] = field(default_factory=Table)
     letters: Table[int, JsonMap] = field(default_factory=Table)
     workers: Table[str, WorkerRow] = field(default_factory=Table)
 

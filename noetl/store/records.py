@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,12 +14,15 @@ from noetl.store import codec
 from noetl.store.concern import Concern
 from noetl.store.rules import legible, letter
 from noetl.store.schema import dead_letter, idempotency, snapshot, worker
-from noetl.usecases.ports import Snapshot, WorkerRow
+from noetl.store.session import lines
+from noetl.usecases.ports import KeyOwner, Snapshot, WorkerRow
 
 _s, _i, _d, _w = snapshot.c, idempotency.c, dead_letter.c, worker.c
 
 _snapshot = select(_s.version, _s.schema, _s.state).where(_s.execution_id == bindparam("id"))
-_owner = select(_i.request_sha256, _i.execution_id).where(_i.key == bindparam("key"))
+_owners = select(_i.key, _i.request_sha256, _i.execution_id).where(
+    _i.key.in_(bindparam("keys", expanding=True))
+)
 _bury = insert(dead_letter)
 _letters = (
     select(_d.id, _d.source, _d.reason, _d.body, _d.recorded_at)
@@ -41,7 +44,7 @@ def _save_snapshot(dialect: Any) -> Any:
     )
 
 
-def _remember(dialect: Any) -> Any:
+def _claim(dialect: Any) -> Any:
     return dialect.insert(idempotency).on_conflict_do_nothing(index_elements=[_i.key])
 
 
@@ -52,7 +55,7 @@ def _see(dialect: Any) -> Any:
 
 
 _snapshots = {"postgresql": _save_snapshot(postgresql), "sqlite": _save_snapshot(sqlite)}
-_remembers = {"postgresql": _remember(postgresql), "sqlite": _remember(sqlite)}
+_claims = {"postgresql": _claim(postgresql), "sqlite": _claim(sqlite)}
 _sees = {"postgresql": _see(postgresql), "sqlite": _see(sqlite)}
 
 
@@ -78,19 +81,14 @@ class Records(Concern):
         version, schema, state = found
         return Snapshot(execution_id, version, schema, codec.loads(state))
 
-    def remember(
-        self, key: str, request_sha256: str, execution_id: str, now: datetime
-    ) -> tuple[str, str] | None:
-        values = {
-            "key": key,
-            "request_sha256": request_sha256,
-            "execution_id": codec.number(execution_id),
-            "created_at": now,
-        }
-        if self._session.write(_remembers[self._session.dialect], values).rowcount > 0:
-            return None
-        sha256, owner = self._session.read(_owner, {"key": key}).one()
-        return sha256, str(owner)
+    def claim_keys(self, claims: Mapping[str, KeyOwner], now: datetime) -> Mapping[str, KeyOwner]:
+        found: dict[str, KeyOwner] = {}
+        for keys in lines(list(claims)):
+            rows = [_claimed(key, claims[key], now) for key in keys]
+            self._session.later(_claims[self._session.dialect], rows)
+            for key, sha256, owner in self._session.read(_owners, {"keys": keys}):
+                found[key] = KeyOwner(sha256, str(owner))
+        return found
 
     def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None:
         values = {
@@ -118,6 +116,15 @@ class Records(Concern):
     def workers(self, seen_after: datetime) -> list[WorkerRow]:
         """Ordered by name."""
         return [_worker(found) for found in self._session.read(_alive, {"after": seen_after})]
+
+
+def _claimed(key: str, owner: KeyOwner, now: datetime) -> dict[str, Any]:
+    return {
+        "key": key,
+        "request_sha256": owner.request_sha256,
+        "execution_id": codec.number(owner.execution_id),
+        "created_at": now,
+    }
 
 
 def _worker(columns: Sequence[Any]) -> WorkerRow:

@@ -167,6 +167,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """The request that an idempotency key belongs to, by the digest of what it asked for, and its execution."""
+
+    request_sha256: str
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRow:
     """A process that serves queues, as of its last heartbeat."""
 
@@ -355,10 +363,9 @@ class Transaction(Protocol):
 
     def snapshot(self, execution_id: str) -> Snapshot | None: ...
 
-    def remember(
-        self, key: str, request_sha256: str, execution_id: str, now: datetime
-    ) -> tuple[str, str] | None:
-        """Claims an idempotency key. None where it was free, else (request_sha256, execution_id) of its owner."""
+    def claim_keys(self, claims: Mapping[str, KeyOwner], now: datetime) -> Mapping[str, KeyOwner]:
+        """Claims idempotency keys, in their order, each for the owner that is given. Returns whose each of them is
+        now: where it was taken, the earlier owner. Waits for transactions that claim the same."""
 
     def save_credential(self, row: CredentialRow) -> None: ...
 

@@ -1,18 +1,38 @@
-"""start: T1. Nothing is lost after it has returned."""
+"""start: T1, for one request or many. Nothing is lost after it has returned."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeAlias
 
-from noetl.errors import BadRequest, Conflict, LimitExceeded, Unavailable
+from noetl.errors import (
+    BadRequest,
+    Conflict,
+    LimitExceeded,
+    NoetlError,
+    NotFound,
+    PlaybookInvalid,
+    Unavailable,
+)
 from noetl.facts.events import Draft, Requested
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.usecases import catalog
-from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
+from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
+
+#: Requests that one transaction records: enough to share a commit, few enough to hold no lock for long.
+CHUNK: Final = 100
+#: How often a transaction is tried whose execution ids another process drew in the same millisecond.
+TRIES: Final = 3
+
+#: What becomes of one request: the id of its execution, or why it has none.
+Answer: TypeAlias = str | NoetlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +52,145 @@ def start(rt: Runtime, request: StartRequest) -> str:
     """Records the request and wakes the scheduler. Returns the execution's id.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, BadRequest.
+    key raises Conflict. Raises NotFound, LimitExceeded, BadRequest, PlaybookInvalid, Unavailable.
     """
-    _check(rt, request)
+    (answer,) = start_all(rt, [request])
+    if isinstance(answer, NoetlError):
+        raise answer
+    return answer
+
+
+def start_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
+    """Starts each request as `start` does; an error is the answer to its own request and to no other.
+
+    Up to `CHUNK` requests share a transaction. Where the store fails, those of that transaction and all behind it
+    are answered with Unavailable; what earlier transactions recorded stays acknowledged.
+    """
+    answers: list[Answer] = []
+    for first in range(0, len(requests), CHUNK):
+        try:
+            answers += _start_chunk(rt, requests[first : first + CHUNK])
+        except Unavailable as error:
+            return answers + [error] * (len(requests) - first)
+        # Without a broker the sweeper finds who owes a turn.
+        with suppress(Unavailable):
+            rt.dispatcher.wake()
+    return answers
+
+
+def _start_chunk(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
+    """One transaction, tried again where another process drew one of its ids in the same millisecond.
+
+    Raises Unavailable.
+    """
+    for _ in range(TRIES):
+        with suppress(Conflict):
+            return _record_all(rt, requests)
+    raise Unavailable("No free execution id was found; try again.")
+
+
+def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
+    """Records in one transaction whatever can be recorded. Nothing is written of a request that has an error."""
     now = rt.clock()
-    new_id = execution_id(int(now.timestamp() * 1000), rt.entropy())
+    ids = _draw_ids(rt, now, len(requests))
     with catalog.keeping_nets(rt) as tx:
-        if request.idempotency_key is not None:
-            owner = tx.remember(request.idempotency_key, _fingerprint(request), new_id, now)
-            if owner is not None:
-                return _same(request, owner)
-        row = catalog.find(tx, request.path, request.version)
-        _record(rt, tx, new_id, row, request)
-    try:
-        rt.dispatcher.wake()
-    except Unavailable:
-        # Acknowledged all the same: the request is in the log, and the sweeper wakes what owes a turn.
-        return new_id
+        playbooks = _Playbooks(rt, tx)
+        found = [playbooks.find(request) for request in requests]
+        sound = [at for at, one in enumerate(found) if isinstance(one, _Found)]
+        owners = _claim_keys(tx, [(requests[at], ids[at]) for at in sound], now)
+        return [
+            _record(tx, new_id, request, one, owners, now)
+            for new_id, request, one in zip(ids, requests, found, strict=True)
+        ]
+
+
+def _draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
+    """Different ids of one instant, in ascending order, so that lists show requests in theirs."""
+    ids: set[str] = set()
+    while len(ids) < count:
+        ids.add(execution_id(int(now.timestamp() * 1000), rt.entropy()))
+    return sorted(ids, key=int)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The playbook of a request, and the digest of its net."""
+
+    row: PlaybookRow
+    digest: str
+
+
+class _Playbooks:
+    """Finds the playbooks that the requests of one transaction name, each of them once."""
+
+    def __init__(self, rt: Runtime, tx: Transaction) -> None:
+        self._rt = rt
+        self._tx = tx
+        self._known: dict[tuple[str, int | None], _Found] = {}
+
+    def find(self, request: StartRequest) -> _Found | NoetlError:
+        name = (request.path, request.version)
+        try:
+            _check(self._rt, request)
+            if name not in self._known:
+                row = catalog.find(self._tx, *name)
+                self._known[name] = _Found(row, catalog.net_digest(self._rt, self._tx, row))
+        except (BadRequest, NotFound, PlaybookInvalid) as error:
+            return error
+        return self._known[name]
+
+
+def _claim_keys(
+    tx: Transaction, requests: Sequence[tuple[StartRequest, str]], now: datetime
+) -> Mapping[str, KeyOwner]:
+    """Whose each idempotency key is. Of requests with the same key the first one may get it.
+
+    They are claimed in their own order: two batches with the same keys then wait for one another, and never both.
+    """
+    claims: dict[str, KeyOwner] = {}
+    for request, new_id in requests:
+        if request.idempotency_key is not None and request.idempotency_key not in claims:
+            claims[request.idempotency_key] = KeyOwner(_fingerprint(request), new_id)
+    return tx.claim_keys(dict(sorted(claims.items())), now) if claims else {}
+
+
+def _record(
+    tx: Transaction,
+    new_id: str,
+    request: StartRequest,
+    found: _Found | NoetlError,
+    owners: Mapping[str, KeyOwner],
+    now: datetime,
+) -> Answer:
+    if isinstance(found, NoetlError):
+        return found
+    key = request.idempotency_key
+    if key is not None and owners[key].execution_id != new_id:
+        return _of_owner(key, request, owners[key])
+    row, digest = found.row, found.digest
+    tx.create_execution(
+        ExecutionRow(
+            execution_id=new_id,
+            path=row.path,
+            playbook_version=row.version,
+            digest=digest,
+            status="pending",
+            head_version=0,
+            decided_version=0,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+    fact = Requested(row.path, row.version, digest, request.payload, request.overrides)
+    tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
     return new_id
+
+
+def _of_owner(key: str, request: StartRequest, owner: KeyOwner) -> Answer:
+    """The execution that the same request has already started; Conflict where it was another request."""
+    if owner.request_sha256 == _fingerprint(request):
+        return owner.execution_id
+    return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
 
 
 def _check(rt: Runtime, request: StartRequest) -> None:
@@ -66,32 +207,3 @@ def _check(rt: Runtime, request: StartRequest) -> None:
 def _fingerprint(request: StartRequest) -> str:
     body = [request.path, request.content_sha256 or request.version, request.payload, request.overrides]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _same(request: StartRequest, owner: tuple[str, str]) -> str:
-    fingerprint, execution = owner
-    if fingerprint != _fingerprint(request):
-        raise Conflict(
-            f"Idempotency key {request.idempotency_key!r} belongs to another request (execution {execution})."
-        )
-    return execution
-
-
-def _record(rt: Runtime, tx: Transaction, new_id: str, row: PlaybookRow, request: StartRequest) -> None:
-    now = rt.clock()
-    digest = catalog.net_digest(rt, tx, row)
-    tx.create_execution(
-        ExecutionRow(
-            execution_id=new_id,
-            path=row.path,
-            playbook_version=row.version,
-            digest=digest,
-            status="pending",
-            head_version=0,
-            decided_version=0,
-            created_at=now,
-            updated_at=now,
-        )
-    )
-    fact = Requested(row.path, row.version, digest, request.payload, request.overrides)
-    tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)

@@ -24,6 +24,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import (
+    KeyOwner,
     LoopRow,
     Snapshot,
     Store,
@@ -372,7 +373,7 @@ def test_a_rollback_leaves_nothing(store: Store) -> None:
         tx.claim("old", "w", NOW, LATER, 3)
         tx.take("100", "s#1", 0, 4)
         tx.put_net("d", {})
-        tx.remember("key", "sha", "101", NOW)
+        tx.claim_keys({"key": KeyOwner("sha", "101")}, NOW)
         tx.save_snapshot(Snapshot("100", 1, 1, {}))
         tx.see_worker(WorkerRow("w", "worker", (), NOW, NOW))
         tx.add_dead_letter("q", "r", "b", NOW)
@@ -389,7 +390,7 @@ def test_a_rollback_leaves_nothing(store: Store) -> None:
         assert tx.workers(NOW - SECOND) == []
         assert tx.dead_letters() == []
     with store.begin() as tx:
-        assert tx.remember("key", "sha", "101", NOW) is None
+        assert tx.claim_keys({"key": KeyOwner("sha", "102")}, NOW) == {"key": KeyOwner("sha", "102")}
         assert tx.append("100", 0, [patched("a", dedup_key="k")], NOW)
 
 
@@ -412,7 +413,7 @@ WRITES = {
     "close_loop": lambda tx: tx.close_loop("100", "s#1"),
     "close_loops": lambda tx: tx.close_loops("100"),
     "put_net": lambda tx: tx.put_net("d", {}),
-    "remember": lambda tx: tx.remember("k", "s", "100", NOW),
+    "claim_keys": lambda tx: tx.claim_keys({"k": KeyOwner("s", "100")}, NOW),
     "add_dead_letter": lambda tx: tx.add_dead_letter("q", "r", "b", NOW),
     "delete_credential": lambda tx: tx.delete_credential("x"),
 }

@@ -16,7 +16,7 @@ import pytest
 from noetl.errors import NoetlError, Unavailable, VersionConflict
 from noetl.facts.events import CtxPatched, Draft
 from noetl.store import open_store
-from noetl.usecases.ports import CommandRow, ExecutionRow, LoopRow, Snapshot, Store, Transaction
+from noetl.usecases.ports import CommandRow, ExecutionRow, KeyOwner, LoopRow, Snapshot, Store, Transaction
 from tests.pace import within
 
 T = TypeVar("T")
@@ -128,16 +128,16 @@ def test_of_two_appends_behind_the_same_version_one_is_refused(store: Store) -> 
 def test_one_idempotency_key_starts_one_execution(store: Store) -> None:
     def start(number: int) -> Any:
         with store.begin() as tx:
-            owner = tx.remember("key", "sha", str(number + 1), NOW)
-            if owner is None:
+            mine = KeyOwner("sha", str(number + 1))
+            owner = tx.claim_keys({"key": mine}, NOW)["key"]
+            if owner == mine:
                 tx.create_execution(ExecutionRow(str(number + 1), "a", 1, "d", "running", 0, 0, NOW, NOW))
         return owner
 
     owners = together(4, start)
     with store.read() as tx:
         (row,) = tx.executions()
-    assert owners.count(None) == 1
-    assert set(owners) == {None, ("sha", row.execution_id)}
+    assert set(owners) == {KeyOwner("sha", row.execution_id)}
 
 
 def test_a_lock_waits_and_then_sees_what_the_other_wrote(store: Store) -> None:

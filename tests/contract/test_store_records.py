@@ -11,6 +11,7 @@ from noetl.facts.events import Draft, IterationDone, LoopClaimed
 from noetl.facts.json import Json
 from noetl.usecases.ports import (
     CredentialRow,
+    KeyOwner,
     LoopRow,
     PlaybookRow,
     Snapshot,
@@ -206,11 +207,22 @@ def test_the_newest_snapshot_is_kept(store: Store) -> None:
 
 
 def test_an_idempotency_key_has_one_owner(store: Store) -> None:
+    first = KeyOwner("sha1", "100")
     with store.begin() as tx:
-        assert tx.remember("k", "sha1", "100", NOW) is None
-        assert tx.remember("k", "sha2", "200", NOW) == ("sha1", "100")
+        assert tx.claim_keys({"k": first}, NOW) == {"k": first}
+        assert tx.claim_keys({"k": KeyOwner("sha2", "200")}, NOW) == {"k": first}
     with store.begin() as tx:
-        assert tx.remember("k", "sha3", "300", NOW) == ("sha1", "100")
+        assert tx.claim_keys({"k": KeyOwner("sha1", "300")}, NOW) == {"k": first}
+
+
+def test_of_many_keys_those_that_are_free_are_claimed_and_the_others_name_their_owners(store: Store) -> None:
+    with store.begin() as tx:
+        tx.claim_keys({"b": KeyOwner("sha", "100")}, NOW)
+    claims = {key: KeyOwner("sha", str(200 + number)) for number, key in enumerate("abc")}
+    with store.begin() as tx:
+        owners = tx.claim_keys(claims, NOW)
+
+    assert owners == {**claims, "b": KeyOwner("sha", "100")}
 
 
 def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None:

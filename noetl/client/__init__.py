@@ -1,0 +1,17 @@
+"""The Python client of NoETL's REST API. It knows nothing but HTTP: `Client` sends with requests, `AsyncClient` (in
+`noetl.client.aio`) with httpx, which the extra `async` installs; what they send and how they read it is one core.
+
+May import `facts` and `errors`, and nothing else of NoETL.
+"""
+
+from noetl.client.model import (
+    BatchItem,
+    Event,
+    ExecutionFailed,
+    Registered,
+    Result,
+    Started,
+)
+from noetl.client.sync import Client
+
+__all__ = ["BatchItem", "Client", "Event", "ExecutionFailed", "Registered", "Result", "Started"]

@@ -1,0 +1,82 @@
+"""What the client hands in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from noetl.errors import NoetlError
+from noetl.facts.json import Json, JsonMap
+
+#: The statuses in which an execution stays.
+ENDED = frozenset({"completed", "failed", "partial", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A version of a playbook in the server's catalog. `warnings` are problems that do not keep it from running."""
+
+    path: str
+    version: int
+    warnings: list[JsonMap] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One execution to start. Without an `idempotency_key` the client draws one, so that a batch whose answer was
+    lost can be sent again."""
+
+    path: str
+    payload: JsonMap = field(default_factory=dict)
+    version: int | None = None
+    overrides: JsonMap = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An execution that the server has recorded: it will run, whatever happens to the processes."""
+
+    execution_id: str
+    warnings: list[JsonMap] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Where an execution stands. `result` and `error` are those of an execution that has ended.
+
+    `error` is `{kind, type, message, step, task, iteration, attempt, line, traceback}`, as far as it is known.
+    """
+
+    execution_id: str
+    status: str
+    result: Json = None
+    error: JsonMap | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    def value(self) -> Json:
+        """The result of an execution that completed. Raises ExecutionFailed for any other."""
+        if self.status != "completed":
+            raise ExecutionFailed(self)
+        return self.result
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One fact of an execution's log. `data` is the whole event as the API describes it."""
+
+    version: int
+    type: str
+    data: JsonMap
+
+
+class ExecutionFailed(NoetlError):
+    """An execution whose result was asked for did not complete. `outcome` says where it stands."""
+
+    def __init__(self, outcome: Result) -> None:
+        reason = outcome.error.get("message") if outcome.error else None
+        said = f": {reason}" if reason else ""
+        super().__init__(f"Execution {outcome.execution_id} is {outcome.status}{said}")
+        self.outcome = outcome

@@ -1,0 +1,66 @@
+"""A real server in this process: the API over an engine of threads, on a port of loopback."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from noetl import bootstrap
+from noetl.api.app import create_app
+from noetl.config import Settings
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: double, path: client/double}
+workload: {n: 2}
+workflow:
+  - {step: double, tool: {kind: noop, input: {double: "{{ n * 2 }}"}}}
+"""
+
+GATE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: gate, path: client/gate}
+workflow:
+  - step: gate
+    spec: {policy: {admit: {rules: [{when: "{{ ctx.go }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+    tool: {kind: noop}
+"""
+
+FAILING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: failing, path: client/failing}
+workflow:
+  - {step: fail, tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: fail}}}]}}}}
+"""
+
+
+class _Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server whose catalog has `client/double`, `client/gate` and `client/failing`."""
+    home: Path = tmp_path_factory.mktemp("home")
+    settings = Settings(home=home)
+    with bootstrap.local(settings) as rt:
+        app = create_app(rt, settings, encrypt=bootstrap.vault(settings).encrypt)
+        server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
