@@ -121,7 +121,7 @@ def test_every_route_is_in_the_document_and_says_what_it_does(
     rules = {
         re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(rule))
         for rule in make().url_map.iter_rules()
-        if rule.endpoint != "document"
+        if rule.endpoint != "document" and not rule.endpoint.startswith("docs.")
     }
     assert set(document["paths"]) == rules
     for operations in document["paths"].values():
