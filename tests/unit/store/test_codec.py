@@ -12,6 +12,7 @@ from noetl.errors import BadRequest, NoetlError
 from noetl.facts import events
 from noetl.facts.events import SCHEMA, CtxPatched, Draft, Fact
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.warnings import Warned
 from noetl.facts.outcome import ErrorInfo
 from noetl.store import codec, envelope
 
@@ -27,7 +28,12 @@ json_maps = st.dictionaries(texts, json_values, max_size=3)
 
 def _strategy(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type, as far as facts use types."""
-    known: dict[Any, st.SearchStrategy[Any]] = {Json: json_values, JsonMap: json_maps, str: texts}
+    known: dict[Any, st.SearchStrategy[Any]] = {
+        Json: json_values,
+        JsonMap: json_maps,
+        str: texts,
+        Warned: texts | json_maps,
+    }
     if hint in known:
         return known[hint]
     if is_dataclass(hint):
