@@ -31,11 +31,11 @@ from noetl.api.requests import (
     StateQuery,
 )
 from noetl.api.services import services
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
-from noetl.usecases import catalog, control, inspect
+from noetl.usecases import catalog, control, findings, inspect
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
@@ -51,7 +51,7 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     """
     rt = services().rt
     request = _start_request(rt, body, header.idempotency_key)
-    return acknowledge(rt, start(rt, request))
+    return acknowledge(rt, start(rt, request), request.payload)
 
 
 def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
@@ -61,9 +61,12 @@ def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartReques
     return StartRequest(row.path, row.version, body.payload, body.overrides, key, row.content_sha256)
 
 
-def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, dict[str, str]]:
+def acknowledge(
+    rt: Runtime, execution_id: str, payload: JsonMap
+) -> tuple[dict[str, Json], int, dict[str, str]]:
     """202 for an execution that was asked for."""
-    answer = shapes.accepted(inspect.execution(rt, execution_id))
+    row = inspect.execution(rt, execution_id)
+    answer = shapes.accepted(row, findings.start_warnings(rt, row, payload))
     return answer, 202, {"Location": answer["links"]["self"]}
 
 

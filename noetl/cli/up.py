@@ -30,7 +30,13 @@ from noetl.errors import ConfigError, Conflict
     type=click.Path(path_type=Path),
     help="Run this playbook and stop; may be repeated.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value, with --run.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value, with --run; +A=V adds one.",
+)
 @click.option("--payload", metavar="JSON|FILE", help="Workload values, with --run.")
 @click.option("--json", "as_json", is_flag=True, help="With --run, print one JSON object for each playbook.")
 @click.option(

@@ -17,6 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import MANIFEST, Lazy, holds_reference, is_reference, loaded
 from noetl.net.model import Net
+from noetl.usecases import findings
 from noetl.usecases.advance import stored_state
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -153,7 +154,7 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 @dataclass(frozen=True, slots=True)
 class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}, `children` are
-    as in `children`."""
+    as in `children`, `warnings` as in `findings`."""
 
     row: ExecutionRow
     result: Json
@@ -162,6 +163,8 @@ class Report:
     error: JsonMap | None
     events: int
     children: list[JsonMap]
+    warnings: list[JsonMap]
+    errors_passed_over: int
 
     @property
     def duration_ms(self) -> float:
@@ -180,6 +183,8 @@ class Report:
             "ctx": self.ctx,
             "steps": self.steps,
             "error": self.error,
+            "errors_passed_over": self.errors_passed_over,
+            "warnings": self.warnings,
             "events": self.events,
             "duration_ms": self.duration_ms,
             "children": self.children,
@@ -195,7 +200,11 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    return Report(row, result, ctx, steps, row.error, row.head_version, children(rt, execution_id))
+    called = children(rt, execution_id)
+    warnings = findings.report_warnings(state.notices, lambda: net_of(rt, execution_id))
+    return Report(
+        row, result, ctx, steps, row.error, row.head_version, called, warnings, state.errors_passed_over
+    )
 
 
 def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
@@ -205,6 +214,7 @@ def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
             "runs": record.runs,
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),
+            **findings.step_errors(record),
         }
         for name, record in state.steps.items()
     }

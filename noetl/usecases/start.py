@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
+from noetl.engine.given import checked_overrides
 from noetl.errors import BadRequest, Conflict, LimitExceeded, Unavailable
 from noetl.facts.events import Draft, Requested
 from noetl.facts.ids import execution_id
@@ -17,7 +18,8 @@ from noetl.usecases.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What to run and with what. `payload` is merged over the workload, `overrides` over that."""
+    """What to run and with what. `payload` is merged over the workload, `overrides` over that: their keys are those of
+    the workload, or begin with `+` and are added to it."""
 
     path: str
     version: int | None = None
@@ -32,7 +34,8 @@ def start(rt: Runtime, request: StartRequest) -> str:
     """Records the request and wakes the scheduler. Returns the execution's id.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, BadRequest.
+    key raises Conflict. Raises NotFound, LimitExceeded, and BadRequest also for overrides that the playbook does not
+    know.
     """
     _check(rt, request)
     now = rt.clock()
@@ -80,6 +83,9 @@ def _same(request: StartRequest, owner: tuple[str, str]) -> str:
 def _record(rt: Runtime, tx: Transaction, new_id: str, row: PlaybookRow, request: StartRequest) -> None:
     now = rt.clock()
     digest = catalog.net_digest(rt, tx, row)
+    overrides = request.overrides
+    if overrides:
+        overrides = checked_overrides(rt.plan(tx, digest), request.payload, overrides)
     tx.create_execution(
         ExecutionRow(
             execution_id=new_id,
@@ -93,5 +99,5 @@ def _record(rt: Runtime, tx: Transaction, new_id: str, row: PlaybookRow, request
             updated_at=now,
         )
     )
-    fact = Requested(row.path, row.version, digest, request.payload, request.overrides)
+    fact = Requested(row.path, row.version, digest, request.payload, overrides)
     tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
