@@ -12,8 +12,8 @@ from noetl.errors import BadRequest, NoetlError
 from noetl.facts import events
 from noetl.facts.events import SCHEMA, CtxPatched, Draft, Fact
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.warnings import Warned
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
 from noetl.store import codec, envelope
 
 #: Texts that survive as they are: everything but lone surrogates.
