@@ -100,7 +100,7 @@ def _went_on(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
 
 
 def _of_item(error: ErrorInfo) -> str:
-    return f" ({error.item_text})" if error.item_text else ""
+    return f" with item {error.item_text}" if error.item_text else ""
 
 
 def _moved(line: Line, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> Line | None:

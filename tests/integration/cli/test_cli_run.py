@@ -30,6 +30,7 @@ def test_json_is_one_object_of_the_documented_shape(cli: Cli) -> None:
         "ctx",
         "steps",
         "error",
+        "warnings",
         "events",
         "duration_ms",
     ]

@@ -59,6 +59,8 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "ctx",
         "steps",
         "error",
+        "errors_passed_over",
+        "warnings",
         "events",
         "duration_ms",
         "children",
