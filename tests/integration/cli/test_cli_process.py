@@ -259,7 +259,10 @@ def test_resume_goes_on_at_once_after_a_kill(
     (row,) = json.loads(cli("execution", "list", "--json").out)
 
     resumed = program("execution", "resume", row["execution_id"])
-    out, err = resumed.communicate(timeout=60)
+    try:
+        out, err = resumed.communicate(timeout=60)
+    finally:
+        resumed.kill()
 
     assert (resumed.returncode, out.strip()) == (0, "gone on"), err
     report = json.loads(cli("execution", "show", row["execution_id"], "--json").out)
