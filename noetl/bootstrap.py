@@ -21,7 +21,7 @@ from noetl.errors import Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
-from noetl.store.file_lock import Found, holding
+from noetl.store.file_lock import Found, hold_lock
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools import opening
@@ -215,7 +215,7 @@ def local(
     upgrade(settings.database)
     shard = shard or f"local-{uuid.uuid4().hex[:12]}"
     with (
-        holding(settings.home_dir / "locks" / shard) as lock,
+        hold_lock(settings.home_dir / "locks" / shard) as lock,
         _local(settings, base_dir, threads, shard) as (
             rt,
             dispatcher,

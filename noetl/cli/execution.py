@@ -11,7 +11,7 @@ import click
 from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
-from noetl.cli.run import as_text, counted, describe_warning, explain, serve, went_on
+from noetl.cli.run import as_text, count_text, describe_warning, explain, serve, status_text
 from noetl.cli.tables import table
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
@@ -85,8 +85,8 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
 
 def _status(row: ExecutionRow) -> str:
     """`completed, 2 errors passed over, 1 warning`."""
-    passed = counted(row.errors_passed_over, "error{} passed over")
-    return ", ".join([row.status, *passed, *counted(row.warnings_count, "warning{}")])
+    passed = count_text(row.errors_passed_over, "error{} passed over")
+    return ", ".join([row.status, *passed, *count_text(row.warnings_count, "warning{}")])
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
@@ -106,7 +106,10 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(f"called by {row.parent_id}")
     table(
         ("step", "status", "runs", "result"),
-        [(name, went_on(step), step["runs"], _short(step["result"])) for name, step in report.steps.items()],
+        [
+            (name, status_text(step), step["runs"], _short(step["result"]))
+            for name, step in report.steps.items()
+        ],
     )
     _show_errors(report, file)
     for warning in report.warnings:
@@ -274,7 +277,7 @@ def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     click.echo(f"{execution_id} at version {view['version']}: {view['status']}")
     table(
         ("step", "status", "runs"),
-        [(name, went_on(one), one["runs"]) for name, one in view["steps"].items()],
+        [(name, status_text(one), one["runs"]) for name, one in view["steps"].items()],
     )
     click.echo(f"ctx {json.dumps(view['ctx'], ensure_ascii=False)}")
 

@@ -17,7 +17,7 @@ from noetl.facts.events import Event
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
 #: Done, after errors that it went on after.
-WENT_ON = "!"
+PARTLY_DONE = "!"
 REDRAW_S = 0.08
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
 
@@ -59,7 +59,7 @@ def _row(name: str, line: Line) -> tuple[Spinner | Text, Text, ProgressBar | Tex
     partly = line.status == "done" and bool(line.passed)
     style = "yellow" if partly else STYLES.get(line.status, "cyan")
     busy = line.status == "running"
-    sign = WENT_ON if partly else MARKS[line.status]
+    sign = PARTLY_DONE if partly else MARKS[line.status]
     mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(sign, style=style)
     runs = f" ×{line.runs}" if line.runs > 1 else ""
     middle: ProgressBar | Text = Text("")

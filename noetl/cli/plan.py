@@ -14,8 +14,8 @@ from noetl.cli.plan_text import told
 from noetl.config import Settings
 from noetl.dsl.problems import Problem
 from noetl.dsl.rendering import render
-from noetl.engine.given import checked_overrides
 from noetl.engine.plan import Plan
+from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.forecast.foresee import Given, foresee
@@ -58,7 +58,7 @@ def plan(
     if found.net is None:
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
-    over = checked_overrides(Plan(found.net), given, over)
+    over = check_overrides(Plan(found.net), given, over)
     ahead = _looked_up(foresee(found.net, _given(given, over)), file)
     if as_json:
         json_out({"ok": True, **shaped(ahead), "problems": [problem.as_json() for problem in found.problems]})

@@ -9,10 +9,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO, assert_never
 
-from noetl.engine.passed import Passed, describe
+from noetl.engine.passed_errors import PassedErrors, describe
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.facts.outcome import ErrorInfo
+
+#: Errors that a step went on after that plain progress tells, one line each; the last line of the step counts all.
+ERRORS_TOLD = 10
 
 
 class Progress(Protocol):
@@ -42,7 +45,7 @@ class Line:
     #: Nobody knows how many items there will be: a cursor finds them.
     grows: bool = False
     #: The errors that it went on after, over all its runs, and the iterations of this run that failed.
-    passed: Passed = field(default_factory=Passed)
+    passed: PassedErrors = field(default_factory=PassedErrors)
     failed: dict[int, ErrorInfo] = field(default_factory=dict)
 
 
@@ -80,7 +83,7 @@ class Story:
                     f"attempt {event.draft.attempt} failed{_of_item(error)}: {_one_line(error.message)}"
                 )
             case e.TaskFailed() | e.TaskItemFailed():
-                return _went_on(line, event.fact)
+                return _note_passed_error(line, event.fact)
             case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
                 return _moved(line, event.fact)
             case _:
@@ -88,7 +91,7 @@ class Story:
         return line
 
 
-def _went_on(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
+def _note_passed_error(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
     """The line, where its step goes on after the error."""
     if isinstance(fact, e.TaskFailed) and fact.fatal:
         if fact.error.item is not None and fact.error.stats is not None:
@@ -96,7 +99,7 @@ def _went_on(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
         return None
     line.passed = line.passed.after(fact.error)
     line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
-    return line
+    return line if line.passed.count <= ERRORS_TOLD else None
 
 
 def _of_item(error: ErrorInfo) -> str:

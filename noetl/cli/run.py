@@ -167,7 +167,7 @@ def _tell(report: JsonMap, file: str) -> None:
     status = str(report["status"])
     colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
     seconds = float(report["duration_ms"]) / 1000
-    passed = "".join(f", {one}" for one in counted(report["errors_passed_over"], "error{} passed over"))
+    passed = "".join(f", {one}" for one in count_text(report["errors_passed_over"], "error{} passed over"))
     click.echo(
         f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} events{passed})",
         err=True,
@@ -181,12 +181,12 @@ def _tell(report: JsonMap, file: str) -> None:
         click.echo(as_text(report["result"]))
 
 
-def counted(count: int, what: str) -> list[str]:
+def count_text(count: int, what: str) -> list[str]:
     """`2 errors passed over` for `error{} passed over`; nothing where there is none."""
     return [f"{count} {what.format('s' if count > 1 else '')}"] if count else []
 
 
-def went_on(step: JsonMap) -> str:
+def status_text(step: JsonMap) -> str:
     """`done, 1 error passed over` of a step in a report; its status alone where it met no error that it went on after."""
     return f"{step['status']}, {step['errors']['text']}" if "errors" in step else str(step["status"])
 

@@ -17,7 +17,7 @@ from noetl.cli.running import lock_of, note_of, running_stack
 from noetl.cli.stack import Stack, queues_named, started
 from noetl.config import Settings
 from noetl.errors import ConfigError, Conflict
-from noetl.store.file_lock import Found, holding
+from noetl.store.file_lock import Found, hold_lock
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -153,7 +153,7 @@ def _free_port(host: str) -> int:
 def _only_one(settings: Settings) -> Iterator[None]:
     """Two stacks on one home would share a database without knowing of one another."""
     settings.make_home()
-    with holding(lock_of(settings)) as lock:
+    with hold_lock(lock_of(settings)) as lock:
         if lock.found is Found.BUSY:
             note = running_stack(settings)
             where = f" ({note['api']})" if note else ""

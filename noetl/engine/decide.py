@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, assert_never
 
 from noetl.engine.children import end_overdue, next_due, only_waits, request_children
 from noetl.engine.evolve import evolve
-from noetl.engine.given import unread
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
 from noetl.engine.keychain import render_keychain
 from noetl.engine.loops import failed, resume_command, start_loop, stop_reason, tend_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.request import unread_keys
 from noetl.engine.routing import route, scheduled, stops
 from noetl.engine.state import Run, State
 from noetl.engine.workload import render_ctx, render_workload
@@ -100,7 +100,7 @@ def _begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _evaluated(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
-    warnings: list[Warned] = [*unread(plan, state.payload)] if state.payload else []
+    warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
     try:
         workload = render_workload(plan.net, state, inputs, warnings)
     except TemplateError as error:

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from noetl.engine.children import fold_child, waits_for_child, without_children
 from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, with_lanes
-from noetl.engine.passed import Passed
+from noetl.engine.passed_errors import PassedErrors
 from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
@@ -414,7 +414,7 @@ def _passed_over(state: State, step: str, fact: e.TaskFailed) -> State:
     return _with_passed(state, step, passed.without_items(fact.error))
 
 
-def _with_passed(state: State, step: str, passed: Passed) -> State:
+def _with_passed(state: State, step: str, passed: PassedErrors) -> State:
     return replace(state, steps={**state.steps, step: replace(state.steps[step], passed=passed)})
 
 

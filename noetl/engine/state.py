@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from noetl.engine.notices import Notices
-from noetl.engine.passed import Passed
+from noetl.engine.passed_errors import PassedErrors
 from noetl.engine.slots import Slots
 from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
@@ -162,7 +162,7 @@ class StepRecord:
     error: ErrorInfo | None = None
     #: How many of its runs ended in each status.
     counts: Mapping[str, int] = field(default_factory=dict)
-    passed: Passed = field(default_factory=Passed)
+    passed: PassedErrors = field(default_factory=PassedErrors)
 
 
 @dataclass(frozen=True, slots=True)

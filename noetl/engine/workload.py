@@ -113,7 +113,7 @@ class _Workload(Mapping[str, Any]):
             return self._given[key]
         template = self._templates[key]
         if key not in self._given:
-            return self._evaluated((key,), template)
+            return self._evaluate((key,), template)
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
@@ -130,7 +130,7 @@ class _Workload(Mapping[str, Any]):
     def _over(self, path: tuple[str, ...], template: JsonMap, given: JsonMap) -> Json:
         """`given` deeply over `template`: what is given stays as it is, what is left is rendered."""
         kept = {name: value for name, value in template.items() if name not in given}
-        merged: dict[str, Json] = dict(self._evaluated(path, kept))
+        merged: dict[str, Json] = dict(self._evaluate(path, kept))
         for name, value in given.items():
             under = template.get(name)
             if isinstance(under, Mapping) and isinstance(value, Mapping):
@@ -139,7 +139,7 @@ class _Workload(Mapping[str, Any]):
                 merged[name] = value
         return merged
 
-    def _evaluated(self, path: tuple[str, ...], template: Template) -> Json:
+    def _evaluate(self, path: tuple[str, ...], template: Template) -> Json:
         place = ".".join(("workload", *path))
         return evaluate_at(place, template, self, self._warnings, load=self._inputs.load)
 

@@ -36,10 +36,10 @@ class Lock:
 
 
 @contextmanager
-def holding(path: Path) -> Iterator[Lock]:
+def hold_lock(path: Path) -> Iterator[Lock]:
     """Takes the lock at `path`, if it is free, for as long as the block lasts. Raises OSError where no file can be made."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd, found = _taken(path)
+    fd, found = _take(path)
     lock = Lock(found)
     try:
         yield lock
@@ -59,15 +59,15 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _locked(fd)
+        return not _try_lock(fd)
     finally:
         os.close(fd)
 
 
-def _taken(path: Path) -> tuple[int | None, Found]:
+def _take(path: Path) -> tuple[int | None, Found]:
     while True:
-        fd, found = _opened(path)
-        if not _locked(fd):
+        fd, found = _open(path)
+        if not _try_lock(fd):
             os.close(fd)
             return None, Found.BUSY
         if _is_at(fd, path):
@@ -81,7 +81,7 @@ def _taken(path: Path) -> tuple[int | None, Found]:
     return fd, found
 
 
-def _opened(path: Path) -> tuple[int, Found]:
+def _open(path: Path) -> tuple[int, Found]:
     while True:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), Found.NEW
@@ -90,7 +90,7 @@ def _opened(path: Path) -> tuple[int, Found]:
                 return os.open(path, os.O_RDWR), Found.LEFT
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from noetl.engine.given import unread
 from noetl.engine.notices import Notice, Notices
-from noetl.engine.passed import describe
+from noetl.engine.passed_errors import describe
+from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
 from noetl.facts.json import Json, JsonMap
 from noetl.net.model import Net, Task
@@ -81,7 +81,7 @@ def start_warnings(rt: Runtime, row: ExecutionRow, payload: JsonMap) -> list[Jso
         return []
     with rt.store.read() as tx:
         plan = rt.plan(tx, row.digest)
-    notices = tuple(Notice(one["message"], place=one["place"]) for one in unread(plan, payload))
+    notices = tuple(Notice(one["message"], place=one["place"]) for one in unread_keys(plan, payload))
     return run_warnings(Notices(notices), plan.net)
 
 

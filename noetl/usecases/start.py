@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
-from noetl.engine.given import checked_overrides
+from noetl.engine.request import check_overrides
 from noetl.errors import BadRequest, Conflict, LimitExceeded, Unavailable
 from noetl.facts.events import Draft, Requested
 from noetl.facts.ids import execution_id
@@ -85,7 +85,7 @@ def _record(rt: Runtime, tx: Transaction, new_id: str, row: PlaybookRow, request
     digest = catalog.net_digest(rt, tx, row)
     overrides = request.overrides
     if overrides:
-        overrides = checked_overrides(rt.plan(tx, digest), request.payload, overrides)
+        overrides = check_overrides(rt.plan(tx, digest), request.payload, overrides)
     tx.create_execution(
         ExecutionRow(
             execution_id=new_id,

@@ -8,7 +8,7 @@ import pytest
 from playbooks import playbook
 
 from noetl.engine.notices import MOST, Notices
-from noetl.engine.passed import MOST as MOST_ERRORS
+from noetl.engine.passed_errors import MOST as MOST_ERRORS
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.events import Draft, Evaluated, Requested, TaskDone
 from noetl.facts.json import JsonMap
@@ -223,12 +223,16 @@ def test_overrides_of_what_the_playbook_knows_are_set(overrides: JsonMap) -> Non
         ({"nmae": 1}, "has no 'nmae' to set, and no template reads it. Did you mean 'name'? Write '+nmae'"),
         ({"db": {"hots": 1}}, "has no 'db.hots' to set, and no template reads it. Did you mean 'host'?"),
         ({"raed": 1}, "Did you mean 'read'?"),
+        (
+            {"given": {"theer": 1}},
+            "has no 'given.theer' to set, and no template reads it. Did you mean 'there'?",
+        ),
     ],
 )
 def test_an_override_that_the_playbook_does_not_know_is_refused(overrides: JsonMap, said: str) -> None:
     sim = Simulation(READING)
     with pytest.raises(BadRequest) as caught:
-        sim.run(**overrides)
+        sim.run(payload={"given": {"there": 1}}, **overrides)
     assert said in caught.value.message
     assert inspect.executions(sim.rt) == []
 
