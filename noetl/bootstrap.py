@@ -17,9 +17,11 @@ from typing import Final
 from noetl.config import Settings
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
+from noetl.errors import Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
+from noetl.store.file_lock import Found, hold_lock
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools import opening
@@ -32,6 +34,7 @@ from noetl.tools.vault import Vault
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
+from noetl.usecases.sweep import LATEST, end_leases
 
 
 def now() -> datetime:
@@ -210,7 +213,30 @@ def local(
     """
     settings.make_home()
     upgrade(settings.database)
-    store = open_store(settings.database, shard=shard or f"local-{uuid.uuid4().hex[:12]}")
+    shard = shard or f"local-{uuid.uuid4().hex[:12]}"
+    with (
+        hold_lock(settings.home_dir / "locks" / shard) as lock,
+        _local(settings, base_dir, threads, shard) as (
+            rt,
+            dispatcher,
+        ),
+    ):
+        if lock.found is Found.LEFT:
+            # Its process is gone: what that held is free now, and not when its leases run out.
+            end_leases(rt)
+        dispatcher.start(rt)
+        try:
+            yield rt
+        finally:
+            dispatcher.stop()
+            lock.leave = _holds_commands(rt)
+
+
+@contextmanager
+def _local(
+    settings: Settings, base_dir: Path | None, threads: int, shard: str
+) -> Iterator[tuple[Runtime, LocalDispatcher]]:
+    store = open_store(settings.database, shard=shard)
     dispatcher = LocalDispatcher(threads)
     rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C
@@ -220,12 +246,19 @@ def local(
         limits=replace(rt.limits, resend_s=86_400.0, heartbeat_s=0.5),
         library=None if base_dir is None else Files(base_dir),
     )
-    dispatcher.start(rt)
     try:
-        yield rt
+        yield rt, dispatcher
     finally:
-        dispatcher.stop()
         close(rt)
+
+
+def _holds_commands(rt: Runtime) -> bool:
+    """Whether work was left half done, as by a second Ctrl-C: the next process is not to wait for it."""
+    try:
+        with rt.store.read() as tx:
+            return bool(tx.expired(LATEST, 1))
+    except Unavailable:
+        return True
 
 
 def close(rt: Runtime) -> None:

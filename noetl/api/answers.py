@@ -40,9 +40,28 @@ class Links(Answer):
     children: str
 
 
+class WarningView(Answer):
+    """What is likely wrong with a playbook, or was with a run of it."""
+
+    source: Literal["playbook", "run"]
+    code: str | None
+    message: str
+    hint: str | None
+    file: str | None
+    line: int | None
+    column: int | None
+    path: str | None = Field(description="of the key in the document")
+    step: str | None
+    task: str | None
+    place: str | None = Field(description="where the template stands: `input.total`")
+    template: str | None = Field(description="what nothing defined, and became null")
+    count: int | None = Field(description="how often it was recorded")
+
+
 class Accepted(Answer):
     execution_id: str
     status: ExecutionStatus
+    warnings: list[WarningView] = Field(description="what is wrong with the payload: keys that nothing reads")
     links: Links
 
 
@@ -87,6 +106,8 @@ class ExecutionSummary(Answer):
     updated_at: str
     ended_at: str | None
     error: JsonObject | None
+    errors_passed_over: int = Field(description="errors that policies and loops went on after")
+    warnings_count: int = Field(description="different warnings of the run")
 
 
 class ExecutionList(Answer):
@@ -111,8 +132,10 @@ class ExecutionReport(Answer):
     status: ExecutionStatus
     result: Any
     ctx: JsonObject
-    steps: JsonObject = Field(description="name → {status, runs, result, error?}")
+    steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?}")
     error: JsonObject | None
+    errors_passed_over: int = Field(description="errors that policies and loops went on after")
+    warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
     events: int
     duration_ms: float
     children: list[Child] = Field(description="the newest of those that it called; all: `links.children`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.usecases.ports import CredentialRow, ExecutionRow, PlaybookRow, WorkerRow
 
 
@@ -29,6 +29,8 @@ def execution(row: ExecutionRow) -> dict[str, Json]:
         "events": row.head_version,
         **execution_times(row),
         "error": row.error,
+        "errors_passed_over": row.errors_passed_over,
+        "warnings_count": row.warnings_count,
     }
 
 
@@ -40,8 +42,13 @@ def execution_times(row: ExecutionRow) -> dict[str, Json]:
     }
 
 
-def accepted(row: ExecutionRow) -> dict[str, Json]:
-    return {"execution_id": row.execution_id, "status": row.status, "links": links(row.execution_id)}
+def accepted(row: ExecutionRow, warnings: list[JsonMap]) -> dict[str, Json]:
+    return {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "warnings": warnings,
+        "links": links(row.execution_id),
+    }
 
 
 def stands(row: ExecutionRow) -> dict[str, Json]:

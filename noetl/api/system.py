@@ -8,7 +8,7 @@ from noetl.api.answers import Health, Rendered, RuntimeView
 from noetl.api.groups import group
 from noetl.api.requests import RenderBody
 from noetl.api.services import services
-from noetl.expressions import evaluate
+from noetl.expressions import evaluate, sentence
 from noetl.facts.json import Json
 from noetl.usecases import health as checks
 
@@ -50,4 +50,4 @@ def render(body: RenderBody) -> dict[str, Json]:
     """
     warnings: list[str] = []
     value = evaluate(body.template, body.context, warn=warnings.append)
-    return {"result": value, "warnings": warnings}
+    return {"result": value, "warnings": [sentence(source) for source in warnings]}

@@ -10,12 +10,12 @@ import click
 from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.opened import opened
-from noetl.cli.run import as_text, explain, serve
+from noetl.cli.run import as_text, count_text, describe_warning, explain, serve, status_text
 from noetl.cli.tables import table
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import control, inspect
-from noetl.usecases.ports import ENDED
+from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -63,6 +63,8 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
                     "created_at": row.created_at,
                     "ended_at": row.ended_at,
                     "error": row.error,
+                    "errors_passed_over": row.errors_passed_over,
+                    "warnings_count": row.warnings_count,
                 }
                 for row in rows
             ]
@@ -73,7 +75,7 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
         [
             (
                 row.execution_id,
-                row.status,
+                _status(row),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
                 row.error["message"] if row.error else "",
@@ -81,6 +83,12 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
             for row in rows
         ],
     )
+
+
+def _status(row: ExecutionRow) -> str:
+    """`completed, 2 errors passed over, 1 warning`."""
+    passed = count_text(row.errors_passed_over, "error{} passed over")
+    return ", ".join([row.status, *passed, *count_text(row.warnings_count, "warning{}")])
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
@@ -100,8 +108,14 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(f"called by {row.parent_id}")
     table(
         ("step", "status", "runs", "result"),
-        [(name, step["status"], step["runs"], _short(step["result"])) for name, step in report.steps.items()],
+        [
+            (name, status_text(step), step["runs"], _short(step["result"]))
+            for name, step in report.steps.items()
+        ],
     )
+    _show_errors(report, file)
+    for warning in report.warnings:
+        click.echo(describe_warning(warning, file))
     if report.children:
         table(("child", "status", "playbook", "called by"), [_called(child) for child in report.children])
     if len(report.children) == inspect.SHOWN_CHILDREN:
@@ -110,6 +124,16 @@ def show(execution_id: str, as_json: bool) -> None:
         click.echo(explain(report.error, file))
     if report.result is not None:
         click.echo(as_text(report.result))
+
+
+def _show_errors(report: inspect.Report, file: str) -> None:
+    """What steps went on after: the first errors of each."""
+    for name, step in report.steps.items():
+        errors = step.get("errors", {"first": [], "count": 0})
+        for error in errors["first"]:
+            click.echo(explain(error, file))
+        if (more := errors["count"] - len(errors["first"])) > 0:
+            click.echo(f"{name}: {more} more; see `noetl execution events {report.row.execution_id}`.")
 
 
 def _called(child: JsonMap) -> tuple[str, str, str, str]:
@@ -264,7 +288,7 @@ def replay(execution_id: str, version: int | None, as_json: bool) -> None:
     click.echo(f"{execution_id} at version {view['version']}: {view['status']}")
     table(
         ("step", "status", "runs"),
-        [(name, one["status"], one["runs"]) for name, one in view["steps"].items()],
+        [(name, status_text(one), one["runs"]) for name, one in view["steps"].items()],
     )
     click.echo(f"ctx {json.dumps(view['ctx'], ensure_ascii=False)}")
 

@@ -15,7 +15,7 @@ from noetl.dsl.scalars import ScalarFault, plain
 from noetl.dsl.source import read
 from noetl.errors import BadRequest
 from noetl.facts.json import Json, JsonMap, deep_merge
-from noetl.facts.nearest import did_you_mean, nearest
+from noetl.facts.nearest import nearest
 
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
@@ -109,7 +109,7 @@ def _yaml(text: str, place: str) -> JsonMap:
 
 
 def overrides_of(pairs: Iterable[str]) -> JsonMap:
-    """`--set a.b=v`: dotted names, values typed as in playbooks. Raises BadRequest."""
+    """`--set a.b=v`: dotted names, values typed as in playbooks; `+a.b=v` stays marked. Raises BadRequest."""
     merged: Json = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
@@ -123,13 +123,6 @@ def overrides_of(pairs: Iterable[str]) -> JsonMap:
             value = {part: value}
         merged = deep_merge(merged, value)
     return dict(merged)
-
-
-def unused(overrides: JsonMap, workload: Iterable[str]) -> list[str]:
-    """A warning for each override that the playbook does not know, where it knows one much like it."""
-    known = list(workload)
-    hints = {name: did_you_mean(name, known) for name in overrides if name not in known}
-    return [f"the workload has no {name!r}.{hint}" for name, hint in hints.items() if hint]
 
 
 def typed(text: str) -> Json:

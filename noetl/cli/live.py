@@ -16,6 +16,8 @@ from noetl.cli.progress import Line, Story
 from noetl.facts.events import Event
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
+#: Done, after errors that it went on after.
+PARTLY_DONE = "!"
 REDRAW_S = 0.08
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "skipped": "dim"}
 
@@ -56,9 +58,11 @@ class LiveTable:
 
 
 def _row(name: str, line: Line) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
-    style = STYLES.get(line.status, "cyan")
+    partly = line.status == "done" and bool(line.passed)
+    style = "yellow" if partly else STYLES.get(line.status, "cyan")
     busy = line.status == "running"
-    mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(MARKS[line.status], style=style)
+    sign = PARTLY_DONE if partly else MARKS[line.status]
+    mark: Spinner | Text = Spinner("dots", style=style) if busy else Text(sign, style=style)
     runs = f" ×{line.runs}" if line.runs > 1 else ""
     middle: ProgressBar | Text = Text("")
     if line.total:

@@ -8,19 +8,20 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.check import compiled
-from noetl.cli.complaints import INVALID, word
-from noetl.cli.inputs import json_out, overrides_of, payload_of, unused
+from noetl.cli.complaints import INVALID
+from noetl.cli.inputs import json_out, overrides_of, payload_of
 from noetl.cli.plan_text import told
 from noetl.config import Settings
 from noetl.dsl.problems import Problem
 from noetl.dsl.rendering import render
+from noetl.engine.plan import Plan
+from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.model import Forecast
 from noetl.forecast.shape import as_json as shaped
 from noetl.forecast.tasks import Kinds
-from noetl.net.model import Net
 from noetl.store.library import Files
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.tools.registry import touches
@@ -30,7 +31,11 @@ from noetl.usecases.provisions import Provisions, provided, unseen
 @click.command(epilog="Example: noetl plan examples/weather.yaml --set page_size=500")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value (typed as YAML)."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value (typed as YAML); +A=V adds one.",
 )
 @click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
@@ -53,11 +58,13 @@ def plan(
     if found.net is None:
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
+    over = check_overrides(Plan(found.net), given, over)
     ahead = _looked_up(foresee(found.net, _given(given, over)), file)
     if as_json:
         json_out({"ok": True, **shaped(ahead), "problems": [problem.as_json() for problem in found.problems]})
         return
-    _warn(found.net, over, found.problems)
+    for problem in found.problems:
+        click.echo(render(problem), err=True)
     told(ahead)
 
 
@@ -65,13 +72,6 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
     if not as_json:
         raise PlaybookInvalid("The playbook cannot be run.", problems)
     json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
-
-
-def _warn(net: Net, overrides: JsonMap, problems: tuple[Problem, ...]) -> None:
-    for problem in problems:
-        click.echo(render(problem), err=True)
-    for warning in unused(overrides, net.workload):
-        click.echo(f"{word('warning', 'yellow')}: {warning}", err=True)
 
 
 def _given(payload: JsonMap, overrides: JsonMap) -> Given:

@@ -10,8 +10,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO, assert_never
 
+from noetl.engine.passed_errors import PassedErrors, describe
 from noetl.facts import events as e
 from noetl.facts.events import Event
+from noetl.facts.outcome import ErrorInfo
+
+#: Errors that a step went on after that plain progress tells, one line each; the last line of the step counts all.
+ERRORS_TOLD = 10
 
 
 class Progress(Protocol):
@@ -43,6 +48,9 @@ class Line:
     called: set[str] = field(default_factory=set)
     #: Nobody knows how many items there will be: a cursor finds them.
     grows: bool = False
+    #: The errors that it went on after, over all its runs, and the iterations of this run that failed.
+    passed: PassedErrors = field(default_factory=PassedErrors)
+    failed: dict[int, ErrorInfo] = field(default_factory=dict)
 
 
 class Story:
@@ -63,20 +71,43 @@ class Story:
                 line.runs += 1
                 line.total, line.ended, line.since = None, 0, time.monotonic()
                 line.called.clear()
+                line.failed = {}
             case e.LoopStarted(count=count, cursor=cursor):
                 line.total, line.grows = count, cursor
             case e.LoopClaimed(count=count):
                 line.total = (line.total or 0) + count
                 return None  # told by those that have ended
-            case e.IterationDone() | e.IterationFailed():
+            case e.IterationDone():
                 line.ended += 1
+            case e.IterationFailed(error=error):
+                line.ended += 1
+                line.failed[event.draft.iteration or 0] = error
             case e.AttemptFailed(error=error):
-                line.note = f"attempt {event.draft.attempt} failed: {_one_line(error.message)}"
+                line.note = (
+                    f"attempt {event.draft.attempt} failed{_of_item(error)}: {_one_line(error.message)}"
+                )
+            case e.TaskFailed() | e.TaskItemFailed():
+                return _note_passed_error(line, event.fact)
             case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
                 return _moved(line, event.fact)
             case _:
                 return _ended(line, event.fact)
         return line
+
+
+def _note_passed_error(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
+    """The line, where its step goes on after the error."""
+    if isinstance(fact, e.TaskFailed) and fact.fatal:
+        if fact.error.item is not None and fact.error.stats is not None:
+            line.passed = line.passed.without_items(fact.error)
+        return None
+    line.passed = line.passed.after(fact.error)
+    line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
+    return line if line.passed.count <= ERRORS_TOLD else None
+
+
+def _of_item(error: ErrorInfo) -> str:
+    return f" with item {error.item_text}" if error.item_text else ""
 
 
 def _moved(line: Line, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> Line | None:
@@ -112,9 +143,11 @@ def _called(line: Line, fact: e.ChildRequested) -> Line | None:
 def _ended(line: Line, fact: e.Fact) -> Line | None:
     match fact:
         case e.StepDone():
-            line.status, line.note = "done", ""
+            if line.failed:
+                line.passed = line.passed.after_loop(line.failed, line.total or 0)
+            line.status, line.note = "done", describe(line.passed)
         case e.StepFailed(error=error):
-            line.status, line.note = "failed", _one_line(error.message)
+            line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
         case e.StepSkipped(reason=reason):
             line.status, line.note = "skipped", reason
         case e.StepCancelled(reason=reason):
@@ -123,6 +156,13 @@ def _ended(line: Line, fact: e.Fact) -> Line | None:
             return None
     line.took = time.monotonic() - line.since
     return line
+
+
+def _ending(line: Line) -> str:
+    """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
+    if line.status != "done" or line.took is None:
+        return line.status + (f": {line.note}" if line.note else "")
+    return f"done, {line.note}, in {line.took:.2f} s" if line.note else f"done in {line.took:.2f} s"
 
 
 def _worth_telling(line: Line) -> bool:
@@ -162,7 +202,7 @@ class Plain:
             return
         name = event.draft.step
         match event.fact:
-            case e.AttemptFailed():
+            case e.AttemptFailed() | e.TaskFailed() | e.TaskItemFailed():
                 name += f"[{event.draft.iteration}]" if event.draft.iteration is not None else ""
                 text = line.note
             case e.StepScheduled():
@@ -170,14 +210,15 @@ class Plain:
             case e.IterationDone() | e.IterationFailed():
                 if not _worth_telling(line):
                     return
-                text = f"{line.ended} of {line.total}"
+                text = f"{line.ended} of {line.total}" + (
+                    f", {len(line.failed)} failed" if line.failed else ""
+                )
             case e.ChildRequested():
                 text = line.note
             case e.LoopStarted(count=count, cursor=cursor):
                 text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
             case _:
-                took = f" in {line.took:.2f} s" if line.took is not None and line.status == "done" else ""
-                text = f"{line.status}{took}" + (f": {line.note}" if line.note else "")
+                text = _ending(line)
         self._say(f"{name}: {text}\n")
 
     def _say(self, text: str) -> None:

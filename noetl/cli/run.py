@@ -17,8 +17,8 @@ from noetl import bootstrap
 from noetl.cli.complaints import hush, word
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
-from noetl.cli.inputs import overrides_of, payload_of, read_text, unused
-from noetl.cli.progress import Progress, Silent, progress_for
+from noetl.cli.inputs import overrides_of, payload_of, read_text
+from noetl.cli.progress import Progress, progress_for
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
@@ -26,9 +26,9 @@ from noetl.usecases import catalog, control, inspect
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
-#: What `--json` prints, of the whole, of each step, and (at least) of an error.
-KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "events", "duration_ms")
-STEP_KEYS = ("status", "runs", "result")
+#: What `--json` prints, of the whole, of each step (`errors` where it went on after some), and (at least) of an error.
+KEYS = ("execution_id", "status", "result", "ctx", "steps", "error", "warnings", "events", "duration_ms")
+STEP_KEYS = ("status", "runs", "result", "errors")
 ERROR_KEYS = ("kind", "type", "message", "step", "task", "iteration", "attempt", "line", "traceback")
 
 #: Exit code by status; anything else is 1.
@@ -43,7 +43,11 @@ GRACE_S = 3.0
 @click.command(epilog="Example: noetl run examples/hello.yaml --set name=Ada")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value (typed as YAML)."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value (typed as YAML); +A=V adds one.",
 )
 @click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -87,8 +91,6 @@ def _run_here(
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
         with progress:
-            if not isinstance(progress, Silent):
-                _warn(rt, execution_id, overrides)
             _follow(rt, execution_id, progress, wait=wait)
         return inspect.report(rt, execution_id).as_json()
 
@@ -100,11 +102,6 @@ def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -
         # Nobody reads the log of an execution that is over, and what goes on may be paid for.
         if isinstance(event.fact, TaskAbandoned) and event.fact.error is not None:
             click.echo(f"{word('warning', 'yellow')}: {event.fact.error.message}", err=True)
-
-
-def _warn(rt: Runtime, execution_id: str, overrides: JsonMap) -> None:
-    for warning in unused(overrides, inspect.net_of(rt, execution_id).workload):
-        click.echo(f"{word('warning', 'yellow')}: {warning}", err=True)
 
 
 @contextmanager
@@ -161,7 +158,9 @@ def show(report: JsonMap, *, as_json: bool, file: str = "") -> None:
 
 def as_documented(report: JsonMap) -> JsonMap:
     """The shape that `--json` promises: these keys and no others, but for what an error knows besides."""
-    steps = {name: {key: step[key] for key in STEP_KEYS} for name, step in report["steps"].items()}
+    steps = {
+        name: {key: step[key] for key in STEP_KEYS if key in step} for name, step in report["steps"].items()
+    }
     error = report["error"]
     full = None if error is None else dict.fromkeys(ERROR_KEYS) | error
     return {key: report[key] for key in KEYS} | {"steps": steps, "error": full}
@@ -171,31 +170,63 @@ def _tell(report: JsonMap, file: str) -> None:
     status = str(report["status"])
     colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
     seconds = float(report["duration_ms"]) / 1000
+    passed = "".join(f", {one}" for one in count_text(report["errors_passed_over"], "error{} passed over"))
     click.echo(
-        f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} events)",
+        f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} events{passed})",
         err=True,
     )
+    for warning in report["warnings"]:
+        if warning["source"] == "run":
+            click.echo(describe_warning(warning, file), err=True)
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 
 
+def count_text(count: int, what: str) -> list[str]:
+    """`2 errors passed over` for `error{} passed over`; nothing where there is none."""
+    return [f"{count} {what.format('s' if count > 1 else '')}"] if count else []
+
+
+def status_text(step: JsonMap) -> str:
+    """`done, 1 error passed over` of a step in a report; its status alone where it met no error that it went on after."""
+    return f"{step['status']}, {step['errors']['text']}" if "errors" in step else str(step["status"])
+
+
+def describe_warning(warning: JsonMap, file: str = "") -> str:
+    """`file:line: warning: message (step, task, count; hint)`."""
+    line = f"{file}:{warning['line']}: " if file and warning["line"] else ""
+    about = [f"{key} {warning[key]}" for key in ("step", "task") if warning[key]]
+    if (warning["count"] or 1) > 1 and about:
+        about.append(f"{warning['count']} times")
+    place = f" ({', '.join(about)})" if about else ""
+    hint = f" Hint: {warning['hint']}." if warning["hint"] else ""
+    return f"{line}{word('warning', 'yellow')}: {warning['message']}{place}{hint}"
+
+
 def explain(error: JsonMap, file: str = "") -> str:
     """One sentence: where, what, why. `file:line: error: type: message (step, task, ...)`."""
     in_file = bool(file) and error.get("line") is not None
     names = (
-        ("step", "task", "iteration", "attempt")
+        ("step", "task", "iteration", "item", "attempt")
         if in_file
-        else ("step", "task", "iteration", "attempt", "line")
+        else ("step", "task", "iteration", "item", "attempt", "line")
     )
-    place = ", ".join(f"{name} {error[name]}" for name in names if error.get(name) is not None)
+    place = ", ".join(_named(name, error) for name in names if error.get(name) is not None)
     kind = error.get("type") or error.get("kind")
     return (
         (f"{file}:{error['line']}: " if in_file else "")
         + f"{word('error', 'red')}: {kind}: {error['message']}"
         + (f" ({place})" if place else "")
     )
+
+
+def _named(name: str, error: JsonMap) -> str:
+    """`iteration 3: Oslo`: of several loops the innermost one has the item."""
+    inner = "iteration" if error.get("item") is None else "item"
+    item = f": {error['item_text']}" if name == inner and error.get("item_text") else ""
+    return f"{name} {error[name]}{item}"
 
 
 def as_text(value: Json) -> str:

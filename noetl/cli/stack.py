@@ -19,6 +19,7 @@ from noetl.cli.broker import Broker, choose
 from noetl.cli.follow import follow
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
+from noetl.cli.running import note_of
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
@@ -94,7 +95,7 @@ class Stack:
         """Where other programs find the stack."""
         note = {"api": self.url, "flower": self.settings.flower_port, "broker": self.broker.url}
         text = json.dumps({**note, "pids": {"up": os.getpid(), **self.supervisor.pids}})
-        path = self.settings.home_dir / "up.json"
+        path = note_of(self.settings)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
@@ -173,8 +174,7 @@ def started(
     finally:
         _hurry_by_signal(supervisor)
         supervisor.stop(_tell_of_the_busy if stack.serving else _say_nothing)
-        with contextlib.suppress(FileNotFoundError):
-            (settings.home_dir / "up.json").unlink()
+        note_of(settings).unlink(missing_ok=True)
         if broker.folder is not None:
             shutil.rmtree(broker.folder, ignore_errors=True)
 

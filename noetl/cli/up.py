@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import click
 
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
+from noetl.cli.running import lock_of, note_of, running_stack
 from noetl.cli.stack import Stack, queues_named, started
 from noetl.config import Settings
 from noetl.errors import ConfigError, Conflict
+from noetl.store.file_lock import Found, hold_lock
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -30,7 +29,13 @@ from noetl.errors import ConfigError, Conflict
     type=click.Path(path_type=Path),
     help="Run this playbook and stop; may be repeated.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="A.B=V", help="Set a workload value, with --run.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=V",
+    help="Set a workload value, with --run; +A=V adds one.",
+)
 @click.option("--payload", metavar="JSON|FILE", help="Workload values, with --run.")
 @click.option("--json", "as_json", is_flag=True, help="With --run, print one JSON object for each playbook.")
 @click.option(
@@ -148,24 +153,16 @@ def _free_port(host: str) -> int:
 def _only_one(settings: Settings) -> Iterator[None]:
     """Two stacks on one home would share a database without knowing of one another."""
     settings.make_home()
-    lock: IO[str] = (settings.home_dir / "up.lock").open("a+")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    with hold_lock(lock_of(settings)) as lock:
+        if lock.found is Found.BUSY:
+            note = running_stack(settings)
+            where = f" ({note['api']})" if note else ""
             raise Conflict(
-                f"Another `noetl up` uses {settings.home_dir}{_where(settings)}; stop it, or set NOETL_HOME to "
-                "another directory."
-            ) from None
+                f"Another `noetl up` uses {settings.home_dir}{where}; stop it, or set NOETL_HOME to another directory."
+            )
+        # What a stack that was killed has left says nothing of this one.
+        note_of(settings).unlink(missing_ok=True)
         yield
-
-
-def _where(settings: Settings) -> str:
-    """Where the running stack answers, if it has come so far."""
-    try:
-        return f" ({json.loads((settings.home_dir / 'up.json').read_text())['api']})"
-    except (OSError, ValueError, KeyError):
-        return ""
 
 
 def _announce(stack: Stack) -> None:

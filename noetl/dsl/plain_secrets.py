@@ -9,14 +9,9 @@ from typing import Final
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.problems import Code, Path
 from noetl.facts.json import Json
+from noetl.facts.secret import is_secret_header, is_secret_name
 
-#: Keys in lower case, with `_` for `-`. Marks of pages (`page_token`) and names of secrets (`secret_name`) are none.
-_KEYS: Final = re.compile(
-    r"(.*_)?(password|passwd|passphrase|api_?key|secret_?key|private_?key|client_secret|"
-    r"(access|auth|bearer|refresh|api)_token)|pwd|token|secret"
-)
 _NUMBERS_TOO: Final = re.compile(r".*pass(word|wd|phrase)")
-_HEADERS: Final = frozenset({"authorization", "proxy_authorization"})
 _USERINFO: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^/\s:@]{0,200}:([^/\s@]{1,200})@", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"\w+\s+")
 # What people write where no secret is to be seen.
@@ -64,10 +59,11 @@ def _what(path: Path, value: str | int) -> str | None:
         return f"the value of `{key}`" if is_secret else None
     if name in _PROSE or is_template(value):
         return None
-    if _KEYS.fullmatch(name) and not _is_placeholder(value, key):
+    if is_secret_header(key):
+        if not _is_placeholder(_SCHEME.sub("", value, count=1), key):
+            return f"the header `{key}`"
+    elif is_secret_name(key) and not _is_placeholder(value, key):
         return f"the value of `{key}`"
-    if name in _HEADERS and not _is_placeholder(_SCHEME.sub("", value, count=1), key):
-        return f"the header `{key}`"
     found = _USERINFO.search(value)
     return None if found is None or _is_placeholder(found[1], key) else "the password of an address"
 

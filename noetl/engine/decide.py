@@ -19,16 +19,18 @@ from noetl.engine.keychain import render_keychain
 from noetl.engine.loops import failed, resume_command, start_loop, stop_reason, tend_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.request import unread_keys
 from noetl.engine.routing import route, scheduled, stops
 from noetl.engine.state import Run, State
 from noetl.engine.workload import render_ctx, render_workload
 from noetl.errors import BadRequest, TemplateError
-from noetl.expressions import Warn, evaluate, truth, values_read
+from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.ids import command_id, run_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
 from noetl.net.model import ENTRY, Admission, Transition
 
 Rule = Callable[[Plan, State, Inputs], list[Draft]]
@@ -98,17 +100,17 @@ def _begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 
 
 def _evaluated(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
-    warnings: list[str] = []
+    warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
     try:
-        workload = render_workload(plan.net, state, inputs, warnings.append)
+        workload = render_workload(plan.net, state, inputs, warnings)
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
     try:
-        ctx = render_ctx(plan.net, workload, state, inputs, warnings.append)
+        ctx = render_ctx(plan.net, workload, state, inputs, warnings)
     except TemplateError as error:
         return e.Evaluated(False, error=ErrorInfo("template", f"ctx: {error.message}"))
     try:
-        keychain = render_keychain(plan.net, state, inputs, workload, warnings.append)
+        keychain = render_keychain(plan.net, state, inputs, workload, warnings)
     except (TemplateError, BadRequest) as error:
         kind = "template" if isinstance(error, TemplateError) else "client_error"
         return e.Evaluated(False, error=ErrorInfo(kind, error.message))
@@ -374,9 +376,9 @@ def _start_run(
     """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a tool."""
     names = step_names(state, inputs, step, args)
     problem: ErrorInfo | None = None
-    warnings: list[str] = []
+    warnings: list[Warned] = []
     try:
-        args = {**_held_values(step.args, names, inputs, warnings.append), **args}
+        args = {**_held_values(step.args, names, inputs, warnings), **args}
         names = step_names(state, inputs, step, args)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
@@ -391,10 +393,10 @@ def _start_run(
 
 
 def _held_values(
-    templates: Mapping[str, Json], names: Mapping[str, Any], inputs: Inputs, warn: Warn
+    templates: Mapping[str, Json], names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     return {
-        key: inputs.hold(evaluate(value, names, load=inputs.load, warn=warn))
+        key: inputs.hold(evaluate_at(f"input.{key}", value, names, warnings, load=inputs.load))
         for key, value in templates.items()
     }
 

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from noetl.engine.children import fold_child, waits_for_child, without_children
 from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, with_lanes
+from noetl.engine.passed_errors import PassedErrors
 from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
@@ -29,9 +30,10 @@ def replay(state: State, events: Iterable[e.Event]) -> State:
 
 def evolve(state: State, draft: e.Draft) -> State:
     """The state one version later. After a terminal event nothing but the version changes."""
-    state = replace(state, version=state.version + 1)
+    version = state.version + 1
     if state.ended:
-        return state
+        return replace(state, version=version)
+    state = replace(state, version=version, notices=state.notices.after(draft))
     match draft.fact:
         case (
             e.Requested()
@@ -343,6 +345,8 @@ def _end(state: State, run: Run) -> State:
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = replace(record, result=run.result, results=run.results)
+        if run.loop is not None and run.loop.errors:
+            record = replace(record, passed=record.passed.after_loop(run.loop.errors, run.loop.count))
         state = replace(state, last_step=run.step)
     return replace(state, steps={**state.steps, run.step: record})
 
@@ -378,7 +382,10 @@ def _task(
         case e.TaskDone():
             return _with_run(state, _task_ended(run, draft.iteration, fact, fact.result))
         case e.TaskFailed():
+            state = _passed_over(state, run.step, fact)
             return _with_run(state, _task_ended(run, draft.iteration, fact, None))
+        case e.TaskItemFailed():
+            return _with_passed(state, run.step, state.steps[run.step].passed.after(fact.error))
         case e.VariablesSet():
             if not fact.step:
                 return state
@@ -391,11 +398,24 @@ def _task(
             | e.PolicyEvaluated()
             | e.TaskLoopStarted()
             | e.TaskItemDone()
-            | e.TaskItemFailed()
         ):
             return state
         case _:
             assert_never(fact)
+
+
+def _passed_over(state: State, step: str, fact: e.TaskFailed) -> State:
+    """The pipeline goes on after the error; or it fails with that of an item, and so do the other items."""
+    passed = state.steps[step].passed
+    if not fact.fatal:
+        return _with_passed(state, step, passed.after(fact.error))
+    if fact.error.item is None or fact.error.stats is None:
+        return state
+    return _with_passed(state, step, passed.without_items(fact.error))
+
+
+def _with_passed(state: State, step: str, passed: PassedErrors) -> State:
+    return replace(state, steps={**state.steps, step: replace(state.steps[step], passed=passed)})
 
 
 def _task_ended(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed, result: Json) -> Run:

@@ -10,12 +10,13 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.engine.workload import request_names
 from noetl.errors import BadRequest, TemplateError
-from noetl.expressions import Warn, evaluate
+from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import opened
 from noetl.facts.secret import holds_secret
+from noetl.facts.warnings import Warned
 from noetl.net.model import Net
 
 #: What is no template whatever stands in it.
@@ -25,7 +26,7 @@ _NAMES = frozenset({"credential", "provider", "path", "field"})
 
 
 def render_keychain(
-    net: Net, state: State, inputs: Inputs, workload: JsonMap, warn: Warn | None = None
+    net: Net, state: State, inputs: Inputs, workload: JsonMap, warnings: list[Warned]
 ) -> JsonMap:
     """Name of an entry → the entry as this execution means it; those without templates are left out.
 
@@ -37,7 +38,7 @@ def render_keychain(
     for entry in net.keychain:
         own = {key: value for key, value in entry.items() if key not in _FIXED}
         try:
-            rendered = _rendered(own, names, inputs, warn)
+            rendered = _rendered(entry, own, names, inputs, warnings)
             if rendered != own:
                 found[str(entry["name"])] = {**entry, **dict(_settled(rendered))}
         except TemplateError as error:
@@ -47,8 +48,11 @@ def render_keychain(
     return found
 
 
-def _rendered(entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warn: Warn | None) -> JsonMap:
-    rendered: JsonMap = evaluate(entry, names, load=inputs.load, warn=warn)
+def _rendered(
+    entry: JsonMap, own: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+) -> JsonMap:
+    place = f"keychain.{entry['name']}"
+    rendered: JsonMap = evaluate_at(place, own, names, warnings, load=inputs.load)
     # A name may have come to the log as a reference, like any other value.
     return rendered if inputs.load is None else opened(rendered, inputs.load)
 

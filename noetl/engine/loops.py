@@ -12,7 +12,8 @@ from noetl.engine.plan import Plan
 from noetl.engine.reducers import reduced
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
-from noetl.expressions import Warn, evaluate
+from noetl.expressions import evaluate, evaluate_at
+from noetl.facts.brief import brief
 from noetl.facts.events import (
     CommandIssued,
     CtxPatched,
@@ -27,7 +28,8 @@ from noetl.facts.events import (
 from noetl.facts.ids import command_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
-from noetl.facts.reference import as_items, is_reference
+from noetl.facts.reference import as_items, is_reference, loaded
+from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Transition
 
 
@@ -38,9 +40,9 @@ def start_loop(
     loop = step.loop
     if loop is None:
         raise ValueError(f"step {step.name} has no loop")
-    warnings: list[str] = []
+    warnings: list[Warned] = []
     try:
-        count, items = _collection(loop, names, inputs, warnings.append)
+        count, items = _collection(loop, names, inputs, warnings)
         width = _width(loop, names, inputs)
     except TemplateError as error:
         return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
@@ -59,11 +61,14 @@ def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:
     return ErrorInfo("limit", message, step=step.name, line=step.line or None)
 
 
-def _collection(loop: Loop, names: Mapping[str, Any], inputs: Inputs, warn: Warn) -> tuple[int, Json]:
+def _collection(
+    loop: Loop, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+) -> tuple[int, Json]:
     """What `as_items` says of the collection. What a cursor will find is not known yet."""
     if loop.cursor is not None:
         return 0, []
-    return as_items(evaluate(loop.collection, names, load=inputs.load, warn=warn), inputs.load)
+    found = evaluate_at("loop.in", loop.collection, names, warnings, load=inputs.load)
+    return as_items(found, inputs.load)
 
 
 def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
@@ -217,7 +222,7 @@ def _again(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopS
     if free < 1 or not (lost or asking):
         return []
     if loop.generation >= inputs.max_generations:
-        return [_lost(run, index) for index in lost] or [_never_claimed(run, loop)]
+        return [_lost(run, loop, inputs, index) for index in lost] or [_never_claimed(run, loop)]
     return _lanes(state, step, run, min(free, max(len(lost), asking)), loop.generation + 1)
 
 
@@ -230,9 +235,10 @@ def _never_claimed(run: Run, loop: LoopState) -> Draft:
     return Draft(fact, step=run.step, run_id=run.id, dedup_key=f"claim:{run.id}/lost/{loop.generation}")
 
 
-def _lost(run: Run, index: int) -> Draft:
+def _lost(run: Run, loop: LoopState, inputs: Inputs, index: int) -> Draft:
     message = f"Iteration {index} of step {run.step!r} never reported: its workers were lost again and again."
     error = ErrorInfo("internal", message, type="WorkerLost", step=run.step, iteration=index)
+    error = replace(error, item_text=_item_text(loop, inputs, index))
     return Draft(
         IterationFailed(error),
         step=run.step,
@@ -240,6 +246,14 @@ def _lost(run: Run, index: int) -> Draft:
         iteration=index,
         dedup_key=f"iteration:{run.id}/{index}",
     )
+
+
+def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
+    """What the item looks like; rows that a cursor found are in events of their own."""
+    if loop.cursor is not None or inputs.load is None:
+        return None
+    items = loaded(loop.items, inputs.load)
+    return brief(items[index]) if index < len(items) else None
 
 
 def failed(run: Run, error: ErrorInfo) -> Draft:

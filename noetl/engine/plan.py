@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.dominators import ROOT, Dominators
 from noetl.net.model import Assignment, Net, Task, Transition
+
+#: Names below which templates find what an execution was given.
+_INPUTS: Final = frozenset({"workload", "payload", "input", "args"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,20 @@ class Plan:
             chains = frozenset(chain for task in tasks for chain in _chains(task))
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]
+
+    @cached_property
+    def names_read(self) -> frozenset[tuple[str, ...]]:
+        """The chains that any template of the playbook reads, as they are written."""
+        return frozenset(_all_chains(self.net))
+
+    @cached_property
+    def inputs_read(self) -> frozenset[tuple[str, ...]] | None:
+        """What templates read below `workload`, `payload`, `input` and `args`; None where something reads all of it."""
+        if any(task.wants_context for step in self.net.transitions for task in step.calls):
+            return None
+        if any(chain in self.names_read for chain in (("workload",), ("payload",))):
+            return None
+        return frozenset(chain[1:] for chain in self.names_read if chain[0] in _INPUTS and len(chain) > 1)
 
     def is_or_join(self, step: Transition) -> bool:
         return step.join.mode == "auto" and len(self.net.incoming[step.name]) > 1
@@ -131,6 +149,29 @@ def _walk(start: str, edges: Mapping[str, set[str]], closed: frozenset[str]) -> 
         if name not in closed:
             todo.extend(edges[name])
     return seen
+
+
+def _all_chains(net: Net) -> Iterator[tuple[str, ...]]:
+    for template in (net.workload, net.ctx, net.keychain):
+        yield from names_used(template)
+    for step in net.transitions:
+        yield from _chains_around(step)
+        for task in step.calls:
+            yield from _chains(task)
+
+
+def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
+    """Of the templates of a step that are not its tasks'."""
+    yield from names_used(step.args)
+    yield from _assigned(step.set)
+    if step.loop is not None:
+        yield from names_used([step.loop.collection, step.loop.max_in_flight])
+    for rule in step.admit.rules if step.admit else ():
+        yield from _guard(rule.when)
+    for arc in step.arcs:
+        yield from _guard(arc.when)
+        yield from names_used(arc.args)
+        yield from _assigned(arc.set)
 
 
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:

@@ -13,11 +13,12 @@ from noetl.engine.names import boundary, boundary_names
 from noetl.engine.plan import Plan
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate, truth, values_read
+from noetl.expressions import evaluate_at, truth, values_read
 from noetl.facts.events import ArcDecision, CtxPatched, Draft, NextEvaluated, StepScheduled, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import assigned_below
+from noetl.facts.warnings import Warned
 from noetl.net.model import Arc, Assignment, Transition
 
 
@@ -33,17 +34,18 @@ class _Boundary:
     patches: list[Draft] = field(default_factory=list)
     decisions: list[ArcDecision] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
 
     @property
     def step(self) -> Transition:
         return self.plan.step(self.run.step)
 
-    def evaluate(self, template: Json) -> Json:
-        return evaluate(template, self.names, load=self.inputs.load, warn=self.warnings.append)
+    def evaluate(self, place: str, template: Json) -> Json:
+        return evaluate_at(place, template, self.names, self.warnings, load=self.inputs.load)
 
-    def assign(self, assignments: tuple[Assignment, ...], cause: str) -> None:
-        values = [(one, self.evaluate(one.value)) for one in assignments]
+    def assign(self, assignments: tuple[Assignment, ...], cause: str, place: str) -> None:
+        """`place` is where the assignments stand, for warnings."""
+        values = [(one, self.evaluate(f"{place}.{one.scope}.{one.name}", one.value)) for one in assignments]
         if not values:
             return
         # `step.x` is read until the run has routed, which is now: it needs no record.
@@ -72,7 +74,7 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     try:
         if run.status == "done":
-            here.assign(here.step.set, "step")
+            here.assign(here.step.set, "step", "set")
         _follow(here)
         failure = _unhandled(here)
     except TemplateError as error:
@@ -128,10 +130,13 @@ def _take(here: _Boundary, number: int, arc: Arc, *, routes: bool) -> None:
     """Where its guard holds the arc assigns, and puts its token down if it `routes`."""
     if not _holds(here, arc, routes=routes):
         return
-    here.assign(arc.set, "arc")
+    place = f"next.{arc.step}" if arc.step else "next"
+    here.assign(arc.set, "arc", f"{place}.set")
     if not (routes and arc.step):
         return
-    args = {key: here.inputs.hold(here.evaluate(value)) for key, value in arc.args.items()}
+    args = {
+        key: here.inputs.hold(here.evaluate(f"{place}.args.{key}", value)) for key, value in arc.args.items()
+    }
     token = Token(f"{here.run.id}/{number}", arc.id, arc.step, args)
     here.tokens.append(place_token(here.plan, here.state, token))
 

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from noetl.engine.notices import Notices
+from noetl.engine.passed_errors import PassedErrors
 from noetl.engine.slots import Slots
 from noetl.facts.events import ChildCall, Parent, Token
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 
 #: Bump when the shape of `State` changes: snapshots of another schema are not used.
-STATE_SCHEMA = 5
+STATE_SCHEMA = 6
 
 Phase = Literal["pending", "running", "ended"]
 RunStatus = Literal["running", "waiting", "done", "failed", "skipped", "cancelled"]
@@ -160,6 +162,7 @@ class StepRecord:
     error: ErrorInfo | None = None
     #: How many of its runs ended in each status.
     counts: Mapping[str, int] = field(default_factory=dict)
+    passed: PassedErrors = field(default_factory=PassedErrors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,12 @@ class State:
     last_step: str | None = None
     result_step: str | None = None
     error: ErrorInfo | None = None
+    notices: Notices = field(default_factory=Notices)
+
+    @property
+    def errors_passed_over(self) -> int:
+        """How many errors the execution went on after."""
+        return sum(record.passed.count for record in self.steps.values())
 
     @property
     def cancelling(self) -> bool:

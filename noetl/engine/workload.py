@@ -9,21 +9,22 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
-from noetl.expressions import Warn, evaluate
+from noetl.expressions import evaluate, evaluate_at
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, loaded
+from noetl.facts.warnings import Warned
 from noetl.net.model import Net, Template
 
 
-def render_workload(net: Net, state: State, inputs: Inputs, warn: Warn | None = None) -> JsonMap:
+def render_workload(net: Net, state: State, inputs: Inputs, warnings: list[Warned] | None = None) -> JsonMap:
     """`workload` templates see each other, payload values, `execution_id`, `job`, `env`, `keychain` and `now()`.
 
-    Values of payload and overrides are data and never rendered. Raises TemplateError where a template
-    fails or values refer to each other in a circle.
+    Values of payload and overrides are data and never rendered. What became null is added to `warnings`. Raises
+    TemplateError where a template fails or values refer to each other in a circle.
     """
     given = deep_merge(state.payload, state.overrides)
-    return _Workload(net, given, state, inputs, warn).all()
+    return _Workload(net, given, state, inputs, warnings).all()
 
 
 def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
@@ -32,9 +33,7 @@ def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | Te
     return {key: workload.tried(key) for key in workload}
 
 
-def render_ctx(
-    net: Net, workload: JsonMap, state: State, inputs: Inputs, warn: Warn | None = None
-) -> JsonMap:
+def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnings: list[Warned]) -> JsonMap:
     """What variables of the execution begin with: `ctx` templates see what those of the workload see, and the rendered
     `workload` itself. Raises TemplateError where a template fails."""
     if not net.ctx:
@@ -42,7 +41,7 @@ def render_ctx(
     own = {"workload": workload, "keychain": inputs.keychain}
     names = layered(own, request_names(state, inputs), workload)
     return {
-        name: inputs.hold(evaluate(value, names, load=inputs.load, warn=warn))
+        name: inputs.hold(evaluate_at(f"ctx.{name}", value, names, warnings, load=inputs.load))
         for name, value in net.ctx.items()
     }
 
@@ -61,8 +60,10 @@ def request_names(state: State, inputs: Inputs) -> dict[str, Any]:
 class _Workload(Mapping[str, Any]):
     """Top-level keys, each rendered when first asked for."""
 
-    def __init__(self, net: Net, given: JsonMap, state: State, inputs: Inputs, warn: Warn | None) -> None:
-        self._warn = warn
+    def __init__(
+        self, net: Net, given: JsonMap, state: State, inputs: Inputs, warnings: list[Warned] | None
+    ) -> None:
+        self._warnings = [] if warnings is None else warnings
         self._templates = net.workload
         self._given = given
         self._inputs = inputs
@@ -112,19 +113,35 @@ class _Workload(Mapping[str, Any]):
             return self._given[key]
         template = self._templates[key]
         if key not in self._given:
-            return evaluate(template, self, load=self._inputs.load, warn=self._warn)
+            return self._evaluate((key,), template)
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
         if is_reference(given) and self._inputs.load is not None:
             # What a caller hands over may be too large for the log. It lies over the template all the same.
             whole = loaded(given, self._inputs.load)
-            return self._inputs.hold(self._over(template, whole)) if isinstance(whole, Mapping) else given
-        return self._over(template, given)
+            return (
+                self._inputs.hold(self._over((key,), template, whole))
+                if isinstance(whole, Mapping)
+                else given
+            )
+        return self._over((key,), template, given)
 
-    def _over(self, template: JsonMap, given: JsonMap) -> Json:
+    def _over(self, path: tuple[str, ...], template: JsonMap, given: JsonMap) -> Json:
+        """`given` deeply over `template`: what is given stays as it is, what is left is rendered."""
         kept = {name: value for name, value in template.items() if name not in given}
-        return _overlaid(evaluate(kept, self, load=self._inputs.load), template, given, self, self._inputs)
+        merged: dict[str, Json] = dict(self._evaluate(path, kept))
+        for name, value in given.items():
+            under = template.get(name)
+            if isinstance(under, Mapping) and isinstance(value, Mapping):
+                merged[name] = self._over((*path, name), under, value)
+            else:
+                merged[name] = value
+        return merged
+
+    def _evaluate(self, path: tuple[str, ...], template: Template) -> Json:
+        place = ".".join(("workload", *path))
+        return evaluate_at(place, template, self, self._warnings, load=self._inputs.load)
 
     def __getitem__(self, name: str) -> Any:
         if name in self._builtins:
@@ -165,19 +182,3 @@ class _Inside(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({**self._template, **self._given})
-
-
-def _overlaid(
-    rendered: Json, template: JsonMap, given: JsonMap, names: Mapping[str, Any], inputs: Inputs
-) -> Json:
-    """`given` deeply over `template`: what is given stays as it is, what is left is rendered."""
-    merged: dict[str, Json] = dict(rendered)
-    for key, value in given.items():
-        under = template.get(key)
-        if isinstance(under, Mapping) and isinstance(value, Mapping):
-            kept = {name: inner for name, inner in under.items() if name not in value}
-            rest = evaluate(kept, names, load=inputs.load)
-            merged[key] = _overlaid(rest, under, value, names, inputs)
-        else:
-            merged[key] = value
-    return merged

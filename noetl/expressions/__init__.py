@@ -12,6 +12,7 @@ from noetl.expressions.chains import path_of, path_text
 from noetl.expressions.check import Fault, check
 from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.grammar import inside
+from noetl.expressions.nulls import evaluate_at, sentence
 from noetl.expressions.pieces import pieces
 from noetl.expressions.places import place_of_name
 from noetl.expressions.scopes import names_optional, names_used
@@ -24,6 +25,7 @@ __all__ = [
     "Warn",
     "check",
     "evaluate",
+    "evaluate_at",
     "inside",
     "names_optional",
     "names_used",
@@ -33,6 +35,7 @@ __all__ = [
     "pieces",
     "place_of_name",
     "selected",
+    "sentence",
     "truth",
     "values_read",
 ]

@@ -14,7 +14,7 @@ from noetl.expressions.values import ATOMS
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, loaded
 
-#: Told of a whole expression that came out undefined, in one sentence.
+#: Called with a template whose whole expression came out undefined.
 Warn: TypeAlias = Callable[[str], None]
 
 #: Words of mixed text that mean no in a guard, in any case.
@@ -71,7 +71,7 @@ def _settle(
     if not isinstance(value, Undefined):
         return value
     if warn is not None:
-        warn(f"The template `{shorten(code.source)}` is undefined and became null.")
+        warn(code.source)
     return None
 
 

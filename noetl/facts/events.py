@@ -29,6 +29,7 @@ from noetl.facts.loops import TaskItemDone as TaskItemDone
 from noetl.facts.loops import TaskItemFailed as TaskItemFailed
 from noetl.facts.loops import TaskLoopStarted as TaskLoopStarted
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
 
 Source = Literal["server", "worker", "client"]
 
@@ -85,7 +86,7 @@ class Evaluated:
     accepted: bool
     workload: JsonMap = field(default_factory=dict)
     error: ErrorInfo | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     keychain: JsonMap = field(default_factory=dict)
     #: What variables of the execution begin with.
     ctx: JsonMap = field(default_factory=dict)
@@ -208,7 +209,7 @@ class StepScheduled:
     round: int = 0
     #: This is the run of `final_step`, after everything else.
     final: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +384,7 @@ class NextEvaluated:
     tokens: tuple[Token, ...] = ()
     failure: ErrorInfo | None = None
     stops: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class LoopStarted:
     items: Json
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     cursor: bool = False
 
 
@@ -100,7 +101,7 @@ class TaskLoopStarted:
     task: str
     count: int
     items: Json
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

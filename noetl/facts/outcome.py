@@ -42,6 +42,8 @@ class ErrorInfo:
     attempt: int | None = None
     #: Which item of the task's own loop it was, from 0.
     item: int | None = None
+    #: What the item of the iteration, or of the task's own loop, looks like: in short, without secrets.
+    item_text: str | None = None
     line: int | None = None
     traceback: str | None = None
     #: Numbers that belong to the error: a failed loop keeps its `{total, completed, failed}` here.

@@ -28,6 +28,14 @@ _MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
+#: Names that people give to secrets, in lower case, with `_` for `-`. Marks of pages (`page_token`) and names of secrets
+#: (`secret_name`) are none.
+_NAMES: Final = re.compile(
+    r"(.*_)?(password|passwd|passphrase|api_?key|secret_?key|private_?key|client_secret|"
+    r"(access|auth|bearer|refresh|api)_token)|pwd|token|secret"
+)
+_HEADERS: Final = frozenset({"authorization", "proxy_authorization"})
+
 #: How the secret is to be written where its marker stands.
 Form: TypeAlias = Literal["text", "json", "url"]
 #: Adds the seal to a reference.
@@ -39,6 +47,16 @@ def is_secret(value: Any) -> bool:
     return (
         isinstance(value, Mapping) and value.get("kind") == SECRET_REF and isinstance(value.get("seal"), str)
     )
+
+
+def is_secret_name(key: str) -> bool:
+    """Whether people call secrets so: `password`, `api-key`, `token`."""
+    return _NAMES.fullmatch(key.lower().replace("-", "_")) is not None or is_secret_header(key)
+
+
+def is_secret_header(key: str) -> bool:
+    """Whether a header of that name carries a secret."""
+    return key.lower().replace("-", "_") in _HEADERS
 
 
 def deeper(reference: JsonMap, part: str) -> dict[str, Json]:

@@ -61,7 +61,7 @@ def _entry(net: Net, entry: JsonMap, request: Asked, sight: Sight) -> Entry:
         return Entry(entry, error=errors[0])
     try:
         # An entry may be refused for what it comes to.
-        render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values)
+        render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values, [])
     except NoetlError as error:
         return Entry(entry, error=error.message)
     return Entry(values)

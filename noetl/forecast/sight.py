@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
-from noetl.expressions import ShellText, evaluate, names_used, pieces, truth
+from noetl.expressions import ShellText, evaluate, names_used, pieces, sentence, truth
 from noetl.facts.json import Json
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
 from noetl.forecast.worlds import WORLDS, agreed
@@ -142,7 +142,7 @@ def missing(template: Template, sight: Sight, *, guard: bool = False) -> tuple[s
 def _evaluated(template: str, sight: Sight) -> Rendered:
     warnings: list[str] = []
     found = _in_all(template, sight, lambda names: evaluate(template, names, warn=warnings.append))
-    return replace(found, warning=warnings[0]) if warnings else found
+    return replace(found, warning=sentence(warnings[0])) if warnings else found
 
 
 def verdict(when: Template, sight: Sight) -> Rendered:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from noetl.errors import BadRequest
-from noetl.expressions import evaluate
+from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layered
 from noetl.facts.events import CtxPatched, VariablesSet
 from noetl.facts.json import Json, deep_merge
 from noetl.facts.reference import assigned_below, opened
+from noetl.facts.warnings import Warned
 from noetl.net.model import Assignment
 from noetl.pipeline.model import Hands, Program
 from noetl.pipeline.names import Sight
@@ -32,7 +33,7 @@ class Changes:
     ctx: dict[str, Json] = field(default_factory=dict)
     writes: tuple[tuple[str, Json], ...] = ()
     #: Of values that came out undefined and are null now.
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
 
     def facts(self, task: str) -> list[VariablesSet | CtxPatched]:
         """The facts that record the changes, in their order; none where nothing was assigned."""
@@ -67,16 +68,24 @@ def apply(
     assignments: Iterable[Assignment],
     sight: Sight,
     hands: Hands,
+    place: str = "set",
 ) -> None:
-    """Evaluates `assignments` and adds them to `changes`. Raises TemplateError and BadRequest."""
+    """Evaluates `assignments` and adds them to `changes`; `place` is where they stand. Raises TemplateError and
+    BadRequest."""
     if hands.now is not None:
         sight = layered(sight, {"now": hands.now})
     for assignment in assignments:
-        value = evaluate(assignment.value, sight, load=hands.load, warn=changes.warnings.append)
+        at = f"{place}.{_target(assignment)}"
+        value = evaluate_at(at, assignment.value, sight, changes.warnings, load=hands.load)
         if assignment.merge:
             value = deep_merge(opened(_held(assignment, sight), hands.load), value)
         placed = _numbered(assignment, sight) if assignment.append else assignment
         changes.assign(program, *_whole(changes, placed, value, sight, hands))
+
+
+def _target(assignment: Assignment) -> str:
+    """What is assigned, as it is written and read."""
+    return assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
 
 
 def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
@@ -88,8 +97,7 @@ def _numbered(assignment: Assignment, sight: Sight) -> Assignment:
 
 def _held(assignment: Assignment, sight: Sight) -> Json:
     """What the name holds before the assignment; null where it holds nothing."""
-    where = assignment.name if assignment.scope == "local" else f"{assignment.scope}.{assignment.name}"
-    root, *parts = where.split(".")
+    root, *parts = _target(assignment).split(".")
     held: Json = sight.get(root)
     for part in parts:
         held = held.get(part) if isinstance(held, Mapping) else None

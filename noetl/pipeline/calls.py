@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.expressions import ShellText, evaluate
+from noetl.expressions import ShellText, evaluate, evaluate_at
 from noetl.expressions.results import value_of
 from noetl.expressions.scope import layered
+from noetl.facts.brief import brief
 from noetl.facts.durations import seconds
 from noetl.facts.ids import idempotency_key
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import Load, holds_reference, loaded, opened
+from noetl.facts.warnings import Warned
 from noetl.net.model import Task, Template
 from noetl.pipeline.deadline import Deadline, begun
 from noetl.pipeline.demands import kept_promise, missing_input
@@ -82,7 +84,7 @@ class Caller:
 
     def attempt(self, progress: Progress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
-        prepared, warnings = self._task(progress.pc), list[str]()
+        prepared, warnings = self._task(progress.pc), list[Warned]()
         tried = self._tried(prepared, progress, warnings)
         outcome = tried.outcome
         if tried.suspension is None:
@@ -103,7 +105,21 @@ class Caller:
             self._items = items.items, loaded(items.items, self.hands.load)
         return scope_of(self.around, progress, loop, self._items[1][items.index])
 
-    def _tried(self, prepared: Prepared, progress: Progress, warnings: list[str]) -> Attempt:
+    def placed(self, error: ErrorInfo, task: Task, progress: Progress) -> ErrorInfo:
+        """`error` with its place in the playbook, and the item that was at work."""
+        return placed(error, self.program.where, task, progress.attempt, self._item_text(task, progress))
+
+    def _item_text(self, task: Task, progress: Progress) -> str | None:
+        try:
+            if task.loop is not None and (own := self.item(progress, task)) is not None:
+                return brief(own[task.loop.iterator])
+        except NoetlError:
+            # The items cannot be loaded, which is what the error says.
+            return None
+        iteration, name = self.around.names.iter, self.program.iterator
+        return brief(iteration[name]) if iteration is not None and name in iteration else None
+
+    def _tried(self, prepared: Prepared, progress: Progress, warnings: list[Warned]) -> Attempt:
         task = prepared.task
         sight, args, broken = self._entered(prepared, progress, warnings)
         if broken is not None:
@@ -128,7 +144,7 @@ class Caller:
         return Attempt(_PENDING, sight, args, came, call.deadline_s, time.since)
 
     def _entered(
-        self, prepared: Prepared, progress: Progress, warnings: list[str]
+        self, prepared: Prepared, progress: Progress, warnings: list[Warned]
     ) -> tuple[Sight, JsonMap, ErrorInfo | None]:
         """What the task sees, its inputs with it, and over them those that a repetition has come to; or why not."""
         task, args = prepared.task, self.around.names.args
@@ -139,7 +155,7 @@ class Caller:
             return before(self.around, progress, task, args), args, info
         for stage in prepared.stages:
             seen = before(self.around, progress, task, args) if stage.around else sight
-            own = self._rendered(task, stage.templates, (), seen, warnings, "input.")
+            own = self._rendered(task, stage.templates, (), seen, warnings, "input")
             if isinstance(own, ErrorInfo):
                 return sight, args, own
             args = {**args, **stage.args, **own}
@@ -198,13 +214,13 @@ class Caller:
         templates: Mapping[str, Template],
         whole: Container[str],
         sight: Sight,
-        warnings: list[str],
+        warnings: list[Warned],
         below: str = "",
     ) -> JsonMap | ErrorInfo:
         if not templates:
             return {}
         try:
-            rendered: JsonMap = evaluate(templates, sight, load=self.hands.load, warn=warnings.append)
+            rendered: JsonMap = evaluate_at(below, templates, sight, warnings, load=self.hands.load)
             return {k: opened(v, self.hands.load) if k in whole else v for k, v in rendered.items()}
         except NoetlError as error:
             return _culprit(task, templates, whole, sight, self.hands.load, error, below)
@@ -230,7 +246,7 @@ class Caller:
         progress: Progress,
         args: JsonMap,
         sight: Sight,
-        warnings: list[str],
+        warnings: list[Warned],
         deadline: float | None,
     ) -> Call | ErrorInfo:
         task, where = prepared.task, self.program.where
@@ -292,10 +308,10 @@ class Caller:
             return outcome
         return replace(outcome, error=replace(outcome.error, line=line_in_file(task, outcome.error.line)))
 
-    def _stamped(self, outcome: Outcome, task: Task, progress: Progress, warnings: list[str]) -> Outcome:
+    def _stamped(self, outcome: Outcome, task: Task, progress: Progress, warnings: list[Warned]) -> Outcome:
         error = outcome.error
         if error is not None:
-            error = placed(error, self.program.where, task, progress.attempt)
+            error = self.placed(error, task, progress)
         meta = {**outcome.meta, "attempt": progress.attempt}
         stamped = Outcome(outcome.status, outcome.result, error, meta, outcome.extras)
         return with_warnings(stamped, warnings)
@@ -310,7 +326,7 @@ def _bounded(task: Task, later: Later, time: Deadline) -> Later | Outcome:
     return later if left is None else replace(later, seconds=min(later.seconds, left))
 
 
-def with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
+def with_warnings(outcome: Outcome, warnings: list[Warned]) -> Outcome:
     """`outcome` with `warnings` behind those that its `meta` has already."""
     if not warnings:
         return outcome
@@ -379,8 +395,8 @@ def _culprit(
     error: NoetlError,
     below: str,
 ) -> ErrorInfo:
-    """The error of the first value that fails by itself, at its line of the file. `below` is what the keys
-    of the templates have before them in the task's table of lines."""
+    """The error of the first value that fails by itself, at its line of the file. `below` is where
+    the templates stand in the task (and its table of lines): nowhere, where they are its own keys."""
     for key, value in templates.items():
         try:
             found = evaluate(value, sight, load=load)
@@ -388,7 +404,9 @@ def _culprit(
                 opened(found, load)
         except NoetlError as cause:
             return described(
-                cause, f"The '{key}' of task '{task.name}'", _line(task, below + key, value, cause)
+                cause,
+                f"The '{key}' of task '{task.name}'",
+                _line(task, f"{below}.{key}" if below else key, value, cause),
             )
     return described(error, f"The values of task '{task.name}'")
 

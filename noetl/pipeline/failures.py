@@ -37,7 +37,9 @@ def described(error: NoetlError, place: str, line: int | None = None) -> ErrorIn
     )
 
 
-def placed(error: ErrorInfo, where: Where, task: Task, attempt: int) -> ErrorInfo:
+def placed(
+    error: ErrorInfo, where: Where, task: Task, attempt: int, item_text: str | None = None
+) -> ErrorInfo:
     """`error` with the place it has in this playbook; `line` is one of the file, or the task's own."""
     return replace(
         error,
@@ -45,6 +47,7 @@ def placed(error: ErrorInfo, where: Where, task: Task, attempt: int) -> ErrorInf
         task=task.name,
         iteration=where.iteration,
         attempt=attempt,
+        item_text=item_text,
         line=error.line or task.line or None,
     )
 

@@ -27,7 +27,7 @@ from noetl.net.model import Loop, Task
 from noetl.pipeline import items
 from noetl.pipeline.assignments import Changes, apply
 from noetl.pipeline.calls import Attempt, Caller, with_warnings
-from noetl.pipeline.failures import described, placed
+from noetl.pipeline.failures import described
 from noetl.pipeline.fold import begun, evolve
 from noetl.pipeline.model import (
     Failed,
@@ -147,7 +147,7 @@ class _Machine:
             return guarded(task, before(around, progress, task, around.names.args), self.hands.load)
         except NoetlError as broken:
             error = described(broken, f"The `after` of task '{task.name}'")
-            error = placed(error, self.program.where, task, progress.attempt)
+            error = self.caller.placed(error, task, progress)
             return TaskFailed(task.name, error, fatal=True, after=True)
 
     def boundary(self, attempt: Attempt, progress: Progress) -> tuple[Draft, ...]:
@@ -155,8 +155,7 @@ class _Machine:
         verdict = self._judged(task, attempt, progress)
         verdict, changes = self._assigned(task, attempt, verdict, progress)
         if verdict.error is not None:
-            error = placed(verdict.error, self.program.where, task, progress.attempt)
-            verdict = replace(verdict, error=error)
+            verdict = replace(verdict, error=self.caller.placed(verdict.error, task, progress))
         outcome = with_warnings(attempt.outcome, changes.warnings)
         if task.loop is not None:
             return self._item(task, task.loop, outcome, verdict, changes, progress)
@@ -212,9 +211,7 @@ class _Machine:
         verdict = Verdict("continue") if outcome.ok else Verdict("fail", error=outcome.error)
         verdict, changes = self._assigned(task, attempt, verdict, progress)
         if verdict.error is not None and verdict.error.task is None:
-            verdict = replace(
-                verdict, error=placed(verdict.error, self.program.where, task, progress.attempt)
-            )
+            verdict = replace(verdict, error=self.caller.placed(verdict.error, task, progress))
         outcome = with_warnings(outcome, changes.warnings)
         return self._drafts(self._facts(task, outcome, verdict, changes), task, None, progress)
 
@@ -257,7 +254,8 @@ class _Machine:
         try:
             if verdict.set:
                 sight = in_policy(attempt.sight, attempt.outcome)
-                apply(changes, self.program, verdict.set, sight, self.hands)
+                written = f"policy.rules[{verdict.rule}].set"
+                apply(changes, self.program, verdict.set, sight, self.hands, written)
             # That of a task with a loop is about the whole.
             if progress.items is None and attempt.outcome.ok and verdict.do not in ("retry", "fail"):
                 place = f"The `set` of task '{task.name}'"

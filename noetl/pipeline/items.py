@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from noetl.errors import LimitExceeded, NoetlError
-from noetl.expressions import evaluate
+from noetl.expressions import evaluate_at
 from noetl.facts.events import TaskItemDone, TaskItemFailed, TaskLoopStarted
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import Load, as_items
+from noetl.facts.warnings import Warned
 from noetl.net.model import Loop, Task
 from noetl.pipeline.failures import described
 from noetl.pipeline.model import Items
@@ -23,9 +24,10 @@ MOST_ITEMS: Final = 10_000
 
 def begun(task: Task, loop: Loop, sight: Sight, load: Load) -> TaskLoopStarted | ErrorInfo:
     """The collection, evaluated."""
-    warnings: list[str] = []
+    warnings: list[Warned] = []
     try:
-        count, items = as_items(evaluate(loop.collection, sight, load=load, warn=warnings.append), load)
+        found = evaluate_at("loop.in", loop.collection, sight, warnings, load=load)
+        count, items = as_items(found, load)
         if count > MOST_ITEMS:
             raise LimitExceeded(
                 f"it has {count} items; at most {MOST_ITEMS:,} are allowed in the loop of a task: loop on a step."

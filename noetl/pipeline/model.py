@@ -118,6 +118,8 @@ class Program:
     where: Where
     file: str = ""
     parallel_loop: bool = False
+    #: The name of the item in the scope of the iteration that it is a part of; empty outside of a loop.
+    iterator: str = ""
     reducers: frozenset[str] = frozenset()
 
     @property

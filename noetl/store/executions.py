@@ -47,6 +47,8 @@ COLUMNS: Final[Sequence[Column[Any]]] = (
     _c.error,
     _c.shard,
     _c.parent_id,
+    _c.errors_passed_over,
+    _c.warnings_count,
 )
 WIDTH: Final = len(COLUMNS)
 _ERROR: Final = 12
@@ -101,6 +103,10 @@ _turn = (
         updated_at=bindparam("now", type_=_c.updated_at.type),
         ended_at=func.coalesce(bindparam("ended", type_=_c.ended_at.type), _c.ended_at),
         error=func.coalesce(bindparam("new_error", type_=_c.error.type), _c.error),
+        errors_passed_over=func.coalesce(
+            bindparam("passed", type_=_c.errors_passed_over.type), _c.errors_passed_over
+        ),
+        warnings_count=func.coalesce(bindparam("warnings", type_=_c.warnings_count.type), _c.warnings_count),
     )
 )
 _filters: Final = {
@@ -186,8 +192,10 @@ class Executions(Concern):
         now: datetime,
         ended_at: datetime | None = None,
         error: JsonMap | None = None,
+        errors_passed_over: int | None = None,
+        warnings_count: int | None = None,
     ) -> None:
-        """`ended_at` and `error` that are None leave what is there."""
+        """`ended_at`, `error` and counts that are None leave what is there."""
         values = {
             "id": codec.number(execution_id),
             "decided": decided_version,
@@ -197,6 +205,8 @@ class Executions(Concern):
             "now": now,
             "ended": ended_at,
             "new_error": text_or_none(error),
+            "passed": errors_passed_over,
+            "warnings": warnings_count,
         }
         self._session.sure(_turn, values, lambda: self._missing(execution_id))
         self._session.notify(execution_id)

@@ -91,6 +91,8 @@ class Executions(Concern):
         now: datetime,
         ended_at: datetime | None = None,
         error: JsonMap | None = None,
+        errors_passed_over: int | None = None,
+        warnings_count: int | None = None,
     ) -> None:
         row = self._needed(execution_id)
         changed = replace(
@@ -102,6 +104,8 @@ class Executions(Concern):
             updated_at=now,
             ended_at=row.ended_at if ended_at is None else ended_at,
             error=row.error if error is None else error,
+            errors_passed_over=row.errors_passed_over if errors_passed_over is None else errors_passed_over,
+            warnings_count=row.warnings_count if warnings_count is None else warnings_count,
         )
         self._put_execution(_as_read(changed))
         self.notify(execution_id)

@@ -94,6 +94,8 @@ execution = Table(
     Column("error", Text),
     #: The execution that called it.
     Column("parent_id", Id),
+    Column("errors_passed_over", Integer, nullable=False, server_default=text("0")),
+    Column("warnings_count", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("execution_id"),
     Index(None, "status", "execution_id"),
     Index(None, "path", "execution_id"),

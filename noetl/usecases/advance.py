@@ -270,6 +270,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
         now=now,
         ended_at=now if ends else None,
         error=after.error.as_json() if ends and after.error else None,
+        errors_passed_over=after.errors_passed_over,
+        warnings_count=after.notices.count,
     )
     _keep_snapshot(rt, tx, turn)
 

@@ -80,8 +80,8 @@ def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
-    """Goes on with an execution whose process has gone: what it had sent went with its memory, and what
-    it held is given back when the leases run out."""
+    """Goes on with an execution whose process has gone: what it had sent went with its memory. What it held is given
+    back by whoever knows that it has gone (`sweep.end_leases`), or when the leases run out."""
     with rt.store.begin() as tx:
         _running(tx, execution_id)
         _send_again(tx, execution_id)

@@ -17,7 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import loaded
 from noetl.net.model import Net
-from noetl.usecases import moment
+from noetl.usecases import findings, moment
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
@@ -151,7 +151,7 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 @dataclass(frozen=True, slots=True)
 class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}, `children` are
-    `{execution_id, path, version, status, step, iteration}`, the newest first."""
+    `{execution_id, path, version, status, step, iteration}`, the newest first, `warnings` as in `findings`."""
 
     row: ExecutionRow
     result: Json
@@ -160,6 +160,8 @@ class Report:
     error: JsonMap | None
     events: int
     children: list[JsonMap]
+    warnings: list[JsonMap]
+    errors_passed_over: int
 
     @property
     def duration_ms(self) -> float:
@@ -178,6 +180,8 @@ class Report:
             "ctx": self.ctx,
             "steps": self.steps,
             "error": self.error,
+            "errors_passed_over": self.errors_passed_over,
+            "warnings": self.warnings,
             "events": self.events,
             "duration_ms": self.duration_ms,
             "children": self.children,
@@ -195,7 +199,10 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    return Report(row, result, ctx, steps, row.error, row.head_version, children)
+    warnings = findings.report_warnings(state.notices, lambda: net_of(rt, execution_id))
+    return Report(
+        row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
+    )
 
 
 def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
@@ -205,6 +212,7 @@ def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
             "runs": record.runs,
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),
+            **findings.step_errors(record),
         }
         for name, record in state.steps.items()
     }

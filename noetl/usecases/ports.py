@@ -54,6 +54,9 @@ class ExecutionRow:
     shard: str = ""
     #: The execution that called it; None where somebody from outside asked for it.
     parent_id: str | None = None
+    #: Errors that it went on after, and names that nothing defined and other warnings, as of the last turn.
+    errors_passed_over: int = 0
+    warnings_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +240,10 @@ class Transaction(Protocol):
         now: datetime,
         ended_at: datetime | None = None,
         error: JsonMap | None = None,
+        errors_passed_over: int | None = None,
+        warnings_count: int | None = None,
     ) -> None:
-        """What a turn leaves in the row. Needs the lock."""
+        """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they are. Needs the lock."""
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         """Tells workers and lanes to take nothing more (or, with an empty string, to go on)."""

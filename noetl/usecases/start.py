@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from noetl.engine.request import check_overrides
 from noetl.errors import (
     BadRequest,
     Conflict,
@@ -37,7 +38,8 @@ Answer: TypeAlias = str | NoetlError
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What to run and with what. `payload` is merged over the workload, `overrides` over that."""
+    """What to run and with what. `payload` is merged over the workload, `overrides` over that: their keys are those of
+    the workload, or begin with `+` and are added to it."""
 
     path: str
     version: int | None = None
@@ -52,7 +54,8 @@ def start(rt: Runtime, request: StartRequest) -> str:
     """Records the request and wakes the scheduler. Returns the execution's id.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, BadRequest, PlaybookInvalid, Unavailable.
+    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, and BadRequest also for
+    overrides that the playbook does not know.
     """
     (answer,) = start_all(rt, [request])
     if isinstance(answer, NoetlError):
@@ -114,10 +117,11 @@ def _draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The playbook of a request, and the digest of its net."""
+    """The playbook of a request, the digest of its net, and the overrides as the playbook knows them."""
 
     row: PlaybookRow
     digest: str
+    overrides: JsonMap
 
 
 class _Playbooks:
@@ -126,18 +130,30 @@ class _Playbooks:
     def __init__(self, rt: Runtime, tx: Transaction) -> None:
         self._rt = rt
         self._tx = tx
-        self._known: dict[tuple[str, int | None], _Found] = {}
+        self._known: dict[tuple[str, int | None], tuple[PlaybookRow, str]] = {}
 
     def find(self, request: StartRequest) -> _Found | NoetlError:
-        name = (request.path, request.version)
         try:
             _check(self._rt, request)
-            if name not in self._known:
-                row = catalog.find(self._tx, *name)
-                self._known[name] = _Found(row, catalog.net_digest(self._rt, self._tx, row))
+            row, digest = self._look_up(request.path, request.version)
+            return _Found(row, digest, self._overrides(digest, request))
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
+
+    def _look_up(self, path: str, version: int | None) -> tuple[PlaybookRow, str]:
+        """Raises NotFound, PlaybookInvalid."""
+        name = (path, version)
+        if name not in self._known:
+            row = catalog.find(self._tx, path, version)
+            self._known[name] = row, catalog.net_digest(self._rt, self._tx, row)
         return self._known[name]
+
+    def _overrides(self, digest: str, request: StartRequest) -> JsonMap:
+        """Raises BadRequest for keys that the playbook does not know."""
+        if not request.overrides:
+            return {}
+        plan = self._rt.plan(self._tx, digest)
+        return check_overrides(plan, request.payload, request.overrides)
 
 
 def _claim_keys(
@@ -181,7 +197,7 @@ def _record(
             updated_at=now,
         )
     )
-    fact = Requested(row.path, row.version, digest, request.payload, request.overrides)
+    fact = Requested(row.path, row.version, digest, request.payload, found.overrides)
     tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
     return new_id
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from noetl.errors import Unavailable
 from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
@@ -62,6 +63,8 @@ def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
                 tx.delete_credentials_of(execution_id)
 
 
+#: Later than any lease.
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 #: A command that waits so many times longer than `resend_s` is sent again whatever its queue holds.
 PATIENCE = 10
 
@@ -116,19 +119,29 @@ def _end_expired(rt: Runtime, now: datetime) -> int:
     with rt.store.read() as tx:
         expired = tx.expired(now, BATCH)
     for row in expired:
-        _end_lease(rt, row, now)
+        _end_lease(rt, row, now, now)
     return len(expired)
 
 
-def _end_lease(rt: Runtime, seen: CommandRow, now: datetime) -> None:
-    """Gives the command back for another delivery, or gives it up."""
+def end_leases(rt: Runtime) -> int:
+    """Ends the leases of all commands that this process may run: whoever held them is known to be gone. How many."""
+    now = rt.clock()
+    with rt.store.read() as tx:
+        held = tx.expired(LATEST, BATCH)
+    for row in held:
+        _end_lease(rt, row, now, LATEST)
+    return len(held)
+
+
+def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) -> None:
+    """Gives the command back for another delivery, or gives it up, if its lease ends `until` then."""
     with rt.store.begin() as tx:
         rows = tx.lock_command(seen.command_id)
         if rows is None:
             return
         execution, command = rows
         lease = command.lease_until
-        if command.state != "claimed" or command.attempt != seen.attempt or lease is None or lease > now:
+        if command.state != "claimed" or command.attempt != seen.attempt or lease is None or lease > until:
             return
         log.warning("Worker %s lost command %s", command.owner, command.command_id)
         if execution.halt in _ENDING:

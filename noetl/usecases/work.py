@@ -203,7 +203,8 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
     )
     parallel = step.loop is not None and step.loop.mode == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
-    return Program(step.tasks, where, plan.net.file, parallel_loop=parallel, reducers=reducers)
+    iterator = step.loop.iterator if step.loop and iteration is not None else ""
+    return Program(step.tasks, where, plan.net.file, parallel, iterator, reducers)
 
 
 def issued_by(command: CommandRow) -> str:

@@ -146,6 +146,8 @@ def test_a_turn_is_left_in_the_row(store: Store) -> None:
             now=LATER,
             ended_at=LATER,
             error={"kind": "python"},
+            errors_passed_over=3,
+            warnings_count=2,
         )
     with store.read() as tx:
         assert tx.owing(LATER, 10) == []
@@ -157,17 +159,19 @@ def test_a_turn_is_left_in_the_row(store: Store) -> None:
             updated_at=LATER,
             ended_at=LATER,
             error={"kind": "python"},
+            errors_passed_over=3,
+            warnings_count=2,
         )
 
 
-def test_a_later_turn_keeps_the_end_and_the_error(store: Store) -> None:
-    create(store, execution(ended_at=NOW, error={"kind": "python"}, status="failed"))
+def test_a_later_turn_keeps_the_end_the_error_and_the_counts(store: Store) -> None:
+    create(store, execution(ended_at=NOW, error={"kind": "python"}, status="failed", warnings_count=1))
     with store.begin() as tx:
         tx.save_turn("100", decided_version=0, status="failed", next_wake_at=None, halt="", now=LATER)
     with store.read() as tx:
         row = tx.execution("100")
     assert row is not None
-    assert (row.ended_at, row.error) == (NOW, {"kind": "python"})
+    assert (row.ended_at, row.error, row.warnings_count) == (NOW, {"kind": "python"}, 1)
 
 
 def test_a_halt_is_set_and_taken_back(store: Store) -> None:

@@ -189,7 +189,8 @@ class _Rewriter:
             yield sink, "{{ result }}", cases.SUCCEEDED
         for rule in found:
             for sink in rule.sinks:
-                yield sink, "{{ result }}", cases.after(rule, self._guards).moved
+                # After a failure there is none, which nobody is to be warned of.
+                yield sink, "{{ result | default(none) }}", cases.after(rule, self._guards).moved
 
     # --- routes ---
 

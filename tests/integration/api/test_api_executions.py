@@ -435,3 +435,32 @@ def test_a_broker_that_is_away_does_not_lose_a_request(client: FlaskClient, sim:
     sim.pass_time(60)
     sim.settle()
     assert client.get(answer.json["links"]["self"]).json["status"] == "completed"
+
+
+def test_a_payload_key_that_nothing_reads_is_in_the_202_and_in_the_report(
+    client: FlaskClient, sim: Simulation
+) -> None:
+    body = {"path": "examples/doubling", "payload": {"n": 3, "nn": 1}}
+    for route in ("/api/executions", "/api/workflows/run"):
+        answer = client.post(route, json=body)
+        assert answer.status_code == 202
+        (warning,) = answer.json["warnings"]
+        assert (warning["source"], warning["place"]) == ("run", "payload.nn")
+        sim.settle()
+        report = client.get(answer.json["links"]["self"]).json
+        assert report["warnings"] == [warning]
+    assert [one["warnings_count"] for one in client.get("/api/executions").json["executions"]] == [1, 1]
+    assert client.post("/api/executions", json={**body, "payload": {"wait_for_go": 1}}).json["warnings"] == []
+
+
+def test_overrides_of_what_the_playbook_does_not_know_are_refused_unless_they_are_added(
+    client: FlaskClient, sim: Simulation
+) -> None:
+    body = {"path": "examples/doubling", "overrides": {"m": 3}}
+    refused = client.post("/api/executions", json=body)
+    assert refused.status_code == 400
+    assert "has no 'm' to set" in refused.json["detail"]
+    assert client.get("/api/executions").json["executions"] == []
+    added = client.post("/api/executions", json={**body, "overrides": {"+m": 3, "n": 4}})
+    sim.settle()
+    assert client.get(added.json["links"]["self"]).json["result"] == {"total": 8}

@@ -149,7 +149,7 @@ workflow:
 """)
     ended = cli("run", "again.yaml")
     assert ended.code == 0, ended.err
-    assert "each[1]: attempt 1 failed: not yet\n" in ended.err
+    assert "each[1]: attempt 1 failed with item 2: not yet\n" in ended.err
 
 
 def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,10 +161,10 @@ def test_a_payload_and_overrides_change_the_plan(cli: Cli, loading: str) -> None
     assert ended.out.rstrip().endswith("never reached\n  load, call")
 
 
-def test_an_override_that_is_misspelt_is_told_of(cli: Cli, loading: str) -> None:
+def test_an_override_that_is_misspelt_is_refused(cli: Cli, loading: str) -> None:
     ended = cli("plan", loading, "--set", "citys=[a]")
-    assert "the workload has no 'citys'. Did you mean 'cities'?" in ended.err
-    assert ended.code == 0
+    assert "has no 'citys' to set, and no template reads it. Did you mean 'cities'?" in ended.err
+    assert ended.code == 2
 
 
 def test_nothing_is_made_where_there_is_no_home(cli: Cli, loading: str, home: Path, tmp_path: Path) -> None:

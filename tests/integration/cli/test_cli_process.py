@@ -218,3 +218,53 @@ def test_a_run_ends_without_collecting_what_it_imported() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
     )
     assert ended.stderr.splitlines()[-1] == "True True True"
+
+
+ONCE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: once, path: tests/once}
+workload: {mark: ""}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    next: slow
+  - step: slow
+    tool:
+      kind: python
+      input: {mark: "{{ workload.mark }}"}
+      code: |
+        import pathlib, time
+        if not pathlib.Path(mark).exists():
+            pathlib.Path(mark).touch()
+            time.sleep(600)
+        result = "gone on"
+"""
+
+
+def test_resume_goes_on_at_once_after_a_kill(
+    program: Program, cli: Cli, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease would last for ten minutes; the lock of the home says that its holder is gone."""
+    monkeypatch.setenv("NOETL_LEASE_S", "600")
+    Path("once.yaml").write_text(ONCE)
+    mark = tmp_path / "mark"
+    process = program("run", "once.yaml", "--set", f"mark={mark}", "-q")
+    while not mark.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    assert len(list((home / "locks").iterdir())) == 1
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=20)
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+
+    resumed = program("execution", "resume", row["execution_id"])
+    try:
+        out, err = resumed.communicate(timeout=60)
+    finally:
+        resumed.kill()
+
+    assert (resumed.returncode, out.strip()) == (0, "gone on"), err
+    report = json.loads(cli("execution", "show", row["execution_id"], "--json").out)
+    assert [step["runs"] for step in report["steps"].values()] == [1, 1]
+    assert list((home / "locks").iterdir()) == []

@@ -30,6 +30,7 @@ def test_json_is_one_object_of_the_documented_shape(cli: Cli) -> None:
         "ctx",
         "steps",
         "error",
+        "warnings",
         "events",
         "duration_ms",
     ]
@@ -219,15 +220,62 @@ def test_a_file_that_was_mistyped_is_guessed(cli: Cli) -> None:
     assert cli("run", "nowhere/sum.yaml").err == "error: There is no file 'nowhere/sum.yaml'.\n"
 
 
-def test_a_value_that_the_playbook_does_not_know_is_taken_with_a_warning_if_it_looks_mistyped(
-    cli: Cli,
-) -> None:
+def test_a_value_that_the_playbook_does_not_know_is_an_error_unless_it_is_added(cli: Cli) -> None:
     Path("days.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: days, path: tests/days}\n"
         "workload: {days: 1}\nworkflow: [{step: start, tool: {kind: noop, input: {days: '{{ days }}'}}}]\n"
     )
     mistyped = cli("run", "days.yaml", "--set", "dais=2")
-    assert (mistyped.code, json.loads(mistyped.out)) == (0, {"days": 1})
-    assert "warning: the workload has no 'dais'. Did you mean 'days'?" in mistyped.err
-    assert "warning" not in cli("run", "days.yaml", "--set", "extra=2", "--set", "days=3").err
-    assert cli("run", "days.yaml", "--set", "dais=2", "--json").err == ""
+    assert (mistyped.code, mistyped.out) == (2, "")
+    assert "has no 'dais' to set, and no template reads it. Did you mean 'days'?" in mistyped.err
+    assert cli("execution", "list").out.count("tests/days") == 0
+    added = cli("run", "days.yaml", "--set", "+extra=2", "--set", "days=3")
+    assert (added.code, json.loads(added.out)) == (0, {"days": 3})
+    assert "warning" not in added.err
+
+
+QUIET = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: quiet, path: tests/quiet}
+workload: {name: Ada}
+workflow:
+  - step: start
+    tool:
+      name: risky
+      kind: python
+      input: {total: "{{ workload.totl }}"}
+      code: raise ValueError("no")
+      spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+    next: rows
+  - step: rows
+    loop: {in: [{n: 1}, {n: 2, token: abcdefgh}], iterator: row, spec: {policy: {failure: {mode: best_effort}}}}
+    tool: {kind: python, input: {n: "{{ row.n }}"}, code: "result = 1 / (n - 2)"}
+"""
+
+
+def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> None:
+    """Names that nothing defined, errors that a policy or a loop went on after, a payload that nothing reads."""
+    Path("quiet.yaml").write_text(QUIET)
+    ran = cli("run", "quiet.yaml", "--payload", '{"nmae": 1}')
+    assert ran.code == 0
+    assert "start: done, 1 error passed over, in " in ran.err
+    assert "rows: done, 1 of 2, 1 failed, in " in ran.err
+    assert "2 errors passed over)" in ran.err
+    null = "The template `{{ workload.totl }}` of `input.total` is undefined and became null. (step start, task risky)"
+    assert f"quiet.yaml:10: warning: {null}" in ran.err
+    assert "warning: The workload has no 'nmae', and no template reads it" in ran.err
+
+    (listed,) = json.loads(cli("execution", "list", "--json").out)
+    assert (listed["errors_passed_over"], listed["warnings_count"]) == (2, 2)
+    assert "completed, 2 errors passed over, 2 warnings" in cli("execution", "list").out
+    shown = cli("execution", "show", listed["execution_id"]).out
+    assert "done, 1 error passed over" in shown
+    assert "done, 1 of 2, 1 failed" in shown
+    assert "error: ValueError: no (step start, task risky, attempt 1)" in shown
+    assert 'iteration 1: {"n": 2, "token": "***"}' in shown
+    assert null in shown
+
+    told = json.loads(cli("run", "quiet.yaml", "--json").out)
+    assert [one["template"] for one in told["warnings"]] == ["{{ workload.totl }}"]
+    assert told["steps"]["rows"]["errors"]["text"] == "1 of 2, 1 failed"

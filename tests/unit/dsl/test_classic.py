@@ -91,9 +91,9 @@ REWRITTEN = {
 - step: a
   tool:
   - {kind: noop}
-  - sink: {kind: noop, input: {data: '{{ result }}'}, spec: {after: "{{ (outcome.status == 'ok') and (result.n) }}"}}
-  - sink_2: {kind: noop, input: {data: '{{ result }}'}, spec: {after: "{{ event.name == 'call.error' }}"}}
-  - sink_3: {kind: noop, input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+  - sink: {kind: noop, input: {data: '{{ result | default(none) }}'}, spec: {after: "{{ (outcome.status == 'ok') and (result.n) }}"}}
+  - sink_2: {kind: noop, input: {data: '{{ result | default(none) }}'}, spec: {after: "{{ event.name == 'call.error' }}"}}
+  - sink_3: {kind: noop, input: {data: '{{ result | default(none) }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
 """,
     ),
     "a sink of a whole loop has a step of its own": (

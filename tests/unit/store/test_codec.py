@@ -13,6 +13,7 @@ from noetl.facts import events
 from noetl.facts.events import SCHEMA, CtxPatched, Draft, Fact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
 from noetl.store import codec, envelope
 
 #: Texts that survive as they are: everything but lone surrogates.
@@ -27,7 +28,12 @@ json_maps = st.dictionaries(texts, json_values, max_size=3)
 
 def _strategy(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type, as far as facts use types."""
-    known: dict[Any, st.SearchStrategy[Any]] = {Json: json_values, JsonMap: json_maps, str: texts}
+    known: dict[Any, st.SearchStrategy[Any]] = {
+        Json: json_values,
+        JsonMap: json_maps,
+        str: texts,
+        Warned: texts | json_maps,
+    }
     if hint in known:
         return known[hint]
     if is_dataclass(hint):

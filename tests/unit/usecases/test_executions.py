@@ -59,6 +59,8 @@ def test_a_report_has_the_shape_of_run_json() -> None:
         "ctx",
         "steps",
         "error",
+        "errors_passed_over",
+        "warnings",
         "events",
         "duration_ms",
         "children",
@@ -535,7 +537,7 @@ def test_a_part_can_be_assigned_of_what_the_log_keeps_by_reference(level: str) -
     assert report.result == {"n": 2, "deep": {"a": 3, "b": 1}, "pad": 400}
 
 
-def test_a_template_of_the_engine_that_is_undefined_is_told_on_its_event() -> None:
+def test_a_template_of_the_engine_that_is_undefined_is_recorded_with_its_place() -> None:
     sim = Simulation(
         playbook(
             """
@@ -551,13 +553,17 @@ def test_a_template_of_the_engine_that_is_undefined_is_told_on_its_event() -> No
         )
     )
     events = sim.events(sim.run().row.execution_id)
-    told = [(e.fact.type, w.split("`")[1]) for e in events for w in getattr(e.fact, "warnings", ())]
-    assert told == [
-        ("playbook.request.evaluated", "{{ gone_w }}"),
-        ("step.scheduled", "{{ gone_a }}"),
-        ("loop.started", "{{ gone_b }}"),
-        ("next.evaluated", "{{ gone_c }}"),
-        ("next.evaluated", "{{ gone_d }}"),
+    recorded = [
+        (e.fact.type, one["template"], one["place"])
+        for e in events
+        for one in getattr(e.fact, "warnings", ())
+    ]
+    assert recorded == [
+        ("playbook.request.evaluated", "{{ gone_w }}", "workload.w"),
+        ("step.scheduled", "{{ gone_a }}", "input.a"),
+        ("loop.started", "{{ gone_b }}", "loop.in"),
+        ("next.evaluated", "{{ gone_c }}", "set.ctx.c"),
+        ("next.evaluated", "{{ gone_d }}", "next.end.args.d"),
     ]
 
 

@@ -1,0 +1,102 @@
+"""What a run has to say of itself without failing: names that nothing defined, and notes of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from noetl.facts import events as e
+from noetl.facts.json import Json
+
+#: Different notices that an execution keeps; of others it only knows how many came.
+MOST: Final = 50
+#: Characters of a notice's text.
+_LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning of a run and how often it was recorded.
+
+    `template` became null and stands at `place` of the `task`, of the `step`, or of the playbook; or there is a
+    `message`, which is a tool's, of an earlier version, or about what the execution was given.
+    """
+
+    message: str = ""
+    template: str = ""
+    place: str = ""
+    step: str | None = None
+    task: str | None = None
+    count: int = 1
+
+    def is_again(self, other: Notice) -> bool:
+        """Whether `other` says the same of the same place."""
+        return replace(self, count=0) == replace(other, count=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """The first `MOST` notices of an execution, and how many more were recorded that are none of these."""
+
+    kept: tuple[Notice, ...] = ()
+    more: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many different ones there are, as far as they are kept, and all others."""
+        return len(self.kept) + self.more
+
+    def after(self, draft: e.Draft) -> Notices:
+        """With what the event warns of."""
+        read = _WARNINGS.get(type(draft.fact))
+        warnings = read(draft.fact) if read is not None else ()
+        if not warnings:
+            return self
+        found = self
+        for notice in _notices(draft, warnings):
+            found = found._with(notice)
+        return found
+
+    def _with(self, notice: Notice) -> Notices:
+        for index, known in enumerate(self.kept):
+            if known.is_again(notice):
+                again = replace(known, count=known.count + 1)
+                return replace(self, kept=(*self.kept[:index], again, *self.kept[index + 1 :]))
+        if len(self.kept) >= MOST:
+            return replace(self, more=self.more + 1)
+        return replace(self, kept=(*self.kept, notice))
+
+
+def _own(fact: Any) -> Json:
+    return fact.warnings
+
+
+def _of_meta(fact: Any) -> Json:
+    return fact.meta.get("warnings", ())
+
+
+#: Where the facts that warn have their warnings. What is wrong with a child's answer is repeated by the task that called.
+_WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
+    **dict.fromkeys((e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted), _own),
+    **dict.fromkeys(
+        (e.TaskDone, e.TaskFailed, e.AttemptFailed, e.TaskItemDone, e.TaskItemFailed, e.LoopClaimed), _of_meta
+    ),
+}
+
+
+def _notices(draft: e.Draft, warnings: Json) -> Iterable[Notice]:
+    if not isinstance(warnings, list | tuple):
+        # Workers in other languages may put anything into `meta`.
+        return
+    step, task = draft.step, getattr(draft.fact, "task", None)
+    for one in warnings:
+        if isinstance(one, str):
+            yield Notice(message=one[:_LONGEST], step=step, task=task)
+        elif isinstance(one, Mapping):
+            message, template, place = (_text(one.get(key)) for key in ("message", "template", "place"))
+            yield Notice(message, template, place, step, task)
+
+
+def _text(value: Json) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""

@@ -1,0 +1,93 @@
+"""What a report says besides how an execution ended: warnings, and errors that it went on after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from noetl.engine.notices import Notice, Notices
+from noetl.engine.passed_errors import describe
+from noetl.engine.request import unread_keys
+from noetl.engine.state import StepRecord
+from noetl.facts.json import Json, JsonMap
+from noetl.net.model import Net, Task
+from noetl.usecases.ports import ExecutionRow
+from noetl.usecases.runtime import Runtime
+
+#: The keys of a warning, whatever it comes from.
+_EMPTY: Final[JsonMap] = dict.fromkeys(
+    (
+        *("source", "code", "message", "hint", "file", "line", "column", "path"),
+        *("step", "task", "place", "template", "count"),
+    )
+)
+_HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
+
+
+def report_warnings(notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
+    """The warnings of a report; `net` is asked for where there are any. Those of the playbook belong before these."""
+    return run_warnings(notices, net()) if notices.kept else []
+
+
+def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
+    """The warnings of a run: `{source: run, message, hint, file, line, step, task, place, template, count, ...}`."""
+    found = [_warning(notice, net) for notice in notices.kept]
+    if notices.more:
+        message = f"{notices.more} more warnings were recorded; they stand in the events."
+        found.append({**_EMPTY, "source": "run", "message": message, "count": notices.more})
+    return found
+
+
+def _warning(notice: Notice, net: Net) -> JsonMap:
+    message, hint = notice.message, None
+    if notice.template:
+        message = f"The template `{notice.template}` of `{notice.place}` is undefined and became null."
+        hint = _HINT
+    return {
+        **_EMPTY,
+        "source": "run",
+        "message": message,
+        "hint": hint,
+        "file": net.file or None,
+        "line": _line(notice, net),
+        "step": notice.step,
+        "task": notice.task,
+        "place": notice.place or None,
+        "template": notice.template or None,
+        "count": notice.count,
+    }
+
+
+def _line(notice: Notice, net: Net) -> int | None:
+    """The line of the place in the playbook; that of its task, or of its step, where it has none of its own."""
+    step = net.steps.get(notice.step or "")
+    if step is None:
+        return None
+    task = next((task for task in step.calls if task.name == notice.task), None)
+    return (_line_in(task, notice.place) if task is not None else 0) or step.line or None
+
+
+def _line_in(task: Task, place: str) -> int:
+    while place:
+        if place in task.lines:
+            return task.lines[place]
+        place = place.rpartition(".")[0]
+    return task.line
+
+
+def start_warnings(rt: Runtime, row: ExecutionRow, payload: JsonMap) -> list[JsonMap]:
+    """What is known to be wrong with a payload before anything runs: the report will say it as well."""
+    if not payload:
+        return []
+    with rt.store.read() as tx:
+        plan = rt.plan(tx, row.digest)
+    notices = tuple(Notice(one["message"], place=one["place"]) for one in unread_keys(plan, payload))
+    return run_warnings(Notices(notices), plan.net)
+
+
+def step_errors(record: StepRecord) -> dict[str, Json]:
+    """`{errors: {count, text, first}}` of a step that went on after errors; nothing of any other."""
+    if not record.passed:
+        return {}
+    first = [error.as_json() for error in record.passed.errors]
+    return {"errors": {"count": record.passed.count, "text": describe(record.passed), "first": first}}

@@ -1,0 +1,255 @@
+"""What a run says besides how it ended: names that nothing defined, and errors that it went on after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playbooks import playbook
+
+from noetl.engine.notices import MOST, Notices
+from noetl.engine.passed_errors import MOST as MOST_ERRORS
+from noetl.errors import BadRequest, ToolError
+from noetl.facts.events import Draft, Evaluated, Requested, TaskDone
+from noetl.facts.json import JsonMap
+from noetl.pipeline.model import Call
+from noetl.testing import Simulation
+from noetl.usecases import inspect
+
+
+def _places(report: inspect.Report) -> dict[str, str]:
+    return {one["place"]: one["template"] for one in report.warnings}
+
+
+def test_every_value_that_became_null_is_in_the_report_with_its_place_step_and_line() -> None:
+    sim = Simulation(
+        playbook(
+            """
+            - step: start
+              input: {a: "{{ gone_a }}"}
+              set: {ctx.c: "{{ gone_c }}"}
+              next: {arcs: [{step: work, args: {d: "{{ gone_d }}"}, set: {ctx.e: "{{ gone_e }}"}}]}
+            - step: work
+              loop: {in: "{{ ctx.gone_list }}", iterator: x}
+              tool: {kind: noop}
+              next: tasks
+            - step: tasks
+              tool:
+                - name: one
+                  kind: noop
+                  input:
+                    deep: {er: ["{{ 1 }}", "{{ gone_f.g }}"]}
+                  set: {local: "{{ gone_h }}", ctx.i: "{{ gone_i }}"}
+                - name: two
+                  kind: python
+                  libs: {x: "{{ gone_j }}"}
+                  code: "result = 1"
+                  spec: {policy: {rules: [{else: {then: {do: continue, set: {ctx.k: "{{ gone_k }}"}}}}]}}
+                - name: three
+                  kind: noop
+                  loop: {in: "{{ gone_l }}", iterator: y}
+            """,
+            'workload: {w: {x: "{{ gone_w }}", y: 1}}',
+        )
+    )
+    report = sim.run(payload={"w": {"y": 2}})
+    assert _places(report) == {
+        "workload.w.x": "{{ gone_w }}",
+        "input.a": "{{ gone_a }}",
+        "set.ctx.c": "{{ gone_c }}",
+        "next.work.args.d": "{{ gone_d }}",
+        "next.work.set.ctx.e": "{{ gone_e }}",
+        "loop.in": "{{ gone_l }}",
+        "input.deep.er[1]": "{{ gone_f.g }}",
+        "set.local": "{{ gone_h }}",
+        "set.ctx.i": "{{ gone_i }}",
+        "libs.x": "{{ gone_j }}",
+        "policy.rules[0].set.ctx.k": "{{ gone_k }}",
+    }
+    assert ["{{ ctx.gone_list }}", "work", None] in [
+        [one["template"], one["step"], one["task"]] for one in report.warnings
+    ]
+    deep = next(one for one in report.warnings if one["template"] == "{{ gone_f.g }}")
+    assert (deep["step"], deep["task"], deep["count"], deep["source"]) == ("tasks", "one", 1, "run")
+    assert deep["line"] is not None
+    assert report.row.warnings_count == len(report.warnings)
+
+
+def test_what_asks_whether_there_is_something_is_no_warning() -> None:
+    report = Simulation(
+        playbook(
+            """
+            - step: start
+              tool:
+                kind: noop
+                input: {a: "{{ gone | default(none) }}", b: "{{ gone is defined }}", c: "x{{ gone }}", d: "{{ none }}"}
+                spec: {policy: {rules: [{when: "{{ outcome.result.gone }}", then: {do: fail}}, {else: {then: {do: continue}}}]}}
+              next: {arcs: [{step: start, when: "{{ ctx.gone }}"}, {step: end, when: "{{ gone == 1 }}"}, {step: end}]}
+            - step: end
+            """
+        )
+    ).run()
+    assert (report.row.status, report.warnings, report.errors_passed_over) == ("completed", [], 0)
+    assert all("errors" not in step for step in report.steps.values())
+
+
+def test_the_same_warning_is_counted_and_only_so_many_different_ones_are_kept() -> None:
+    notices = Notices()
+    for number in range(MOST + 7):
+        one = {"template": f"{{{{ gone_{number} }}}}", "place": "input.x"}
+        notices = notices.after(Draft(TaskDone("t", meta={"warnings": [one]}), step="s"))
+        notices = notices.after(Draft(TaskDone("t", meta={"warnings": [one]}), step="s"))
+    assert [one.count for one in notices.kept] == [2] * MOST
+    assert (notices.more, notices.count) == (14, MOST + 14)
+
+
+def test_sentences_of_tools_and_of_earlier_versions_are_warnings_too_and_garbage_is_none() -> None:
+    old = "The template `{{ x }}` is undefined and became null."
+    notices = Notices().after(Draft(Evaluated(True, warnings=(old,))))
+    for garbage in ("text", 7, [7, None, {"template": 7}]):
+        notices = notices.after(Draft(TaskDone("t", meta={"warnings": garbage}), step="s"))
+    assert [one.message for one in notices.kept] == [old, ""]
+
+
+FAILING = """
+    - step: start
+      tool:
+        - name: risky
+          kind: python
+          code: "raise ValueError('no')"
+          spec: {policy: {rules: [{when: "{{ error }}", then: {do: continue}}]}}
+        - name: shaky
+          kind: python
+          code: "flaky"
+          spec: {policy: {rules: [{when: "{{ error }}", then: {do: retry, attempts: 3, delay: 0}}]}}
+      next: many
+    - step: many
+      loop:
+        in: [{n: 0}, {n: 1, password: hunter22hunter22}, {n: 2}]
+        iterator: row
+        spec: {mode: parallel, policy: {failure: {mode: best_effort}}}
+      tool: {kind: python, code: "loop", input: {row: "{{ row }}"}}
+      next: items
+    - step: items
+      tool:
+        kind: python
+        code: "items"
+        input: {n: "{{ n }}"}
+        loop: {in: [1, 2, 3], iterator: n, spec: {policy: {failure: {mode: best_effort}}}}
+"""
+
+
+def _python(call: Call) -> Any:
+    code = str(call.config["code"])
+    if "raise" in code:
+        raise ToolError("python", "no")
+    if code == "flaky" and call.attempt < 2:
+        raise ToolError("python", "not yet")
+    if code == "loop" and call.args["row"]["n"] == 1:
+        raise ToolError("python", "bad row")
+    if code == "items" and call.args["n"] > 1:
+        raise ToolError("python", "bad item")
+    return 1
+
+
+def test_errors_that_went_on_are_counted_with_the_step_and_name_their_items() -> None:
+    sim = Simulation(playbook(FAILING), {"python": _python})
+    report = sim.run()
+    assert report.row.status == "completed"
+    errors = {name: step["errors"] for name, step in report.steps.items() if "errors" in step}
+    assert {name: (one["count"], one["text"]) for name, one in errors.items()} == {
+        "start": (1, "1 error passed over"),
+        "many": (1, "2 of 3, 1 failed"),
+        "items": (2, "2 errors passed over"),
+    }
+    assert errors["many"]["first"][0]["item_text"] == '{"n": 1, "password": "***"}'
+    assert [one["item_text"] for one in errors["items"]["first"]] == ["2", "3"]
+    assert report.errors_passed_over == report.row.errors_passed_over == 4
+    listed = inspect.executions(sim.rt)[0]
+    assert (listed.errors_passed_over, listed.warnings_count) == (4, 0)
+
+
+def test_the_items_of_a_task_that_fails_after_all_are_its_failure_and_not_passed_over() -> None:
+    body = FAILING.replace("{mode: best_effort}}}}\n", "{tolerate: {count: 1}}}}}\n")
+    report = Simulation(playbook(body), {"python": _python}).run()
+    assert report.row.status == "failed"
+    assert "errors" not in report.steps["items"]
+    assert report.error is not None
+    assert (report.error["item"], report.error["item_text"]) == (1, "2")
+
+
+def test_of_many_errors_the_first_are_kept_and_all_are_counted() -> None:
+    body = """
+    - step: start
+      loop: {in: "{{ range(50) | list }}", iterator: n, spec: {policy: {failure: {mode: best_effort}}}}
+      tool: {kind: python, code: "raise ValueError(n)"}
+    """
+    step = Simulation(playbook(body), {"python": _python}).run().steps["start"]
+    assert (step["errors"]["count"], len(step["errors"]["first"])) == (50, MOST_ERRORS)
+    assert step["errors"]["text"] == "0 of 50, 50 failed"
+
+
+READING = playbook(
+    """
+    - step: start
+      tool: {kind: noop, input: {a: "{{ workload.read }}", b: "{{ bare }}", c: "{{ payload.way.deep }}"}}
+    """,
+    "workload: {name: Ada, db: {host: h}, any: {}}",
+)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"name": 1},
+        {"db": {"host": 1}},
+        {"db": 7},
+        {"any": {"thing": 1}},
+        {"read": 1, "bare": {"x": 1}, "way": {"deep": {"er": 1}}},
+        {"+new": {"x": 1}, "+db": {"port": 1}},
+        {"given": 2},
+    ],
+)
+def test_overrides_of_what_the_playbook_knows_are_set(overrides: JsonMap) -> None:
+    sim = Simulation(READING)
+    report = sim.run(payload={"given": 1}, **overrides)
+    (requested,) = [e.fact for e in sim.events(report.row.execution_id) if isinstance(e.fact, Requested)]
+    assert requested.overrides == {key.removeprefix("+"): value for key, value in overrides.items()}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"nmae": 1}, "has no 'nmae' to set, and no template reads it. Did you mean 'name'? Write '+nmae'"),
+        ({"db": {"hots": 1}}, "has no 'db.hots' to set, and no template reads it. Did you mean 'host'?"),
+        ({"raed": 1}, "Did you mean 'read'?"),
+        (
+            {"given": {"theer": 1}},
+            "has no 'given.theer' to set, and no template reads it. Did you mean 'there'?",
+        ),
+    ],
+)
+def test_an_override_that_the_playbook_does_not_know_is_refused(overrides: JsonMap, said: str) -> None:
+    sim = Simulation(READING)
+    with pytest.raises(BadRequest) as caught:
+        sim.run(payload={"given": {"there": 1}}, **overrides)
+    assert said in caught.value.message
+    assert inspect.executions(sim.rt) == []
+
+
+def test_a_payload_key_that_nothing_reads_is_a_warning() -> None:
+    report = Simulation(READING).run(payload={"nmae": 1, "read": 1, "db": {"port": 1}, "any": {"x": 1}})
+    assert [one["place"] for one in report.warnings if not one["template"]] == [
+        "payload.nmae",
+        "payload.db.port",
+    ]
+    assert "Did you mean 'name'?" in report.warnings[0]["message"]
+
+
+def test_code_that_sees_everything_may_read_any_key() -> None:
+    body = """
+    - step: start
+      tool: {kind: python, code: "result = context['workload']"}
+    """
+    report = Simulation(playbook(body), {"python": lambda call: 1}).run(payload={"any": 1}, thing=2)
+    assert report.warnings == []
