@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.artifact_content import JSON, decoded, encoded, guessed, measured, part
@@ -83,6 +84,16 @@ class ArtifactConfig(ToolConfig):
         return self
 
 
+#: What may stand among the inputs of a task as well.
+_OF_INPUTS: Final = {
+    "key": Spelling("key", unless=("uri", "ref")),
+    "uri": Spelling("uri", unless=("key", "ref")),
+    "ref": Spelling("ref", unless=("key", "uri")),
+    "result_ref": Spelling("ref", unless=("key", "uri")),
+    "path": Spelling("path"),
+}
+
+
 class Artifact(Tool):
     """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them back.
 
@@ -127,6 +138,10 @@ class Artifact(Tool):
           tool: {kind: noop, input: {amount: "{{ read.data }}"}}
     """
     config_model = ArtifactConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "result_ref": Spelling("ref", unless=("key", "uri")),
+        **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
+    }
     required = (("action",),)
     by_reference = ("data", "ref")
 

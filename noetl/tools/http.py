@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
@@ -77,6 +78,10 @@ class Http(Tool):
           tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = HttpConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "verify_ssl": Spelling("verify"),
+        "follow_redirects": Spelling("allow_redirects"),
+    }
     required = (("url", "endpoint"),)
     credentials = ("auth", "proxy.auth")
 
