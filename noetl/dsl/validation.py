@@ -79,15 +79,18 @@ def warn_unknown(
     *,
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
+    only_near: bool = False,
 ) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
-    belong to another part, with the hint that says to which."""
+    belong to another part, with the hint that says to which. `only_near`: only of those that are nearly known."""
     known = canonical_keys(type(part))
     for key in (*(part.model_extra or {}), *_meaningless(part)):
         if key in except_for:
             continue
         hint = "put it under spec:" if key in _keys_of_spec(type(part)) else elsewhere.get(key)
-        hint = hint or report.suggest(key, known, f"known here: {', '.join(known)}")
+        hint = hint or report.suggest(key, known, "" if only_near else f"known here: {', '.join(known)}")
+        if not hint:
+            continue
         report.add(
             Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
         )

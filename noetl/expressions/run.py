@@ -284,7 +284,12 @@ def _from_result(result: Result, inner: Any, part: str | int, load: Load | None)
 
 def _from_envelope(value: Any, load: Load | None) -> Any:
     """`body` of an outcome: that of its result, where that is the result of an http task."""
-    if isinstance(value, dict) and "body" not in value and "http" in value and type(value.get("data")) is Result:
+    if (
+        isinstance(value, dict)
+        and "body" not in value
+        and "http" in value
+        and type(value.get("data")) is Result
+    ):
         return into(value["data"], "body", load)
     return reach(value, "body")
 

@@ -400,6 +400,13 @@ class Spelling:
     #: The value as the canonical form has it.
     convert: Callable[[Json], Json] | None = None
 
+    @property
+    def meaning(self) -> str:
+        """In a few words, for references."""
+        if self.canonical:
+            return f"The same as `{self.canonical.replace('/', '.')}`, which wins."
+        return f"No effect: {self.warning}." if self.warning else "No effect."
+
 
 def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()

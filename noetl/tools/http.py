@@ -47,7 +47,7 @@ class Http(Tool):
 
     kind = "http"
     queue = "http"
-    sections = ("http",)
+    sections = ("http", "body")
     effects = "external"
     description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
     result = """

@@ -131,7 +131,8 @@ class Policy(Part):
     rules: list[PolicyRule] | None = None
     admit: Admit | None = None
     failure: FailurePolicy | None = None
-    defaults: Defaults | None = older()
+    # What it says is rewritten by itself; what is left of it means nothing.
+    defaults: Annotated[Defaults | None, Spelling(values=({},))] = None
     """`timeout_s` in it is `timeout` of the spec."""
     exec: Annotated[Any, Spelling(values=("local", "distributed"))] = None
     """`local` or `distributed`, without effect: iterations run on any worker."""

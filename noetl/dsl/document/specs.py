@@ -68,9 +68,9 @@ class ResultSpec(Part):
     """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
     inline_max_bytes: Annotated[int | None, Spelling("inline_bytes", unless=("inline",))] = None
     """The same as `inline_bytes`, which wins."""
-    output_select: Annotated[
-        list[SelectForm] | None, Spelling("select", adds=(("on_large", "fetch"),))
-    ] = None
+    output_select: Annotated[list[SelectForm] | None, Spelling("select", adds=(("on_large", "fetch"),))] = (
+        None
+    )
     """The same as `select`, which wins, with `on_large: fetch`."""
     store: Annotated[Any, Spelling()] = None
     """No effect: there is one store."""
@@ -112,9 +112,7 @@ class CallSpec(TaskSpec):
     input: Annotated[Names | None, Spelling("../input", unless=("../args",))] = None
     """The same as `input` of the task, which wins key by key; so for `args` and `with`."""
     args: Annotated[Names | None, Spelling("../input", unless=("../args",))] = None
-    within: Annotated[
-        Names | None, Spelling("../input", unless=("../args",)), Field(alias="with")
-    ] = None
+    within: Annotated[Names | None, Spelling("../input", unless=("../args",)), Field(alias="with")] = None
     output: Annotated[Any, Spelling("../output")] = None
     """The same as `output` of the task, which wins key by key."""
     output_select: Annotated[Any, Spelling("../output_select")] = None

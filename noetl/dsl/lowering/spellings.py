@@ -1,7 +1,7 @@
 """Other spellings of keys, which are accepted without a word: each is rewritten to what it means.
 
 What they mean is declared, not written here: by the parts of documents (`noetl.dsl.document`), and by the kinds of
-tools (`noetl.dsl.spellings`).
+tools (`noetl.net.spellings`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from noetl.dsl.lowering.parts import Parts
 from noetl.dsl.origins import Origins, origin
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
-from noetl.dsl.spellings import of_kind
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo, Spelling
+from noetl.net.spellings import of_kind
 
 #: Where the inputs of a task stand: what is said there is read by its templates, too.
 _INPUTS: Final = ("input", "args")
@@ -35,6 +35,29 @@ class _Found:
     spelling: Spelling
     #: The mappings that say the same key where the task is one of the workbook, the called ones.
     called: tuple[Mapping[str, Json], ...] = ()
+
+    @property
+    def place(self) -> Path:
+        return (*self.part, *self.key)
+
+    @property
+    def target(self) -> Path | None:
+        """Where its value belongs; None where it has no effect. What stands under the `spec` of a tool stays there."""
+        canonical = self.spelling.canonical
+        stays = self.key[0] == "spec" and not canonical.startswith("spec/")
+        return _resolved((*self.part, "spec") if stays else self.part, canonical) if canonical else None
+
+    @property
+    def rivals(self) -> list[Path]:
+        """Where else what wins may stand: a key of a tool beside `kind` and under `spec`."""
+        canonical = self.spelling.canonical
+        twice = (
+            ()
+            if not canonical or canonical.startswith(("spec/", "../"))
+            else (canonical, f"spec/{canonical}")
+        )
+        found = [_resolved(self.part, way) for way in (*self.spelling.unless, *twice)]
+        return [path for path in found if path != self.target]
 
     @property
     def is_input(self) -> bool:
@@ -65,14 +88,12 @@ def _tell(one: _Found, report: Report) -> None:
         report.add(Code.IGNORED, place, message, "leave it out", at_key=True)
 
 
-def _found(
-    kinds: Mapping[str, KindInfo], part: Part, path: Path, data: dict[str, Json]
-) -> Iterator[_Found]:
+def _found(kinds: Mapping[str, KindInfo], part: Part, path: Path, data: dict[str, Json]) -> Iterator[_Found]:
     for key, spelling in spellings_of(type(part)).items():
         if key in _written_keys(part):
             yield _Found(path, (key,), spelling)
     if isinstance(part, Tool | Cursor):
-        yield from _of_kind(kinds, part, path, data)
+        yield from _of_kind(kinds, path, data)
 
 
 def _written_keys(part: Part) -> set[str]:
@@ -83,9 +104,7 @@ def _fields_set(part: Part) -> set[str]:
     return part.model_fields_set & type(part).model_fields.keys()
 
 
-def _of_kind(
-    kinds: Mapping[str, KindInfo], part: Tool | Cursor, path: Path, data: dict[str, Json]
-) -> Iterator[_Found]:
+def _of_kind(kinds: Mapping[str, KindInfo], path: Path, data: dict[str, Json]) -> Iterator[_Found]:
     """What the tool at `path` says beside `kind`, then what it says under `spec`."""
     tool: Mapping[str, Json] = _at(data, path)
     called = _called(tool, data)
@@ -129,24 +148,22 @@ class _Rewriting:
 
     def apply(self, found: _Found) -> bool:
         """Puts the value of a spelling where it belongs; whether it means something."""
-        old = (*found.part, *found.key)
-        spelling, value = found.spelling, _get(self.data, old)
+        spelling, value = found.spelling, _get(self.data, found.place)
         if value is _MISSING or (spelling.values and value not in spelling.values):
             return False
-        new = _resolved(found.part, spelling.canonical) if spelling.canonical else None
-        others = [_resolved(found.part, one) for one in _others(spelling)]
-        if found.is_input and new is not None and self._is_said(found, new, others):
+        target = found.target
+        if found.is_input and target is not None and self._is_said(found, target):
             return False
         self.changed = True
-        if new is not None:
-            self._put(found, new, value, others)
+        if target is not None:
+            self._put(found, target, value)
         if not (found.is_input and self._is_read(found)):
-            self._take(old, new)
+            self._take(found.place)
         return True
 
-    def _is_said(self, found: _Found, new: Path, others: list[Path]) -> bool:
+    def _is_said(self, found: _Found, target: Path) -> bool:
         """Whether the configuration itself has the key that an input would be: then it is an input like any other."""
-        places = (new, *others)
+        places = (target, *found.rivals)
         ways = [place[len(found.part) :] for place in places]
         return any(_is_there(self.data, place) for place in places) or any(
             _is_there(tool, way) for tool in found.called for way in ways
@@ -158,19 +175,16 @@ class _Rewriting:
         _at(tool, found.key[:-1]).pop(found.key[-1])
         return re.search(rf"(?<![\w'\"]){re.escape(str(found.key[-1]))}\b", _templates(tool)) is not None
 
-    def _put(self, found: _Found, new: Path, value: Json, others: list[Path]) -> None:
-        spelling, old = found.spelling, (*found.part, *found.key)
+    def _put(self, found: _Found, target: Path, value: Json) -> None:
+        spelling, places = found.spelling, (target, *found.rivals)
         value = value if spelling.convert is None or value is None else spelling.convert(value)
-        if isinstance(value, dict) and (mappings := self._mappings(new, others)):
-            self._merge(old, new, value, mappings)
-        elif not any(_is_there(self.data, place) for place in (new, *others)):
-            self._set(old, new, value)
+        mappings = [one for place in places if isinstance(one := _get(self.data, place), dict)]
+        if isinstance(value, dict) and mappings:
+            self._merge(found.place, target, value, mappings)
+        elif not any(_is_there(self.data, place) for place in places):
+            self._set(found.place, target, value)
             for key, said in spelling.adds:
-                self._set(old, _resolved(found.part, key), said)
-
-    def _mappings(self, new: Path, others: list[Path]) -> list[dict[str, Json]]:
-        found = [_get(self.data, place) for place in (new, *others)]
-        return [one for one in found if isinstance(one, dict)]
+                self._set(found.place, (*target[:-1], key), said)
 
     def _merge(self, old: Path, new: Path, value: dict[str, Json], mappings: list[dict[str, Json]]) -> None:
         """Adds the entries that none of `mappings` has."""
@@ -184,19 +198,21 @@ class _Rewriting:
 
     def _set(self, old: Path, new: Path, value: Json) -> None:
         """Puts `value` at `new`: in the place of `old` where that stands in the same mapping."""
-        around = self.data
+        around: Any = self.data
         for key in new[:-1]:
-            if _is_key(around, key) and around[key] is None:
+            if isinstance(around, dict) and around.get(key) is None:
                 around[key] = {}
-            around = around[key] if isinstance(around, list) else around.setdefault(key, {})
+            around = around[key]
         self.origins[new] = origin(self.origins, old)
         if old[:-1] == new[:-1] and old[-1] in around:
-            items = [(new[-1] if key == old[-1] else key, one) for key, one in around.items() if key != new[-1]]
+            items = [
+                (new[-1] if key == old[-1] else key, one) for key, one in around.items() if key != new[-1]
+            ]
             around.clear()
             around.update(items)
         around[new[-1]] = value
 
-    def _take(self, old: Path, new: Path | None) -> None:
+    def _take(self, old: Path) -> None:
         """Removes what stands at `old`, and the mappings that have nothing left."""
         place = old
         around = _get(self.data, place[:-1])
@@ -205,13 +221,6 @@ class _Rewriting:
         while len(place) > 1 and isinstance(place[-2], str) and _get(self.data, place[:-1]) == {}:
             place = place[:-1]
             _at(self.data, place[:-1]).pop(place[-1])
-
-
-def _others(spelling: Spelling) -> tuple[str, ...]:
-    """Where else what wins may stand: under `spec` stands what may stand beside it."""
-    canonical = spelling.canonical
-    below = () if not canonical or canonical.startswith(("spec/", "../")) else (f"spec/{canonical}",)
-    return (*spelling.unless, *below)
 
 
 def _way(text: str) -> Path:

@@ -1,4 +1,7 @@
-"""Every other spelling of a key: those that parts of documents declare, and those of the kinds of tools."""
+"""The other spellings of the keys of tools: those that a kind declares, and those of every kind.
+
+Parts of documents declare theirs themselves (`noetl.dsl.document`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from noetl.net.model import KindInfo, Spelling
 
 #: Of every kind that has a credential.
-_OF_AUTH: Final = {"credential": Spelling("auth", unless=("spec/auth",))}
+_OF_AUTH: Final = {"credential": Spelling("auth")}
 #: Of every kind that has a timeout of its own, and of all others.
 _OF_TIMEOUT: Final = {"timeout_seconds": Spelling("timeout", unless=("spec/timeout",))}
 _OF_DEADLINE: Final = {"timeout": Spelling("spec/timeout"), "timeout_seconds": Spelling("spec/timeout")}
