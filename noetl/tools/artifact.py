@@ -116,7 +116,8 @@ class Artifact(Tool):
         `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
         JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
         `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
-        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`.
+        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
+        fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
     """
     errors = """
         An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
