@@ -23,6 +23,8 @@ from noetl.net.spellings import of_kind
 
 #: Where the inputs of a task stand: what is said there is read by its templates, too.
 _INPUTS: Final = ("input", "args")
+#: What a call of the workbook calls is said there, whatever the key means to the kind.
+_NAME_OF_CALLED: Final = ("task",)
 _MISSING: Final = object()
 
 
@@ -113,7 +115,8 @@ def _of_kind(kinds: Mapping[str, KindInfo], path: Path, data: dict[str, Json]) -
     for written, spelling in of_kind(info).items() if info is not None else ():
         way: Path = tuple(written.split("/"))
         for key in (way, ("spec", *way)):
-            if key != _way(spelling.canonical) and _get(tool, key) is not _MISSING:
+            own = called and key == _NAME_OF_CALLED
+            if not own and key != _way(spelling.canonical) and _get(tool, key) is not _MISSING:
                 yield _Found(path, key, spelling, called)
 
 
