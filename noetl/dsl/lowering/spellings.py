@@ -91,19 +91,18 @@ def _tell(one: _Found, report: Report) -> None:
 
 
 def _found(kinds: Mapping[str, KindInfo], part: Part, path: Path, data: dict[str, Json]) -> Iterator[_Found]:
-    for key, spelling in spellings_of(type(part)).items():
-        if key in _written_keys(part):
+    spelled = spellings_of(type(part))
+    written = _written_keys(part) if spelled else frozenset()
+    for key, spelling in spelled.items():
+        if key in written:
             yield _Found(path, (key,), spelling)
     if isinstance(part, Tool | Cursor):
         yield from _of_kind(kinds, path, data)
 
 
-def _written_keys(part: Part) -> set[str]:
-    return {type(part).model_fields[name].alias or name for name in _fields_set(part)}
-
-
-def _fields_set(part: Part) -> set[str]:
-    return part.model_fields_set & type(part).model_fields.keys()
+def _written_keys(part: Part) -> frozenset[str]:
+    fields = type(part).model_fields
+    return frozenset(fields[name].alias or name for name in part.model_fields_set & fields.keys())
 
 
 def _of_kind(kinds: Mapping[str, KindInfo], path: Path, data: dict[str, Json]) -> Iterator[_Found]:
