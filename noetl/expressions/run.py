@@ -296,7 +296,8 @@ def _from_envelope(value: Any, load: Load | None) -> Any:
 
 def _has_key(reference: JsonMap, key: str | int) -> bool:
     """Whether what `reference` stands for has the key itself, as far as its preview tells."""
-    return key in reference.get("preview", {}).get("keys", ())
+    preview = reference.get("preview")
+    return isinstance(preview, Mapping) and key in preview.get("keys", ())
 
 
 def _loaded(value: Any, load: Load | None) -> Any:
