@@ -29,8 +29,3 @@ def of_kind(kind: KindInfo) -> Mapping[str, Spelling]:
     elif kind.schema.get("additionalProperties") is False:
         found |= _OF_DEADLINE
     return {written: spelling for written, spelling in found.items() if written not in known}
-
-
-def keys_of_kind(kind: KindInfo) -> frozenset[str]:
-    """The keys of a tool's mapping that are such spellings."""
-    return frozenset(written for written in of_kind(kind) if "/" not in written)

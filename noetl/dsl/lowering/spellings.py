@@ -10,7 +10,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from noetl.dsl.document import Cursor, Part, Tool, spellings_of
 from noetl.dsl.lowering.parts import Parts
@@ -26,6 +26,8 @@ _INPUTS: Final = ("input", "args")
 #: What a call of the workbook calls is said there, whatever the key means to the kind.
 _NAME_OF_CALLED: Final = ("task",)
 _MISSING: Final = object()
+#: The mapping of a tool.
+_Task: TypeAlias = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class _Found:
     key: Path
     spelling: Spelling
     #: The mappings that say the same key where the task is one of the workbook, the called ones.
-    called: tuple[Mapping[str, Json], ...] = ()
+    called: tuple[_Task, ...] = ()
 
     @property
     def place(self) -> Path:
@@ -71,7 +73,12 @@ def rewrite(
     kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: Report
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without them; None where it has none."""
-    found = [one for part, path in parts for one in _found(kinds, part, path, data)]
+    book = _workbook(data)
+    found: list[_Found] = []
+    for part, path in parts:
+        found += _of_part(part, path)
+        if isinstance(part, Tool | Cursor):
+            found += _of_kind(kinds, path, _at(data, path), book)
     if not found:
         return None
     rewriting = _Rewriting(data)
@@ -90,14 +97,12 @@ def _tell(one: _Found, report: Report) -> None:
         report.add(Code.IGNORED, place, message, "leave it out", at_key=True)
 
 
-def _found(kinds: Mapping[str, KindInfo], part: Part, path: Path, data: dict[str, Json]) -> Iterator[_Found]:
+def _of_part(part: Part, path: Path) -> Iterator[_Found]:
     spelled = spellings_of(type(part))
     written = _written_keys(part) if spelled else frozenset()
     for key, spelling in spelled.items():
         if key in written:
             yield _Found(path, (key,), spelling)
-    if isinstance(part, Tool | Cursor):
-        yield from _of_kind(kinds, path, data)
 
 
 def _written_keys(part: Part) -> frozenset[str]:
@@ -105,10 +110,11 @@ def _written_keys(part: Part) -> frozenset[str]:
     return frozenset(fields[name].alias or name for name in part.model_fields_set & fields.keys())
 
 
-def _of_kind(kinds: Mapping[str, KindInfo], path: Path, data: dict[str, Json]) -> Iterator[_Found]:
-    """What the tool at `path` says beside `kind`, then what it says under `spec`."""
-    tool: Mapping[str, Json] = _at(data, path)
-    called = _called(tool, data)
+def _of_kind(
+    kinds: Mapping[str, KindInfo], path: Path, tool: _Task, book: Mapping[str, _Task]
+) -> Iterator[_Found]:
+    """What `tool`, which stands at `path`, says beside `kind`, then what it says under `spec`."""
+    called = _called(tool, book)
     kind = (called[-1] if called else tool).get("kind")
     info = kinds.get(kind) if isinstance(kind, str) else None
     for written, spelling in of_kind(info).items() if info is not None else ():
@@ -119,19 +125,18 @@ def _of_kind(kinds: Mapping[str, KindInfo], path: Path, data: dict[str, Json]) -
                 yield _Found(path, key, spelling, called)
 
 
-def _called(tool: Mapping[str, Json], data: dict[str, Json]) -> tuple[Mapping[str, Json], ...]:
+def _called(tool: _Task, book: Mapping[str, _Task]) -> tuple[_Task, ...]:
     """The tasks of the workbook that a call leads to, the last of another kind; none where there is no such task."""
-    found: list[Mapping[str, Json]] = []
+    found: dict[str, _Task] = {}
     while tool.get("kind") == "workbook":
-        named = _workbook(data).get(str(tool.get("task") or tool.get("name")))
-        if named is None or named in found:
+        name = str(tool.get("task") or tool.get("name"))
+        if name not in book or name in found:
             return ()
-        found.append(named)
-        tool = named
-    return tuple(found)
+        found[name] = tool = book[name]
+    return tuple(found.values())
 
 
-def _workbook(data: dict[str, Json]) -> dict[str, Mapping[str, Json]]:
+def _workbook(data: dict[str, Json]) -> dict[str, _Task]:
     book = data.get("workbook") or {}
     entries = book.items() if isinstance(book, dict) else [(one.get("name"), one) for one in book]
     return {
@@ -205,6 +210,8 @@ class _Rewriting:
             if isinstance(around, dict) and around.get(key) is None:
                 around[key] = {}
             around = around[key]
+        if not isinstance(around, dict):
+            return
         self.origins[new] = origin(self.origins, old)
         if old[:-1] == new[:-1] and old[-1] in around:
             items = [
