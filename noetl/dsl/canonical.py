@@ -73,9 +73,11 @@ def compile_document(context: Context) -> Net | None:
 def _check_root(context: Context, document: Document) -> None:
     report = context.report
     warn_unknown(document, (), report)
-    for part, path in ((document.metadata, ("metadata",)), (document.executor, ("executor",))):
-        if part is not None:
-            warn_unknown(part, path, report)
+    if document.metadata is not None:
+        # Whoever keeps playbooks may note there what they like.
+        warn_unknown(document.metadata, ("metadata",), report, only_near=True)
+    if document.executor is not None:
+        warn_unknown(document.executor, ("executor",), report)
     check_requirements(context, document.executor or Executor())
     for key, value, wanted in (
         ("apiVersion", document.api_version, "noetl.io/v2"),

@@ -30,7 +30,8 @@ class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
     `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
-    warnings in the order of the text; `shown` is the text without the secrets that stand in it.
+    warnings in the order of the text; `shown` is the text without the secrets that stand in it. `respelled` counts the
+    places that the canonical form says otherwise, besides those that a warning tells of.
     """
 
     net: Net | None
@@ -38,6 +39,7 @@ class Compiled:
     problems: tuple[Problem, ...]
     source: Source
     shown: str
+    respelled: int = 0
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -88,7 +90,7 @@ def _compiled(
     source = read(text, file)
     report = Report(source, strict=strict)
     read_as = to_document(source.data, report) if source.data is not None else None
-    document = lower(*read_as, report) if read_as is not None else None
+    document = lower(*read_as, kinds, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
     context = Context(document, report, kinds, sources)
@@ -100,7 +102,8 @@ def _compiled(
     if net is not None and tree is not None:
         check_flow(net, report, tree, context.arc_paths)
         check_inputs(context, net)
-    return Compiled(None if report.failed else net, document, report.problems, report.source, report.shown)
+    found = None if report.failed else net
+    return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
 
 
 def load_playbook(

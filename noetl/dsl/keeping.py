@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from noetl.dsl.context import Context, Site
-from noetl.dsl.document import Part, ResultSpec, SelectSpec, Step, Tool, known_keys
+from noetl.dsl.document import Part, ResultSpec, SelectSpec, SizeThreshold, Step, Tool, canonical_keys
+from noetl.dsl.document.specs import MOST_INLINE
 from noetl.dsl.identifiers import readable
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import ResultScope
-from noetl.net.model import Keeping, Selected
+from noetl.net.model import Keeping, OnLarge, Selected
 
-#: The log holds small values: more than this never stays in it.
-MOST_INLINE: Final = 1024 * 1024
 #: Parts of one result that are kept with its reference.
 MOST_SELECTED: Final = 32
 
@@ -31,14 +30,19 @@ def keeping(context: Context, site: Site, tools: Sequence[Path]) -> Keeping:
             how = _over(context, how, (*path[:-1], "output"))
         how = _over(context, how, (*path, "result"))
     for path in tools:
-        if (select := context.raw(path).get("output_select")) is not None:
-            how = replace(how, select=_select(context, select, (*path, "output_select")))
+        at: Path = (*path, "output_select")
+        match context.raw(path).get("output_select"):
+            case list() as select:
+                how = replace(how, select=_select(context, select, at), on_large="fail")
+            case dict() as rest:
+                # What it means was rewritten.
+                _warn_unknown(context, SizeThreshold, rest, at)
     return how
 
 
 def is_result(output: Json) -> bool:
     """Whether `output` of a step or task says how results are kept."""
-    return isinstance(output, Mapping) and not output.keys().isdisjoint(known_keys(ResultSpec))
+    return isinstance(output, Mapping) and not output.keys().isdisjoint(canonical_keys(ResultSpec))
 
 
 def warn_of_output(context: Context, part: Step | Tool, path: Path, what: str) -> None:
@@ -46,7 +50,7 @@ def warn_of_output(context: Context, part: Step | Tool, path: Path, what: str) -
     if "output" not in part.model_fields_set or is_result(context.raw((*path, "output"))):
         return
     message = f"`output` of a {what} has an effect only with keys of spec.result"
-    hint = f"assign with set:, or say how results are kept: {', '.join(known_keys(ResultSpec))}"
+    hint = f"assign with set:, or say how results are kept: {', '.join(canonical_keys(ResultSpec))}"
     context.report.add(Code.IGNORED, (*path, "output"), message, hint, at_key=True)
 
 
@@ -66,12 +70,14 @@ def _over(context: Context, how: Keeping, path: Path) -> Keeping:
     if (ttl := given.get("ttl")) is not None:
         how = replace(how, ttl_s=_ttl(context, ttl, (*path, "ttl")))
     if (select := given.get("select")) is not None:
-        how = replace(how, select=_select(context, select, (*path, "select")))
+        how = replace(how, select=_select(context, select, (*path, "select")), on_large="fail")
+    if given.get("on_large") in get_args(OnLarge):
+        how = replace(how, on_large=given["on_large"])
     return how
 
 
 def _warn_unknown(context: Context, model: type[Part], given: JsonMap, path: Path) -> None:
-    known = known_keys(model)
+    known = canonical_keys(model)
     for key in given:
         if key not in known:
             hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")

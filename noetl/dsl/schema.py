@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl.dsl.document import Document
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.net.model import KindInfo
+from noetl.net.spellings import of_kind
 
 #: What editors should demand, though the reader only reports it.
 _REQUIRED: Final = {
@@ -61,16 +62,19 @@ def _add_kinds(tool: dict[str, Any], kinds: Mapping[str, KindInfo]) -> None:
     tool["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-            "then": {"properties": _own(kinds[kind].schema, properties)},
+            "then": {"properties": own},
         }
         for kind in sorted(kinds)
-        if _own(kinds[kind].schema, properties)
+        if (own := _own(kinds[kind], properties))
     ]
 
 
-def _own(schema: JsonMap, known: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+def _own(kind: KindInfo, known: Mapping[str, Any]) -> dict[str, Any]:
+    own = {
         key: {"description": found["description"]} if found.get("description") else {}
-        for key, found in schema.get("properties", {}).items()
-        if key not in known
+        for key, found in kind.schema.get("properties", {}).items()
     }
+    spelled = {
+        key: {"description": spelling.meaning} for key, spelling in of_kind(kind).items() if "/" not in key
+    }
+    return {key: one for key, one in (own | spelled).items() if key not in known}

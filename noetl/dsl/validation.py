@@ -3,7 +3,7 @@ rest is still read, so that everything is reported at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from noetl.dsl.document import Document, Part, canonical_keys
+from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
@@ -79,18 +79,30 @@ def warn_unknown(
     *,
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
+    only_near: bool = False,
 ) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
-    belong to another part, with the hint that says to which."""
+    belong to another part, with the hint that says to which. `only_near`: only of those that are nearly known."""
     known = canonical_keys(type(part))
-    for key in part.model_extra or {}:
+    for key in (*(part.model_extra or {}), *_meaningless(part)):
         if key in except_for:
             continue
         hint = "put it under spec:" if key in _keys_of_spec(type(part)) else elsewhere.get(key)
-        hint = hint or report.suggest(key, known, f"known here: {', '.join(known)}")
+        hint = hint or report.suggest(key, known, "" if only_near else f"known here: {', '.join(known)}")
+        if not hint:
+            continue
         report.add(
             Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
         )
+
+
+def _meaningless(part: Part) -> Iterator[str]:
+    """The keys that mean something with other values than this one: those that do were rewritten."""
+    spelled = spellings_of(type(part))
+    for name in part.model_fields_set & type(part).model_fields.keys():
+        key = type(part).model_fields[name].alias or name
+        if key in spelled:
+            yield key
 
 
 @cache

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
+
+#: Keys that every result of an http task has, and every content that an artifact task read from a key or a URI.
+_OF_RESPONSES: Final = frozenset({"status_code", "headers", "url", "elapsed", "data"})
+_OF_CONTENTS: Final = frozenset({"uri", "bytes", "sha256", "data"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,22 @@ def value_of(value: Any) -> Any:
     return value.value if type(value) is Result else value
 
 
+def is_response(value: Any) -> bool:
+    """Whether `value` is the result of an http task."""
+    return isinstance(value, Mapping) and value.keys() >= _OF_RESPONSES
+
+
 def body_of(value: Json) -> Json:
-    """The body, where `value` is the response of an http call; else null."""
-    return value.get("data") if isinstance(value, Mapping) and "status_code" in value else None
+    """The body, where `value` is the response of an http call or what `get` of an artifact yields; else null."""
+    if not isinstance(value, Mapping):
+        return None
+    return value.get("data") if "status_code" in value or _is_content(value) else None
+
+
+def _is_content(value: JsonMap) -> bool:
+    if value.keys() == {"ref", "data"}:
+        return str(value["ref"]).startswith("noetl://")
+    return value.keys() >= _OF_CONTENTS and "exists" not in value
 
 
 class TaskResults(Mapping[str, Result]):

@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from noetl.expressions.chains import Chain, path_text
+from noetl.expressions.chains import Chain, path_of, path_text
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
-from noetl.expressions.results import Result, body_of
+from noetl.expressions.results import Result, body_of, is_response, value_of
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import Lazy, Load, is_reference, loaded, opened
+from noetl.facts.reference import OF_REFERENCES, Lazy, Load, is_reference, loaded, opened
 from noetl.facts.secret import MARK, deeper, is_secret
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
@@ -234,6 +234,8 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
         if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
             value, at = kept["extracted"][path_text(parts[at:end])], end
         else:
+            if (path := _alias(kept, parts[at])) is not None:
+                parts, at = (*path, *parts[at + 1 :]), 0
             value, at = into(value, parts[at], load), at + 1
     return value.value if type(value) is Result else value
 
@@ -246,20 +248,56 @@ def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | No
     return next((end for end in ends if path_text(parts[at:end]) in kept["extracted"]), None)
 
 
+def _alias(kept: Any, part: str | int) -> tuple[str | int, ...] | None:
+    """The path that the reference `kept` has another name for, and whose value it does not know."""
+    if type(kept) is not dict or "aliases" not in kept or not is_reference(kept):
+        return None
+    path = kept["aliases"].get(part)
+    return None if path is None else path_of(path)
+
+
 def into(value: Any, part: str | int, load: Load | None) -> Any:
     """One step of a chain, through references and results."""
+    kept = value_of(value)
+    if part in OF_REFERENCES and type(kept) is dict and is_reference(kept) and not _has_key(kept, part):
+        return reach(kept, OF_REFERENCES[str(part)])
+    inner = _loaded(kept, load)
     if type(value) is not Result:
-        return reach(_loaded(value, load), part)
-    inner = _loaded(value.value, load)
-    found = reach(inner, part)
-    if not isinstance(found, Undefined):
-        return found
-    if part in value.also:
-        return value.also[str(part)]
+        return _from_envelope(inner, load) if part == "body" else reach(inner, part)
+    return _from_result(value, inner, part, load)
+
+
+def _from_result(result: Result, inner: Any, part: str | int, load: Load | None) -> Any:
+    """A part of what a step or task left behind, whose value is `inner`."""
+    own = _absent(inner, part) if part == "body" and is_response(inner) else reach(inner, part)
+    if not isinstance(own, Undefined):
+        return own
+    if part in result.also:
+        return result.also[str(part)]
     if part == "data":
-        return value.value
+        return result.value
     body = _loaded(body_of(inner), load)
-    return body[part] if isinstance(body, Mapping) and part in body else found
+    if isinstance(body, Mapping) and part in body:
+        return body[part]
+    return reach(inner, part) if part == "body" else own
+
+
+def _from_envelope(value: Any, load: Load | None) -> Any:
+    """`body` of an outcome: that of its result, where that is the result of an http task."""
+    if (
+        isinstance(value, dict)
+        and "body" not in value
+        and "http" in value
+        and type(value.get("data")) is Result
+    ):
+        return into(value["data"], "body", load)
+    return reach(value, "body")
+
+
+def _has_key(reference: JsonMap, key: str | int) -> bool:
+    """Whether what `reference` stands for has the key itself, as far as its preview tells."""
+    preview = reference.get("preview")
+    return isinstance(preview, Mapping) and key in preview.get("keys", ())
 
 
 def _loaded(value: Any, load: Load | None) -> Any:
@@ -308,6 +346,8 @@ def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
     try:
         return value[key]
     except KeyError:
+        if key == "body" and is_response(value):
+            return value["data"]
         return _from_object(value, key) if isinstance(key, str) else _absent(value, key)
 
 

@@ -1,9 +1,10 @@
 """References to results that are too large for the log.
 
 A *ResultRef* stands for one object of the result store: `{kind: result_ref, ref: noetl://<store>/<place>/<sha256>,
-store, scope, expires_at, meta: {content_type, bytes, sha256, compression}, extracted, preview}`. A *Manifest* stands
-for the parts of a list, one behind the other, without merging them: `{kind: manifest, count, parts: [{count, items:
-[...]} | {count, ref: {kind: result_ref, ...}}]}`; it is a value like any other, and large ones are kept by reference.
+store, location, scope, expires_at, meta: {content_type, bytes, sha256, compression}, extracted, aliases, preview}`. A
+*Manifest* stands for the parts of a list, one behind the other, without merging them: `{kind: manifest, count, parts:
+[{count, items: [...]} | {count, ref: {kind: result_ref, ...}}]}`; it is a value like any other, and large ones are kept
+by reference.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from noetl.facts.json import Json, JsonMap, set_path
 RESULT_REF: Final = "result_ref"
 #: The same in the mapping that stands for the parts of a list.
 MANIFEST: Final = "manifest"
+
+#: What templates read of a reference itself: its text, where the store lies, what the log keeps of the value.
+OF_REFERENCES: Final = {"_ref": "ref", "_store": "location", "_preview": "preview"}
 
 #: `step`: until its execution has ended. `execution`: as long as the execution, those that it calls and those that
 #: called it are kept. `permanent`: for good.

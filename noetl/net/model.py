@@ -28,6 +28,7 @@ Scope = Literal["ctx", "iter", "step", "local"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 FailureMode = Literal["fail_fast", "best_effort"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
+OnLarge = Literal["fail", "fetch"]
 #: What a demand may say of a value.
 ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
 
@@ -88,6 +89,9 @@ class Keeping:
     select: tuple[Selected, ...] = ()
     scope: ResultScope = "execution"
     ttl_s: float | None = None
+    #: What becomes of a selected part that is too large to be kept with the reference: the task fails, or the part is
+    #: read through the reference.
+    on_large: OnLarge = "fail"
 
     @property
     def aliased(self) -> bool:
@@ -377,6 +381,33 @@ class Net:
         return {place: Place(place, step) for step, places in self.incoming.items() for place in places}
 
 
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """What a key means that authors write in the place of another one.
+
+    `canonical` leads from the mapping of the key to the key of the canonical form (`spec/timeout`, `../input`); empty:
+    the key has no effect. A value that is there wins, of mappings key by key; so does one at a place of `unless`.
+    """
+
+    canonical: str = ""
+    unless: tuple[str, ...] = ()
+    #: It means this with one of these values only; with any where there are none.
+    values: tuple[Json, ...] = ()
+    #: Why it has no effect, where that is worth a warning.
+    warning: str = ""
+    #: What the canonical form says beside it: key (from the same mapping) → value.
+    adds: tuple[tuple[str, Json], ...] = ()
+    #: The value as the canonical form has it.
+    convert: Callable[[Json], Json] | None = None
+
+    @property
+    def meaning(self) -> str:
+        """In a few words, for references."""
+        if self.canonical:
+            return f"The same as `{self.canonical.replace('/', '.')}`, which wins."
+        return f"No effect: {self.warning}." if self.warning else "No effect."
+
+
 def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()
 
@@ -395,6 +426,7 @@ class KindInfo:
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
     `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.
+    `spellings` are other ways to write its keys, by the way to them (`source/type`).
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
     `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
@@ -416,4 +448,5 @@ class KindInfo:
     by_reference: tuple[str, ...] = ()
     sections: tuple[str, ...] | None = None
     credentials: tuple[str, ...] = ("auth",)
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults

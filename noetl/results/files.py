@@ -48,7 +48,7 @@ class FileResults:
         """See the port."""
         raw = objects.encoded(value)
         kept = tree.node(_Nodes(self, keep), value, raw)
-        return objects.reference(kept, keep, objects.preview(value, raw))
+        return self._reference(kept, keep, objects.preview(value, raw))
 
     def put_file(self, path: Path, content_type: str, keep: Keep) -> JsonMap:
         """See the port."""
@@ -65,7 +65,10 @@ class FileResults:
             "head": head.decode("utf-8", "replace")[: objects.PREVIEW],
         }
         rows = lines.count(path) if form == "ndjson" else None
-        return objects.reference(objects.Kept(name, size, content_type, rows), keep, shown)
+        return self._reference(objects.Kept(name, size, content_type, rows), keep, shown)
+
+    def _reference(self, kept: objects.Kept, keep: Keep, preview: JsonMap) -> JsonMap:
+        return objects.reference(kept, keep, preview, self._storage.location)
 
     def _put_table(self, path: Path, kept: objects.Kept, keep: Keep) -> JsonMap:
         with self._tables.cursor() as cursor:
@@ -73,7 +76,7 @@ class FileResults:
             first = tables.some_rows(cursor, str(path), 0, objects.PREVIEW_ROWS)
         self._storage.keep_file(kept.name, path)
         shown = objects.table_preview(shape.rows, shape.columns, first)
-        return objects.reference(replace(kept, rows=shape.rows), keep, shown)
+        return self._reference(replace(kept, rows=shape.rows), keep, shown)
 
     def put_table(self, path: Path, content_type: str, columns: Sequence[Column], keep: Keep) -> JsonMap:
         """See the port."""

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import RESULT_REF, Column, Keep
+from noetl.facts.reference import OF_REFERENCES, RESULT_REF, Column, Keep
 
 #: Characters of JSON, and names of keys, that a preview shows.
 PREVIEW: Final = 512
@@ -159,12 +159,13 @@ def value_of(form: Form, raw: bytes) -> Json:
             return base64.b64encode(raw).decode()
 
 
-def reference(kept: Kept, keep: Keep, preview: JsonMap) -> JsonMap:
-    """What stands for an object (see `noetl.facts.reference`)."""
+def reference(kept: Kept, keep: Keep, preview: JsonMap, location: str) -> JsonMap:
+    """What stands for an object (see `noetl.facts.reference`). `location` is where its store lies: `disk`, `s3`, ..."""
     return {
         "kind": RESULT_REF,
         "ref": kept.name.url,
         "store": kept.name.store,
+        "location": location,
         "scope": keep.scope,
         "expires_at": keep.until.isoformat() if keep.until else None,
         "meta": kept.meta,
@@ -189,6 +190,8 @@ def preview(value: Json, raw: bytes) -> JsonMap:
     match value:
         case Mapping():
             keys = [str(key) for _, key in zip(range(PREVIEW_KEYS), value, strict=False)]
+            # Templates must find those among them, without a fetch.
+            keys += [key for key in OF_REFERENCES if key in value and key not in keys]
             return {"type": "object", "length": len(value), "keys": keys, "head": head}
         case list() | tuple():
             return {"type": "array", "length": len(value), "head": head}

@@ -38,6 +38,12 @@ class Storage:
             # A store that cannot be opened is said so at once; a folder always can.
             _ = self._opened
 
+    @property
+    def location(self) -> str:
+        """Where it lies: `disk`, or the scheme of its URL."""
+        scheme, separator, _ = self._url.partition("://")
+        return scheme if separator and scheme != "file" else "disk"
+
     @cached_property
     def _opened(self) -> tuple[AbstractFileSystem, str]:
         """The file system and the base path in it. Raises ConfigError."""

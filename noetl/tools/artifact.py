@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.artifact_content import JSON, decoded, encoded, guessed, measured, part
@@ -83,6 +84,16 @@ class ArtifactConfig(ToolConfig):
         return self
 
 
+#: What may stand among the inputs of a task as well.
+_OF_INPUTS: Final = {
+    "key": Spelling("key", unless=("uri", "ref")),
+    "uri": Spelling("uri", unless=("key", "ref")),
+    "ref": Spelling("ref", unless=("key", "uri")),
+    "result_ref": Spelling("ref", unless=("key", "uri")),
+    "path": Spelling("path"),
+}
+
+
 class Artifact(Tool):
     """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them back.
 
@@ -105,7 +116,8 @@ class Artifact(Tool):
         `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
         JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
         `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
-        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`.
+        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
+        fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
     """
     errors = """
         An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
@@ -127,6 +139,10 @@ class Artifact(Tool):
           tool: {kind: noop, input: {amount: "{{ read.data }}"}}
     """
     config_model = ArtifactConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "result_ref": Spelling("ref", unless=("key", "uri")),
+        **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
+    }
     required = (("action",),)
     by_reference = ("data", "ref")
 

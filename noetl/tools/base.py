@@ -20,7 +20,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import Seal, unsealed
-from noetl.net.model import KindInfo
+from noetl.net.model import KindInfo, Spelling
 from noetl.pipeline.model import Call, Suspension
 from noetl.usecases.ports import Results
 from noetl.usecases.secrets import Safe
@@ -134,6 +134,8 @@ class Tool(ABC):
     sections: ClassVar[tuple[str, ...] | None] = None
     #: Where its configuration names credentials: dotted, `*` for any key.
     credentials: ClassVar[tuple[str, ...]] = ("auth",)
+    #: Other ways to write its keys; `credential`, `timeout` and `timeout_seconds` are known of every kind.
+    spellings: ClassVar[Mapping[str, Spelling]] = {}
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -183,4 +185,5 @@ class Tool(ABC):
             by_reference=cls.by_reference,
             sections=cls.sections,
             credentials=cls.credentials,
+            spellings=cls.spellings,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
@@ -46,7 +47,7 @@ class Http(Tool):
 
     kind = "http"
     queue = "http"
-    sections = ("http",)
+    sections = ("http", "body")
     effects = "external"
     description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
     result = """
@@ -54,7 +55,8 @@ class Http(Tool):
         JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
         never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
         and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
-        body stand behind those of the response: `output.data.rows` finds `rows` of the body. An answer with a Link header
+        body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
+        also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
         has `links` as well, `{next: address, ...}`, those to the same server.
         [Pagination](../playbooks.md#pagination) collects the pages of a list.
     """
@@ -77,6 +79,10 @@ class Http(Tool):
           tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = HttpConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "verify_ssl": Spelling("verify"),
+        "follow_redirects": Spelling("allow_redirects"),
+    }
     required = (("url", "endpoint"),)
     credentials = ("auth", "proxy.auth")
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from noetl.facts.json import Json, JsonMap
+from noetl.net.spellings import of_kind
 from noetl.tools.base import Effects, Tool
 
 _TYPES: Final = {
@@ -60,6 +61,8 @@ class Manual:
     about: str
     keys: tuple[Key, ...]
     one_of: tuple[tuple[str, ...], ...]
+    #: Other ways to write keys → what they mean.
+    spellings: Mapping[str, str]
     result: str
     errors: str
     example: str
@@ -89,6 +92,7 @@ def manual_of(tool: type[Tool]) -> Manual:
             for key in _keys(name, field, properties.get(name, {}), definitions, name in needed)
         ),
         one_of=tuple(group for group in info.required if len(group) > 1),
+        spellings={key.replace("/", "."): one.meaning for key, one in of_kind(info).items()},
         result=_text(tool.result),
         errors=_text(tool.errors),
         example=_text(tool.example),
@@ -99,6 +103,7 @@ def page(manual: Manual) -> str:
     """The page of a kind, as Markdown."""
     parts = [f"# {manual.kind}", manual.about, served(manual), "## Keys", _table(manual)]
     parts += [f"{_listed(group)}: one of them is needed." for group in manual.one_of]
+    parts += [_spellings(manual)] if manual.spellings else []
     for title, text in (("Result", manual.result), ("Errors", manual.errors)):
         if text:
             parts += [f"## {title}", text]
@@ -241,6 +246,13 @@ def _table(manual: Manual) -> str:
         for key in manual.keys
     ]
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _spellings(manual: Manual) -> str:
+    """The keys that authors write in the place of others."""
+    rows = [f"| `{key}` | {_cell(meaning)} |" for key, meaning in manual.spellings.items()]
+    head = ["Also accepted, here and under `spec`:", "", "| written | meaning |", "|---|---|"]
+    return "\n".join([*head, *rows])
 
 
 def _code(default: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, deep_merge
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.base import Tool, ToolConfig
@@ -63,6 +64,8 @@ class CallPlaybook(Tool):
           tool: {kind: noop, input: {totals: "{{ nightly }}"}}
     """
     config_model = PlaybookConfig
+    #: Authors name the call by it; nothing reads that.
+    spellings: ClassVar[Mapping[str, Spelling]] = {"task": Spelling()}
     required = (("path",),)
     suspends = True
     hands_on = True

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
@@ -122,6 +123,9 @@ class Postgres(Tool):
           tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = PostgresConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "pool": Spelling(warning="connections are pooled for each worker and credential")
+    }
     written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools import touching, user_code
 from noetl.tools.base import Services, Tool, ToolConfig
@@ -92,6 +94,7 @@ class Shell(Tool):
           tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
     """
     config_model = ShellConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {"cmds": Spelling("commands")}
     required = (("command", "argv", "commands"),)
     quoted = ("command", "commands")
 

@@ -14,6 +14,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
+from noetl.net.model import Spelling
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
@@ -104,6 +105,15 @@ class Transfer(Tool):
           tool: {kind: noop, input: {rows: "{{ copy.rows }}"}}
     """
     config_model: ClassVar[type[ToolConfig]] = TransferConfig
+    spellings: ClassVar[Mapping[str, Spelling]] = {
+        "source/type": Spelling("source/kind"),
+        "target/type": Spelling("target/kind"),
+        "source/credential": Spelling("source/auth"),
+        "target/credential": Spelling("target/auth"),
+        "mapping": Spelling("columns"),
+        "target/mapping": Spelling("columns"),
+        "chunk_size": Spelling("chunk_rows"),
+    }
     required = (("source",), ("target",))
     suspends = True
     by_reference = ("source",)

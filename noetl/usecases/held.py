@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, NoReturn
 
 from noetl.errors import BadRequest, LimitExceeded, NotFound, Unavailable
 from noetl.expressions import selected
@@ -23,7 +23,7 @@ from noetl.facts.events import (
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.facts.reference import MANIFEST, Keep, is_reference
-from noetl.net.model import Keeping
+from noetl.net.model import Keeping, Selected
 from noetl.usecases.runtime import Runtime
 
 #: Bytes of JSON of one part that is kept with a reference.
@@ -79,21 +79,29 @@ def _kept(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
         if not (how.aliased or rt.is_large(result, how.inline_bytes)):
             return result
         held = rt.results.put(result, how.keep(execution_id, rt.clock()))
-    return {**held, "extracted": _extracted(rt, result, how)} if how.select else held
+    return {**held, **_selected(rt, result, how)} if how.select else held
 
 
-def _extracted(rt: Runtime, result: Json, how: Keeping) -> dict[str, Json]:
-    """Name → value. An alias is there whether its path names something or not: it is nobody else's name."""
+def _selected(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
+    """What is kept with the reference. `extracted`: name → value; an alias is there whether its path names something or
+    not: it is nobody else's name. `aliases`: name → path of parts that are too large for that, where the names differ.
+    Raises LimitExceeded for such parts unless they may be fetched."""
     parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
-    for part in how.select:
-        size = len(json.dumps(parts.get(part.name), ensure_ascii=False).encode("utf-8", "replace"))
-        if size > LARGEST_SELECTED:
-            raise LimitExceeded(
-                f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most "
-                f"{LARGEST_SELECTED:,} are kept with a reference: select less of it."
-            )
-    aliases = {part.name: None for part in how.select if part.name != part.path}
-    return aliases | parts
+    large = {part.name: part for part in how.select if _size(parts.get(part.name)) > LARGEST_SELECTED}
+    if large and how.on_large == "fail":
+        _refuse(next(iter(large.values())), parts)
+    known = {part.name: None for part in how.select if part.name != part.path} | parts
+    extracted = {name: value for name, value in known.items() if name not in large}
+    aliases: dict[str, Json] = {name: part.path for name, part in large.items() if name != part.path}
+    return {"extracted": extracted} | ({"aliases": aliases} if aliases else {})
+
+
+def _refuse(part: Selected, parts: JsonMap) -> NoReturn:
+    size = _size(parts[part.name])
+    raise LimitExceeded(
+        f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most {LARGEST_SELECTED:,} are kept "
+        "with a reference: select less of it, or write on_large: fetch beside it."
+    )
 
 
 # --- lists ------------------------------------------------------------------------------------------
@@ -102,7 +110,8 @@ def _extracted(rt: Runtime, result: Json, how: Keeping) -> dict[str, Json]:
 def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
     """`items` as a list; where that is too large for the log, as a manifest of pages that are kept by reference, or
     the reference to one. Items that are references stay references."""
-    sized = ((item, _size(item)) for item in items)
+    # With the comma behind each.
+    sized = ((item, _size(item) + 2) for item in items)
     first: list[tuple[Json, int]] = []
     total = 2
     for pair in sized:
@@ -115,7 +124,7 @@ def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
     pages = _pages(chain(first, sized), rt.limits.page_bytes)
     parts = [{"count": len(page), "ref": _page(rt, page, keep)} for page in pages]
     manifest = {"kind": MANIFEST, "count": sum(part["count"] for part in parts), "parts": parts}
-    return rt.results.put(manifest, keep) if _size(manifest) > rt.limits.inline_bytes else manifest
+    return rt.results.put(manifest, keep) if _size(manifest) + 2 > rt.limits.inline_bytes else manifest
 
 
 def _page(rt: Runtime, page: list[Json], keep: Keep) -> Json:
@@ -136,5 +145,5 @@ def _pages(sized: Iterable[tuple[Json, int]], limit: int) -> Iterator[list[Json]
 
 
 def _size(value: Json) -> int:
-    """Bytes of its JSON, with the comma behind it."""
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) + 2
+    """Bytes of its JSON."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

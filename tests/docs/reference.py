@@ -53,7 +53,10 @@ OF_DIALECTS: dict[str, tuple[type[parts.Part], ...]] = {
 }
 OF_RULES = {parts.NamedActions, parts.Rule, parts.Destination}
 #: Parts that hold nothing but what another one is wrapped in.
-WRAPPERS = {parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule}
+WRAPPERS = {
+    *(parts.Part, parts.Classic, parts.Sink, parts.ElseThen, parts.ElseAllow, parts.AdmitRule),
+    *(parts.Defaults, parts.SizeThreshold),
+}
 
 _ROOT = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "start"}]}
 _FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -14,7 +14,7 @@ from reference import OF_DIALECTS, OF_RULES, PAGE, REFERENCE, WRAPPERS, as_playb
 
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
-from noetl.dsl.document import canonical_keys, classic, is_older, known_keys
+from noetl.dsl.document import canonical_keys, classic, is_older, known_keys, spellings_of
 from noetl.dsl.keychain import FORMS, KINDS
 from noetl.tools.registry import kinds
 
@@ -135,7 +135,7 @@ def older() -> Iterator[tuple[str, str]]:
     for title, named in REFERENCE.items():
         for part in named:
             for name, field in part.model_fields.items():
-                if is_older(part, name):
+                if is_older(part, name) and (field.alias or name) not in spellings_of(part):
                     yield title, field.alias or name
 
 
@@ -148,6 +148,20 @@ def listed_older() -> Iterator[tuple[str, str, str]]:
 
 def test_every_older_spelling_is_listed() -> None:
     assert sorted((title, key) for title, key, _ in listed_older()) == sorted(older())
+
+
+def test_every_other_spelling_is_listed() -> None:
+    table = [cells for cells in rows(sections(PAGE)["Other spellings"]) if len(cells) == 3]
+    listed = {
+        (title, key.rpartition(".")[2])
+        for written, where, _ in table
+        for title in re.findall(r"\[([^\]]+)\]", where)
+        for key in re.findall(r"`([\w.]+)`", written)
+    }
+    declared = {
+        (title, key) for title, named in REFERENCE.items() for part in named for key in spellings_of(part)
+    }
+    assert listed == declared
 
 
 #: Older spelling → a playbook's line with it.

@@ -10,6 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
+#: What is always answered.
+FIXED: Mapping[str, Any] = {
+    "/listed": {"items": [1, 2]},
+    "/letter": {"body": "Dear all", "to": "everybody"},
+    "/stops": {"stops": [{"id": 4, "name": "Quay"}, {"id": 2, "name": "Mole"}]},
+}
+
 
 class Handler(BaseHTTPRequestHandler):
     seen: ClassVar[dict[str, int]] = {}
@@ -20,8 +27,6 @@ class Handler(BaseHTTPRequestHandler):
         match url.path:
             case "/echo":
                 self._answer(200, {"query": query})
-            case "/listed":
-                self._answer(200, {"items": [1, 2]})
             case "/page":
                 page = int(query["page"])
                 rows = [page * 10 + number for number in range(3)]
@@ -39,6 +44,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._linked(int(query.get("page", "1")), query.get("name", ""))
             case "/big":
                 self._answer(200, {"rows": [{"x": number, "pad": "p" * 300} for number in range(1200)]})
+            case fixed if fixed in FIXED:
+                self._answer(200, FIXED[fixed])
             case _:
                 self._answer(404, {"detail": "no such thing"})
 

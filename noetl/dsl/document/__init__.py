@@ -7,12 +7,13 @@ wrong value never hides the other faults. Unknown keys are kept (`model_extra`).
 from __future__ import annotations
 
 from noetl.dsl.document.arcs import Arc, Destination, Router
-from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys
+from noetl.dsl.document.base import Names, Part, Template, canonical_keys, is_older, known_keys, spellings_of
 from noetl.dsl.document.classic import Classic, Sink
 from noetl.dsl.document.policies import (
     Admit,
     AdmitRule,
     Allow,
+    Defaults,
     ElseAllow,
     ElseThen,
     FailurePolicy,
@@ -33,6 +34,7 @@ from noetl.dsl.document.specs import (
     NextSpec,
     ResultSpec,
     SelectSpec,
+    SizeThreshold,
     StepSpec,
     TaskSpec,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "Classic",
     "Collect",
     "Cursor",
+    "Defaults",
     "Destination",
     "Document",
     "ElseAllow",
@@ -79,6 +82,7 @@ __all__ = [
     "Rule",
     "SelectSpec",
     "Sink",
+    "SizeThreshold",
     "Step",
     "StepSpec",
     "TaskLoop",
@@ -90,4 +94,5 @@ __all__ = [
     "canonical_keys",
     "is_older",
     "known_keys",
+    "spellings_of",
 ]

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field
 
+from noetl.net.model import Spelling
+
 #: Any JSON value in which strings may be templates.
 Template = Any
 Names = dict[str, Template]
@@ -45,8 +47,10 @@ def older(alias: str | None = None) -> Any:
 
 def is_older(model: type[Part], name: str) -> bool:
     """Whether the field `name` is one that has another spelling in the canonical form."""
-    extra = model.model_fields[name].json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("deprecated"))
+    field = model.model_fields[name]
+    extra = field.json_schema_extra
+    spelled = any(isinstance(one, Spelling) for one in field.metadata)
+    return spelled or (isinstance(extra, dict) and bool(extra.get("deprecated")))
 
 
 @cache
@@ -61,3 +65,15 @@ def canonical_keys(model: type[Part]) -> tuple[str, ...]:
     return tuple(
         field.alias or name for name, field in model.model_fields.items() if not is_older(model, name)
     )
+
+
+@cache
+def spellings_of(model: type[Part]) -> Mapping[str, Spelling]:
+    """Its fields that are other spellings, and that no warning is given for: key → what it means. They are declared as
+    `Annotated[..., Spelling(...)]`."""
+    return {
+        field.alias or name: one
+        for name, field in model.model_fields.items()
+        for one in field.metadata
+        if isinstance(one, Spelling)
+    }

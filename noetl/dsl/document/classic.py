@@ -117,7 +117,10 @@ class RetryThen(Classic):
     delay: int | float | str | None = None
     initial_delay: int | float | str | None = None
     max_delay: int | float | str | None = None
-    backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
+    backoff: Literal["none", "fixed", "linear", "exponential"] | int | float | None = None
+    """A number is a fixed `delay`."""
+    backoff_seconds: int | float | str | None = None
+    """The same as `delay`, which wins."""
     backoff_multiplier: int | float | None = None
     jitter: int | float | str | None = None
     next_call: RetryCall | None = None
@@ -131,6 +134,10 @@ class Retry(RetryThen):
     when: bool | str | None = None
     retry_when: bool | str | None = None
     stop_when: bool | str | None = None
+    retry_on: list[str] | str | None = None
+    """Kinds of errors; one of them, or of `retry_on_status`, has to be there besides `when`."""
+    retry_on_status: list[int] | int | None = None
+    """HTTP status codes."""
     then: RetryThen | None = None
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, older
+from noetl.net.model import Spelling
 
 
 class Then(Part):
@@ -99,6 +100,8 @@ class Admit(Part):
 
     rules: list[AdmitRule] | None = None
     on_deny: Literal["pending", "skip", "pass", "fail"] | None = None
+    mode: Annotated[Any, Spelling(values=("exclusive",))] = None
+    """`exclusive`, without effect: the first rule that matches decides."""
 
 
 class Tolerate(Part):
@@ -115,9 +118,23 @@ class FailurePolicy(Part):
     tolerate: Tolerate | None = None
 
 
+class Defaults(Part):
+    """What holds unless something nearer says so: another way to write it in the spec."""
+
+    timeout_s: Annotated[int | float | str | None, Spelling("../../timeout")] = None
+    """The same as `timeout` of the spec, which wins."""
+
+
 class Policy(Part):
     """Rules for tasks, admission for steps, failure for steps, loops and executions."""
 
     rules: list[PolicyRule] | None = None
     admit: Admit | None = None
     failure: FailurePolicy | None = None
+    # What it says is rewritten by itself; what is left of it means nothing.
+    defaults: Annotated[Defaults | None, Spelling(values=({},))] = None
+    """`timeout_s` in it is `timeout` of the spec."""
+    exec: Annotated[Any, Spelling(values=("local", "distributed"))] = None
+    """`local` or `distributed`, without effect: iterations run on any worker."""
+    results: Annotated[Any, Spelling()] = None
+    """No effect: results are in the order of the items."""

@@ -12,6 +12,7 @@ from noetl.dsl.document.rules import Tasks
 from noetl.dsl.document.specs import ExecutorSpec
 from noetl.dsl.document.steps import Step
 from noetl.dsl.document.tools import Assert, Tool
+from noetl.net.model import Spelling
 
 
 class Metadata(Part):
@@ -32,6 +33,8 @@ class Requires(Part):
     """Kinds of tools."""
     noetl: str | None = None
     """Versions of NoETL: `>=0.1`, or several of such, all of which have to hold: `>=0.1, <2`."""
+    features: Annotated[Any, Spelling()] = None
+    """No effect: what a version can do, its number says."""
 
 
 class Executor(Part):

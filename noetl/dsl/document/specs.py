@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.document.base import Part, expect, known_keys
+from noetl.dsl.document.base import Names, Part, expect, known_keys
 from noetl.dsl.document.policies import Policy
+from noetl.facts.json import Json
+from noetl.net.model import OnLarge, Spelling
+
+#: The log holds small values: more than this never stays in it.
+MOST_INLINE: Final = 1024 * 1024
 
 
 class SelectSpec(Part):
@@ -26,6 +31,26 @@ SelectForm = Annotated[
 ]
 
 
+def _bytes_of(kilobytes: Json) -> Json:
+    """What `threshold_kb` says in bytes, at most what may stay in the log."""
+    return min(int(kilobytes * 1024), MOST_INLINE)
+
+
+class SizeThreshold(Part):
+    """`output_select: {strategy: size_threshold, threshold_kb: 100}`: another way to write `spec.result.inline_bytes`."""
+
+    strategy: Annotated[Literal["size_threshold"] | None, Spelling()] = None
+    threshold_kb: Annotated[
+        int | float | None,
+        Spelling(
+            "../spec/result/inline_bytes",
+            unless=("../spec/result/inline", "../output/inline_bytes", "../output/inline"),
+            convert=_bytes_of,
+        ),
+    ] = None
+    """Results whose JSON has more kilobytes (of 1,024 bytes) are kept by reference; at most 1,024 count."""
+
+
 class ResultSpec(Part):
     """How a task's result is kept."""
 
@@ -35,10 +60,20 @@ class ResultSpec(Part):
     """The same as `inline_bytes`, which wins."""
     select: list[SelectForm] | None = None
     """Parts that are kept with the reference, and read without a fetch."""
+    on_large: OnLarge | None = None
+    """What becomes of a selected part of more than 4,096 bytes: the task fails (default), or it is read by a fetch."""
     scope: Literal["step", "execution", "permanent"] | None = None
     """How long it is kept: while its execution runs, as long as the execution is kept, or for good."""
     ttl: int | float | str | None = None
     """Seconds, `10m`, `2h`, `7d`: after that it may be gone, whatever the scope."""
+    inline_max_bytes: Annotated[int | None, Spelling("inline_bytes", unless=("inline",))] = None
+    """The same as `inline_bytes`, which wins."""
+    output_select: Annotated[list[SelectForm] | None, Spelling("select", adds=(("on_large", "fetch"),))] = (
+        None
+    )
+    """The same as `select`, which wins, with `on_large: fetch`."""
+    store: Annotated[Any, Spelling()] = None
+    """No effect: there is one store."""
 
 
 def _output(value: object) -> str:
@@ -65,6 +100,8 @@ class TaskSpec(Part):
     queue: str | None = None
     policy: Policy | None = None
     result: ResultSpec | None = None
+    timeout_seconds: Annotated[int | float | str | None, Spelling("timeout")] = None
+    """The same as `timeout`, which wins."""
 
 
 class CallSpec(TaskSpec):
@@ -72,6 +109,14 @@ class CallSpec(TaskSpec):
 
     after: bool | str | None = None
     """`true`, or a guard: the task runs once the pipeline has ended, however it has."""
+    input: Annotated[Names | None, Spelling("../input", unless=("../args",))] = None
+    """The same as `input` of the task, which wins key by key; so for `args` and `with`."""
+    args: Annotated[Names | None, Spelling("../input", unless=("../args",))] = None
+    within: Annotated[Names | None, Spelling("../input", unless=("../args",)), Field(alias="with")] = None
+    output: Annotated[Any, Spelling("../output")] = None
+    """The same as `output` of the task, which wins key by key."""
+    output_select: Annotated[Any, Spelling("../output_select")] = None
+    """The same as `output_select` of the task, which wins."""
 
 
 class JoinSpec(Part):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 
 from noetl.dsl.document.base import Names, Part, expect, older
 from noetl.dsl.document.classic import RetryForm, SinkForm
-from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm
+from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm, SizeThreshold
 from noetl.net.model import ValueType
 
 
@@ -138,7 +138,13 @@ class Tool(Part):
     """How its result is kept: the same as `spec.result`, which wins."""
     sink: SinkForm | None = older()
     retry: RetryForm | None = older()
-    output_select: list[SelectForm] | None = None
+    output_select: (
+        Annotated[
+            Annotated[list[SelectForm], Tag("<list>")] | Annotated[SizeThreshold, Tag("<mapping>")],
+            expect("a list of paths, or a mapping with strategy: size_threshold"),
+        ]
+        | None
+    ) = None
     """The same as `spec.result.select`, and wins."""
 
 

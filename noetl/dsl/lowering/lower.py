@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, rules, synonyms
+from noetl.dsl.lowering import classic, rules, spellings, synonyms
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
 from noetl.dsl.validation import to_document
 from noetl.facts.json import Json
+from noetl.net.model import KindInfo
 
 #: Rewrites the data of a document, in which nothing is of the wrong type; None where there is nothing to rewrite.
 Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
 
-#: What the classic pass makes tasks of may be spelled in older ways, too.
-PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite, synonyms.rewrite)
+
+def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
+    """What the classic pass makes tasks of may be spelled in other ways, too."""
+    spelled = partial(spellings.rewrite, kinds)
+    return rules.rewrite, synonyms.rewrite, spelled, classic.rewrite, synonyms.rewrite, spelled
 
 
-def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:
+def lower(
+    document: Document, data: dict[str, Json], kinds: Mapping[str, KindInfo], report: Report
+) -> Document | None:
     """The canonical form of `document`, whose data (without its faulty parts) is `data`. From here on the report's
-    source is that form; problems still point at the text."""
+    source is that form; problems still point at the text. Of `kinds` those are asked that the document names."""
     parts = parts_of(document)
-    for rewrite in PASSES:
+    for rewrite in _passes(kinds):
         rewritten = rewrite(parts, data, report)
         if rewritten is None:
             continue

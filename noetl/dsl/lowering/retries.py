@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, get_args
 
 from noetl.dsl.lowering.guards import Guards
 from noetl.dsl.lowering.parts import Spot
@@ -11,9 +11,13 @@ from noetl.dsl.lowering.sinks import Labels, sink_tasks
 from noetl.dsl.origins import Moved, Tree, plain
 from noetl.dsl.problems import Code, shown
 from noetl.dsl.report import Report
+from noetl.facts.outcome import ErrorKind
 
 #: Seconds between two tries after an error, unless given.
 _DELAY_S: Final = 1
+_KINDS: Final = get_args(ErrorKind)
+#: What says the delay, the first that is there.
+_DELAYS: Final = ("delay", "initial_delay", "backoff_seconds")
 #: By how much a delay grows → what the canonical form calls it.
 _GROWTH: Final = {1: "fixed", 2: "exponential"}
 
@@ -28,6 +32,8 @@ class Entry:
         self._keys = {key: one for key, one in spot.entries().items() if one.value is not None}
         if then is not None:
             self._keys |= {key: one for key, one in then.entries().items() if one.value is not None}
+        if (backoff := self._keys.get("backoff")) is not None and not isinstance(backoff.value, str):
+            self._keys.setdefault("delay", self._keys.pop("backoff"))
 
     def get(self, *keys: str) -> Spot | None:
         """What stands under the first of `keys` that is given."""
@@ -41,8 +47,30 @@ class Entry:
     def when(self, *, unless: Spot | None = None) -> Spot:
         """The guard; where `unless` holds it does not."""
         given = [self._keys[key] for key in ("when", "retry_when") if key in self._keys]
+        given += [self._guards.some(*listed)] if (listed := self._listed()) else []
         stop = [] if unless is None else [self._guards.no(unless)]
         return self._guards.every(*given, *stop, Spot(None, self.path))
+
+    def _listed(self) -> list[Spot]:
+        """Guards for the errors that are named by kind or status."""
+        guards = (
+            ("retry_on", "error.kind in {}", self.kinds()),
+            ("retry_on_status", "outcome.http.status in {}", self._list("retry_on_status")),
+        )
+        return [
+            Spot(f"{{{{ {asks.format(values)} }}}}", self._keys[key].path)
+            for key, asks, values in guards
+            if values
+        ]
+
+    def kinds(self) -> list[str]:
+        """The kinds of errors that are tried again: `connection_error` is `connection`."""
+        names = self._list("retry_on")
+        return [one if one in _KINDS else one.removesuffix("_error") for one in names]
+
+    def _list(self, key: str) -> list[Any]:
+        given = self._keys[key].value if key in self._keys else []
+        return given if isinstance(given, list) else [given]
 
 
 def error_rules(entries: Iterable[Entry], report: Report) -> Tree:
@@ -84,7 +112,7 @@ def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
     then: dict[str, Tree] = {"do": "retry"}
     for key, spot in (
         ("attempts", entry.get("max_attempts", "attempts")),
-        ("delay", entry.get("delay", "initial_delay")),
+        ("delay", entry.get(*_DELAYS)),
         ("jitter", entry.get("jitter")),
     ):
         if spot is not None:
@@ -95,6 +123,10 @@ def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
         then["backoff"] = backoff
     for key in ("collect", "per_iteration"):
         _means_nothing(entry, key, "after an error", "it belongs to an entry with next_call", report)
+    for kind in entry.kinds():
+        if kind not in _KINDS:
+            hint = report.suggest(kind, _KINDS, f"kinds are {', '.join(_KINDS)}")
+            report.add(Code.VALUE, (*entry.path, "retry_on"), f"{shown(kind)} is no kind of error", hint)
     when = entry.when()
     return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
 
@@ -128,7 +160,7 @@ def _next(entry: Entry) -> Tree:
 def _settings(entry: Entry, labels: Labels, report: Report) -> dict[str, Tree]:
     given = {
         "max": entry.get("max_attempts", "attempts"),
-        "delay": entry.get("delay", "initial_delay"),
+        "delay": entry.get(*_DELAYS),
         "collect": entry.get("collect"),
     }
     made: dict[str, Tree] = {key: spot.moved for key, spot in given.items() if spot is not None}

@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import frames, plain, returns
+from . import frames, plain, responses, returns
 from .requests import PythonRequest
 
 #: The module that the code is.
@@ -99,6 +99,14 @@ def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
         names["context"] = request["context"]
     _import_libs(request["libs"], names)
     names.update(inputs)
+    has_bodies = responses.add_bodies([inputs, request["context"]])
+    value = _value(code, is_function, names, inputs)
+    if has_bodies:
+        responses.remove_bodies(value)
+    return value
+
+
+def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
     if is_function:
         returned = types.FunctionType(code, names)()
         if not (isinstance(returned, str) and returned == returns.FELL_THROUGH):

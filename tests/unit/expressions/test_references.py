@@ -88,6 +88,62 @@ def test_only_what_is_used_is_loaded() -> None:
     assert store.loaded == []
 
 
+KEPT = {**REF, "location": "s3", "preview": {"type": "object", "keys": ["rows"], "head": "{"}}
+OWN = {**KEPT, "preview": {"keys": ["ref", "_ref"]}}
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "expected"),
+    [
+        ("{{ x._ref }}", KEPT, "noetl://1/big"),
+        ("{{ x._ref is defined }}", KEPT, True),
+        ("{{ x._store | default('none') }}", KEPT, "s3"),
+        ("{{ x._preview['keys'] }}", KEPT, ["rows"]),
+        ("{{ x._store | default('none') }}", OWN, "s3"),
+        ("{{ x._store | default('none') }}", REF, "none"),
+        ("{{ x._ref | default('none') }}", {"a": 1}, "none"),
+        ("{{ x._ref }}", {"_ref": 1}, 1),
+    ],
+)
+def test_what_a_reference_tells_of_itself_is_read_without_a_fetch(
+    template: str, value: Any, expected: Any
+) -> None:
+    store = Store()
+    for names in ({"x": of_task(value)}, {"x": value}):
+        assert evaluate(template, names, load=store) == expected
+    assert store.loaded == []
+
+
+def test_a_key_of_a_result_wins_over_what_its_reference_tells() -> None:
+    store = Store()
+    assert evaluate("{{ x._ref | default('undefined') }}", {"x": of_task(OWN)}, load=store) == "undefined"
+    assert store.loaded == ["noetl://1/big"]
+
+
+ANSWER = {"status_code": 200, "headers": {}, "url": "u", "elapsed": 1, "data": {"level": 3}}
+LETTER = {**ANSWER, "data": {"body": "Dear all"}}
+
+
+@pytest.mark.parametrize(
+    ("template", "names", "expected"),
+    [
+        ("{{ ask.body.level }}", {"ask": of_task(ANSWER)}, 3),
+        ("{{ ask.body }}", {"ask": of_task(ANSWER)}, {"level": 3}),
+        ("{{ ask.body }}", {"ask": of_task(LETTER)}, "Dear all"),
+        ("{{ ask.body.level }}", {"ask": ANSWER}, 3),
+        ("{{ output.body.level }}", {"output": {"status": "ok", "http": {}, "data": of_task(ANSWER)}}, 3),
+        ("{{ output.body }}", {"output": {"status": "ok", "http": {}, "data": of_task(LETTER)}}, "Dear all"),
+        ("{{ x.body | default('none') }}", {"x": of_task({"data": {"level": 3}})}, "none"),
+        ("{{ load.total }}", {"load": of_task({"ref": "noetl://1/big", "data": {"total": 3}})}, 3),
+        ("{{ load.total | default('none') }}", {"load": of_task({"ref": "a", "data": {"total": 3}})}, "none"),
+    ],
+)
+def test_bodies_and_contents_are_read_by_the_names_that_authors_have_for_them(
+    template: str, names: dict[str, Any], expected: Any
+) -> None:
+    assert evaluate(template, names, load=Store()) == expected
+
+
 def test_a_store_out_of_reach_is_not_the_fault_of_the_template() -> None:
     def load(_: Mapping[str, Any], /) -> Any:
         raise Unavailable("The result store does not answer.")
