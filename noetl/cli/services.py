@@ -85,6 +85,9 @@ def _need_broker() -> None:
 )
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
+    settings = Settings.from_env()
+    if settings.broker_url:
+        bootstrap.check_celery(settings)
     _become("gunicorn", server_argv(host, port, threads))
 
 
