@@ -188,7 +188,7 @@ def from_git(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environm
 
 def test_an_install_from_git_upgrades_to_the_next_commit(from_git: Environment, built: Built) -> None:
     older = _version(from_git)
-    assert older.local == f"g{git(built.clone, 'rev-parse', '--short=9', 'HEAD').strip()}"
+    assert (older.local or "").startswith(f"g{git(built.clone, 'rev-parse', '--short=7', 'HEAD').strip()}")
     node = commit(built.clone, "Another")
     from_git.install(f"noetl-celery[migrate] @ git+file://{built.clone}")
     newer = _version(from_git)
@@ -230,7 +230,9 @@ def test_the_version_is_had_without_git_and_from_a_part_of_the_history(built: Bu
     shallow, exported = tmp_path / "shallow", tmp_path / "exported"
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{built.clone}", str(shallow))
     node = git(shallow, "rev-parse", "--short=7", "HEAD").strip()
-    assert metadata_version(shallow, tmp_path / "1").startswith(f"0.1.0.dev1+g{node}")
+    found = Version(metadata_version(shallow, tmp_path / "1"))
+    assert (found.base_version in ("0.1", "0.1.0"), found.dev) == (True, 1)
+    assert (found.local or "").startswith(f"g{node}")
     shutil.copytree(shallow, exported, ignore=shutil.ignore_patterns(".git", "_version.py", "*.egg-info"))
     assert metadata_version(exported, tmp_path / "2") == "0.1.0.dev0"
     with tarfile.open(built.sdist) as archive:
