@@ -39,7 +39,7 @@ from noetl.usecases.work import Worker
 _BROKER = "redis://127.0.0.1:6379/0"
 
 
-def _made() -> tuple[Settings, Celery]:
+def _configure() -> tuple[Settings, Celery]:
     """The settings and the application of this process. Where one cannot be used the process ends with the
     sentence that says so: Celery would show a traceback."""
     try:
@@ -50,7 +50,7 @@ def _made() -> tuple[Settings, Celery]:
         raise SystemExit(2) from None
 
 
-settings, app = _made()
+settings, app = _configure()
 
 
 #: Seconds that a worker which is asked to stop waits for its dead letters.

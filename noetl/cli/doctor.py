@@ -82,7 +82,7 @@ def _python(_: Settings) -> Finding:
 
 def _package(_: Settings) -> Finding:
     """Another distribution that brings a package `noetl` has written over files of this one, or will."""
-    owners = {*packages_distributions().get("noetl", ()), *_named("noetl")} - {DISTRIBUTION}
+    owners = {*packages_distributions().get("noetl", ()), *_find_distribution("noetl")} - {DISTRIBUTION}
     if not owners:
         return Finding("package", True, "noetl belongs to noetl-celery alone")
     names = " ".join(sorted(owners))
@@ -94,7 +94,7 @@ def _package(_: Settings) -> Finding:
     )
 
 
-def _named(name: str) -> list[str]:
+def _find_distribution(name: str) -> list[str]:
     """The distribution of that name, where it is installed."""
     try:
         return [distribution(name).name]

@@ -51,11 +51,11 @@ def read() -> Deployed:
     if found is None or found.loader is None:
         return Deployed()
     path = found.origin or MODULE
-    module = _executed(found, path)
-    return Deployed(path, dict(_renamed(module)))
+    module = _execute(found, path)
+    return Deployed(path, dict(_rename(module)))
 
 
-def _executed(spec: ModuleSpec, path: str) -> ModuleType:
+def _execute(spec: ModuleSpec, path: str) -> ModuleType:
     module = module_from_spec(spec)
     assert spec.loader is not None
     try:
@@ -69,7 +69,7 @@ def _executed(spec: ModuleSpec, path: str) -> ModuleType:
     return module
 
 
-def _renamed(module: ModuleType) -> Iterator[tuple[str, Any]]:
+def _rename(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The settings of a module under today's names, those that are written so last: they win.
 
     Celery, which knows the names, is imported here and nowhere above: most processes have no such file.
@@ -100,7 +100,7 @@ def celery_settings(broker_url: str, backend: str | None, longest_task_s: float)
     """Every setting for an app on this broker whose tasks may take so many seconds. Raises ConfigError where the
     deployer's file contradicts a guarantee: one sentence that names the file, the settings and the values needed."""
     deployed = read()
-    merged = _merged(base(longest_task_s), deployed.values)
+    merged = _merge(base(longest_task_s), deployed.values)
     faults = [
         *_foreign(deployed.values, broker_url, backend),
         *(
@@ -124,7 +124,7 @@ def base(longest_task_s: float) -> dict[str, Any]:
     return {**ours, "broker_transport_options": {**options, "visibility_timeout": patient}}
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Mappings are merged key by key: who names one option does not give up the others."""
     merged = {**base, **over}
     for name, value in base.items():

@@ -53,17 +53,17 @@ def commit(clone: Path, message: str) -> str:
 
 def build_sdist(source: Path, folder: Path) -> Path:
     """The source distribution of `source`, in `folder`."""
-    return _built(source, folder, "build_sdist", "*.tar.gz")
+    return _run_hook(source, folder, "build_sdist", "*.tar.gz")
 
 
 def metadata_version(source: Path, folder: Path) -> str:
     """The version that a wheel of `source` would have."""
-    found = _built(source, folder, "prepare_metadata_for_build_wheel", "*.dist-info")
+    found = _run_hook(source, folder, "prepare_metadata_for_build_wheel", "*.dist-info")
     lines = (found / "METADATA").read_text(encoding="utf-8").splitlines()
     return next(line.removeprefix("Version: ") for line in lines if line.startswith("Version: "))
 
 
-def _built(source: Path, folder: Path, hook: str, pattern: str) -> Path:
+def _run_hook(source: Path, folder: Path, hook: str, pattern: str) -> Path:
     argv = [sys.executable, "-c", _BUILD.format(hook=hook), str(folder)]
     folder.mkdir(exist_ok=True)
     subprocess.run(argv, cwd=source, check=True, capture_output=True, text=True)
