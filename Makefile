@@ -81,17 +81,19 @@ $(BIN)/python:
 
 # What was installed for more is good for less.
 # Without --no-compile pip spends half of its time on byte code of modules that nobody imports.
+# A clone from before the distribution was called noetl-celery is installed as `noetl`, and would own the same files.
 INSTALL = @echo "Installing NoETL with $(1) (about a minute, once)"; \
+	$(BIN)/python -m pip uninstall --quiet --yes --disable-pip-version-check noetl 2>/dev/null; \
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
 
-$(BIN)/.ready-examples: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+$(BIN)/.ready-examples: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples)
 
-$(BIN)/.ready-test: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+$(BIN)/.ready-test: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test)
 	@touch $(BIN)/.ready-examples
 
-$(BIN)/.ready-check: setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+$(BIN)/.ready-check: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test$(comma)check)
 	@touch $(BIN)/.ready-examples $(BIN)/.ready-test
 

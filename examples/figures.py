@@ -21,7 +21,9 @@ def read(name: str) -> list[dict[str, str]]:
     """The rows of a file of the `vega_datasets` wheel, as text. Raises FileNotFoundError without the wheel."""
     spec = importlib.util.find_spec("vega_datasets")
     if spec is None or spec.origin is None:
-        raise FileNotFoundError("The figures need the vega_datasets package: pip install 'noetl[examples]'")
+        raise FileNotFoundError(
+            "The figures need the vega_datasets package: pip install 'noetl-celery[examples]'"
+        )
     with Path(spec.origin).with_name("_data").joinpath(name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

@@ -51,7 +51,9 @@ def data_folder() -> Path:
     """Where the `vega_datasets` wheel keeps its files. Raises NoData."""
     spec = importlib.util.find_spec("vega_datasets")
     if spec is None or spec.origin is None:
-        raise NoData("The examples need the vega_datasets package; install it: pip install 'noetl[examples]'")
+        raise NoData(
+            "The examples need the vega_datasets package; install it: pip install 'noetl-celery[examples]'"
+        )
     return Path(spec.origin).parent / "_data"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.config import Settings
+from noetl.dispatch.deployed import celery_settings
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.errors import Unavailable
@@ -75,7 +76,13 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
         return SilentDispatcher()
     from noetl.dispatch.celery import CeleryDispatcher, make_app  # Celery takes a second to import
 
-    return CeleryDispatcher(make_app(settings.broker_url, settings.backend))
+    return CeleryDispatcher(make_app(settings.broker_url, settings.backend, settings.task_timeout_s))
+
+
+def check_celery(settings: Settings) -> None:
+    """Raises ConfigError where a deployer's `celeryconfig.py` contradicts what NoETL promises. Celery is not imported
+    where there is no such file."""
+    celery_settings(settings.broker_url, settings.backend, settings.task_timeout_s)
 
 
 def limits(settings: Settings) -> Limits:

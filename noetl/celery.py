@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,22 +24,40 @@ from celery.signals import (
 
 from noetl import bootstrap
 from noetl.config import Settings
+from noetl.dispatch.burst import Burst
 from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.letters import Letter, Letters
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.refused import refuse, refused
-from noetl.errors import Unavailable
+from noetl.errors import ConfigError, Unavailable
 from noetl.store import open_store
 from noetl.tasks.commands import register
 from noetl.usecases.leases import Leases, Presence
 from noetl.usecases.work import Worker
 
-settings = Settings.from_env()
-app: Celery = make_app(settings.broker_url or "redis://127.0.0.1:6379/0", settings.backend)
+#: The broker where none is set.
+_BROKER = "redis://127.0.0.1:6379/0"
+
+
+def _configure() -> tuple[Settings, Celery]:
+    """The settings and the application of this process. Where one cannot be used the process ends with the
+    sentence that says so: Celery would show a traceback."""
+    try:
+        found = Settings.from_env()
+        return found, make_app(found.broker_url or _BROKER, found.backend, found.task_timeout_s)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+settings, app = _configure()
 
 
 #: Seconds that a worker which is asked to stop waits for its dead letters.
 LETTERS_S = 5.0
+
+#: Seconds within which refused messages cause one wake: it might be refused as well, and cause the next one.
+WAKE_S = 0.5
 
 
 def _role() -> tuple[str, tuple[str, ...]]:
@@ -119,14 +138,22 @@ def _write(found: Sequence[Letter]) -> None:
 letters = Letters(_write)
 
 
+def _wake() -> None:
+    # The sweeper wakes the scheduler where this cannot.
+    with suppress(Unavailable):
+        CeleryDispatcher(app).wake()
+
+
+wakes = Burst(_wake, WAKE_S)
+
+
 @refused.connect
 def _keep(queue: str = "", reason: str = "", body: str = "", **_: object) -> None:
     """What is none of our messages is off its queue, and kept for people to look at."""
     letters.keep(Letter(f"broker:{queue}", reason, body, bootstrap.now()))
     if queue == SCHEDULER_QUEUE:
         # Whoever wanted a turn while this was in the queue took it for a wake, and sent none.
-        with suppress(Unavailable):
-            CeleryDispatcher(app).wake()
+        wakes.request()
 
 
 @task_rejected.connect

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterable
 from functools import cache
@@ -20,13 +21,16 @@ from noetl.api.app import create_app
 from noetl.api.patience import BodyDeadline
 from noetl.api.problems import MEDIA_TYPE
 from noetl.config import Settings
-from noetl.errors import NoetlError
+from noetl.errors import ConfigError, NoetlError
 from noetl.ui.pages import blueprint
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 log = logging.getLogger(__name__)
+
+#: The exit code of a worker that makes gunicorn stop, where it would start another one for any other.
+_STOP = 4
 
 _lock = threading.Lock()
 
@@ -40,6 +44,23 @@ def create(settings: Settings | None = None) -> Flask:
     timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
     served.wsgi_app = Admission(timed, here.server_threads)  # type: ignore[method-assign]
     return served
+
+
+def _check_celery() -> None:
+    """Ends the process with one sentence where no application can ever be made, however often it is tried."""
+    try:
+        settings = Settings.from_env()
+    except ConfigError:
+        return  # requests are told
+    try:
+        if settings.broker_url:
+            bootstrap.check_celery(settings)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(_STOP) from None
+
+
+_check_celery()
 
 
 @cache

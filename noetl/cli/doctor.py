@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 
 import click
 
@@ -13,7 +14,9 @@ from noetl import __version__, bootstrap
 from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
 from noetl.config import PREFIX, Settings
-from noetl.errors import NoetlError
+from noetl.dispatch.deployed import read as read_deployed
+from noetl.errors import ConfigError, NoetlError
+from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
@@ -75,6 +78,28 @@ def _python(_: Settings) -> Finding:
     return Finding(
         "python", sys.version_info >= (3, 11), f"{version}, noetl {__version__}", "Use Python 3.11 or newer."
     )
+
+
+def _package(_: Settings) -> Finding:
+    """Another distribution that brings a package `noetl` has written over files of this one, or will."""
+    owners = {*packages_distributions().get("noetl", ()), *_find_distribution("noetl")} - {DISTRIBUTION}
+    if not owners:
+        return Finding("package", True, "noetl belongs to noetl-celery alone")
+    names = " ".join(sorted(owners))
+    return Finding(
+        "package",
+        False,
+        f"{names} brings a package noetl as well, and files of one may lie over those of the other",
+        f"Run `pip uninstall {names}`, then install NoETL again with --force-reinstall, from where it came.",
+    )
+
+
+def _find_distribution(name: str) -> list[str]:
+    """The distribution of that name, where it is installed."""
+    try:
+        return [distribution(name).name]
+    except PackageNotFoundError:
+        return []
 
 
 def _home(settings: Settings) -> Finding:
@@ -147,6 +172,18 @@ def _settings(_: Settings) -> Finding:
     )
 
 
+def _celery(settings: Settings) -> Finding:
+    """What lies over NoETL's settings of Celery, and whether it contradicts them."""
+    try:
+        bootstrap.check_celery(settings)
+        deployed = read_deployed()
+    except ConfigError as error:
+        return Finding("celery", False, error.message, "See celeryconfig.py in docs/operations.md.")
+    if not deployed.path:
+        return Finding("celery", True, "NoETL's own settings")
+    return Finding("celery", True, f"{deployed.path} lies over NoETL's settings, and contradicts none")
+
+
 def _broker(settings: Settings) -> Finding:
     if settings.broker_url:
         return _answering(settings)
@@ -161,10 +198,14 @@ def _broker(settings: Settings) -> Finding:
 def _answering(settings: Settings) -> Finding:
     """Whether the broker of the settings does."""
     shown = settings.broker_url.rsplit("@", 1)[-1]
-    dispatcher = bootstrap.dispatcher_of(settings)
     try:
+        dispatcher = bootstrap.dispatcher_of(settings)
         if isinstance(dispatcher, Reachable):
             dispatcher.ping()
+    except ConfigError:
+        return Finding(
+            "broker", False, f"{shown} was not asked", "Mend Celery's settings first (celery, above)."
+        )
     except NoetlError as error:
         return Finding("broker", False, f"{shown}: {error.message}", _BROKER_ADVICE)
     return Finding("broker", True, f"{shown} answers")
@@ -191,9 +232,11 @@ def _sandbox(settings: Settings) -> Finding:
 
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _python,
+    _package,
     _settings,
     _home,
     _database,
+    _celery,
     _broker,
     _messages,
     _tools,

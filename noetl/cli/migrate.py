@@ -13,6 +13,7 @@ from noetl.cli.complaints import FAILED
 from noetl.cli.inputs import STDIN, read_bytes
 from noetl.dsl import Code, Compiled, compile_playbook
 from noetl.errors import BadRequest, ConfigError, NoetlError, PlaybookInvalid
+from noetl.facts.distribution import install_line
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net
 from noetl.tools.registry import kinds as installed_kinds
@@ -82,7 +83,7 @@ def _text(compiled: Compiled) -> str:
         # ruamel.yaml is an extra.
         from noetl.dsl.canonical_text import canonical_text
     except ModuleNotFoundError as error:
-        raise ConfigError("Rewriting needs ruamel.yaml: pip install 'noetl[migrate]'.") from error
+        raise ConfigError(f"Rewriting needs ruamel.yaml: {install_line('migrate')}.") from error
     return canonical_text(compiled.source)
 
 

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-from dataclasses import replace
 from importlib.metadata import version
 
 import click
@@ -93,9 +92,11 @@ def _need_broker() -> None:
 )
 def server(host: str, port: int, threads: int) -> None:
     """Run the REST API (gunicorn)."""
-    settings = replace(Settings.from_env(), server_threads=threads)
-    # The program that this becomes reads its settings itself.
-    os.environ["NOETL_SERVER_THREADS"] = str(threads)
+    settings = Settings.from_env()
+    if settings.broker_url:
+        bootstrap.check_celery(settings)
+    # The program that this becomes reads its settings itself, and whom it answers follows from where it listens.
+    os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})
     _become("gunicorn", server_argv(host, port, threads, settings.server_streams))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from noetl.bootstrap import check_celery
 from noetl.cli.broker import Broker, choose
 from noetl.cli.follow import follow
 from noetl.cli.progress import progress_for
@@ -157,9 +158,10 @@ def started(
     settings: Settings, *, flower: bool, concurrency: int, queues: Collection[str] = ()
 ) -> Iterator[Stack]:
     """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides those of the installed
-    tools. Raises Unavailable."""
+    tools. Raises Unavailable, and ConfigError where Celery's settings contradict NoETL's."""
     broker = choose(settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
+    check_celery(settings)
     upgrade(settings.database)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())

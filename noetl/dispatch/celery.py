@@ -17,12 +17,10 @@ from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 from noetl.dispatch import transports
+from noetl.dispatch.deployed import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id
 from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
-
-#: The module that Celery's settings are read from.
-CELERY_CONFIG = "celeryconfig"
 
 #: The body of a loop's chord wakes the scheduler before anything else does.
 BODY_PRIORITY = 0
@@ -129,11 +127,15 @@ def _translated() -> Iterator[None]:
         raise Unavailable(f"The broker does not answer: {str(error).rstrip('.')}.") from error
 
 
-def make_app(broker_url: str, backend: str | None) -> Celery:
-    """The Celery application, configured by `celeryconfig` (the deployer's own, where one is on the path)."""
+def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) -> Celery:
+    """The Celery application for tasks that take so many seconds at most, with the deployer's settings over NoETL's.
+
+    Raises ConfigError where those contradict what NoETL promises.
+    """
+    settings = celery_settings(broker_url, backend, longest_task_s)
     transports.install()
     app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
-    app.config_from_object(CELERY_CONFIG)
+    app.config_from_object(settings)
     scheme, _, folder = broker_url.partition("://")
     if scheme == "filesystem":
         app.conf.update(broker_url="filesystem://", broker_transport_options=_files(Path(folder)))

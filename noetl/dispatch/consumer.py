@@ -2,7 +2,7 @@
 
 What is no message of ours is refused before Celery sees it, whatever the broker: see `envelope` and `refused`.
 
-Named by `worker_consumer` in `celeryconfig`.
+Named by `worker_consumer` in `settings`.
 """
 
 from __future__ import annotations

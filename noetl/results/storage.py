@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
+from noetl.facts.distribution import install_line
 from noetl.results import lines, objects
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Storage:
     def _why(self, error: Exception) -> str:
         extra = EXTRAS.get(self._url.partition("://")[0])
         if isinstance(error, ImportError) and extra is not None:
-            return f"its driver is not installed; pip install 'noetl[{extra}]'"
+            return f"its driver is not installed; {install_line(extra)}"
         return str(error).rstrip(".")
 
     @cached_property

@@ -1,52 +1,243 @@
-"""A wheel is all that an installation has: it brings the migrations, the settings of Celery and the tools."""
+"""What is built from the tree runs where nothing of the tree is: in a fresh environment, from an empty directory."""
 
 from __future__ import annotations
 
-import os
+import json
+import re
+import shutil
 import subprocess
-import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
+from packaging.version import Version
 
-from noetl.store.migrate import HEAD
+from tests.services import free_port
 
-ROOT = Path(__file__).parents[2]
-CODE = """
-import importlib.metadata, sys
-import celeryconfig, noetl
-from noetl.store import migrate
-target, url = sys.argv[1:]
-for module in (celeryconfig, noetl, migrate):
-    assert module.__file__.startswith(target), module.__file__
-assert migrate.upgrade(url) and migrate.check(url) == []
-names = {one.name for one in importlib.metadata.entry_points(group="noetl.tools")}
-assert {"python", "http", "shell", "duckdb", "postgres", "noop"} <= names, names
-print(migrate.current(url))
+from .packaging import (
+    ROOT,
+    Environment,
+    build_sdist,
+    build_wheel,
+    commit,
+    copy_tree,
+    git,
+    metadata_version,
+    ports,
+)
+from .stack import eventually
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+HELLO = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: hello, path: wheel/hello}
+workload: {name: world}
+workflow:
+  - step: start
+    tool: {kind: python, input: {name: "{{ workload.name }}"}, code: 'result = f"Hello, {name}!"'}
+    next: end
+  - step: end
+    tool: {kind: noop, input: {said: "{{ start }}"}}
+"""
+
+BELL = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: bell, path: wheel/bell}
+workflow:
+  - step: start
+    tool: {kind: quantum, builder: {name: ghz, qubits: 2}, measure: true, repetitions: 100, seed: 1}
+    next: end
+  - step: end
+    tool: {kind: noop, input: {seen: "{{ start.histogram.keys() | sort }}"}}
+"""
+
+#: An older dialect.
+OLD = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: {name: old, path: wheel/old}
+workflow:
+  - step: start
+    next: end
+  - step: end
 """
 
 
+@dataclass(frozen=True)
+class Built:
+    """A clone, and what was built from it."""
+
+    clone: Path
+    wheel: Path
+    sdist: Path
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with what the wheel holds, and nothing else of NoETL."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(source)], check=True)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], check=True)
-    wheel = next(folder.glob("noetl-*.whl"))
-    target = folder / "installed"
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
-    return target
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("built")
+    clone = copy_tree(folder / "clone")
+    return Built(clone, build_wheel(clone, folder / "wheel"), build_sdist(clone, folder / "sdist"))
 
 
-@pytest.mark.acceptance
-@pytest.mark.postgres
-def test_an_installed_wheel_migrates_a_database(installed: Path, empty_postgres_url: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    argv = [sys.executable, "-c", CODE, str(installed), empty_postgres_url]
-    done = subprocess.run(
-        argv, cwd=installed, env=environment, capture_output=True, text=True, timeout=60, check=False
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def environment(
+    request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """Has the wheel installed, or what pip makes of the source distribution."""
+    made = Environment.make(tmp_path_factory.mktemp(request.param))
+    made.install("--no-deps", str(getattr(built, request.param)))
+    for name, text in (("hello", HELLO), ("bell", BELL), ("old", OLD)):
+        (made.work / f"{name}.yaml").write_text(text)
+    return made
+
+
+def test_nothing_of_the_checkout_is_importable(environment: Environment) -> None:
+    code = (
+        "import importlib.util as u, noetl, noetl.migrations as m; "
+        "print(noetl.__file__, m.__file__, [u.find_spec(x) for x in ('celeryconfig', 'tests', 'migrations')])"
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == HEAD
+    ours, migrations, *others = environment.run("python", "-c", code).stdout.split(maxsplit=2)
+    assert ours.startswith(str(environment.site))
+    assert migrations.startswith(str(environment.site))
+    assert others == ["[None, None, None]\n"]
+
+
+def test_the_commands_that_need_no_service_run(environment: Environment) -> None:
+    assert _result(environment.run("noetl", "run", "hello.yaml", "--json"))["said"] == "Hello, world!"
+    assert _result(environment.run("noetl", "run", "bell.yaml", "--json"))["seen"] == ["00", "11"]
+    assert "noetl, version 0." in environment.run("python", "-m", "noetl", "--version").stdout
+    environment.run("noetl", "validate", "old.yaml", "hello.yaml", "bell.yaml")
+    assert "NOETL454" in environment.run("noetl", "validate", "--explain", "NOETL454").stdout
+    environment.run("noetl", "migrate", "old.yaml")
+    assert "flowchart" in environment.run("noetl", "graph", "hello.yaml").stdout
+    assert "python" in environment.run("noetl", "tool", "list").stdout
+
+
+def _result(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    report = json.loads(done.stdout)
+    assert report["status"] == "completed", report
+    found: dict[str, object] = report["result"]
+    return found
+
+
+def test_the_whole_stack_runs(environment: Environment) -> None:
+    done = environment.run("noetl", "up", "--run", "hello.yaml", "--json", **ports())
+    assert _result(done)["said"] == "Hello, world!"
+
+
+@pytest.mark.redis
+@pytest.mark.postgres
+def test_a_worker_of_celery_and_a_server_run_an_execution(
+    environment: Environment, empty_postgres_url: str, broker_of_stacks: str
+) -> None:
+    settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker_of_stacks}
+    environment.run("noetl", "db", "upgrade", **settings)
+    environment.run("noetl", "db", "check", **settings)
+    port = str(free_port())
+    worker = ["-m", "celery", "-A", "noetl", "worker", "-Q", "scheduler,python,default", "-P", "solo"]
+    with (
+        environment.running("server", ("-m", "noetl", "server", "--port", port), **settings),
+        environment.running("worker", worker, **settings),
+    ):
+        server = f"http://127.0.0.1:{port}"
+        eventually(lambda: _answers(f"{server}/api/health"), "the server")
+        done = environment.run("noetl", "run", "hello.yaml", "--server", server, "--json")
+    assert _result(done)["said"] == "Hello, world!"
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=5).ok
+    except requests.RequestException:
+        return False
+
+
+# --- what is in them -----------------------------------------------------------------------------
+
+
+def test_they_have_every_file_that_the_tree_has(built: Built) -> None:
+    tracked = set(git(built.clone, "ls-files").split())
+    with tarfile.open(built.sdist) as archive:
+        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
+    assert tracked - in_sdist == set()
+    packages = {name for name in tracked if name.startswith(("noetl/", "migrations/"))}
+    wanted = {re.sub("^migrations/", "noetl/migrations/", name) for name in packages}
+    with zipfile.ZipFile(built.wheel) as archive:
+        in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
+    # What the pages of the layers say is for those who read the code.
+    assert {name for name in wanted - in_wheel if not name.endswith("README.md")} == set()
+    assert in_wheel - wanted == {"noetl/_version.py"}
+
+
+# --- versions, and who else is installed -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def from_git(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Has the newest commit of the clone installed."""
+    made = Environment.make(tmp_path_factory.mktemp("git"))
+    made.install(f"noetl-celery @ git+file://{built.clone}")
+    return made
+
+
+def test_an_install_from_git_upgrades_to_the_next_commit(from_git: Environment, built: Built) -> None:
+    older = _version(from_git)
+    assert (older.local or "").startswith(f"g{git(built.clone, 'rev-parse', '--short=7', 'HEAD').strip()}")
+    node = commit(built.clone, "Another")
+    from_git.install(f"noetl-celery[migrate] @ git+file://{built.clone}")
+    newer = _version(from_git)
+    assert newer > older
+    assert (newer.local or "").startswith(f"g{node}")
+
+
+def _version(environment: Environment) -> Version:
+    return Version(environment.run("noetl", "--version").stdout.split()[-1])
+
+
+def test_an_extra_and_a_plugin_find_the_installed_noetl_without_any_index(from_git: Environment) -> None:
+    version = _version(from_git)
+    from_git.install("noetl-celery[migrate,qsim]")
+    plugin = from_git.root / "plugin"
+    plugin.mkdir()
+    page = (ROOT / "docs/write-a-tool.md").read_text(encoding="utf-8")
+    for language, name in (("toml", "pyproject.toml"), ("python", "noetl_checksum.py")):
+        (block,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        (plugin / name).write_text(block)
+    from_git.install(str(plugin))
+    assert "checksum" in from_git.run("noetl", "tool", "list").stdout
+    assert _version(from_git) == version
+
+
+def test_doctor_finds_another_distribution_that_owns_the_package(from_git: Environment) -> None:
+    assert "ok   package" in from_git.run("noetl", "doctor", check=False).stdout
+    foreign = from_git.site / "noetl-2.1.dist-info"
+    foreign.mkdir()
+    (foreign / "METADATA").write_text("Metadata-Version: 2.1\nName: noetl\nVersion: 2.1\n")
+    (foreign / "RECORD").write_text("noetl/__init__.py,,\n")
+    done = from_git.run("noetl", "doctor", check=False)
+    assert done.returncode == 1
+    assert "miss package: noetl brings a package noetl as well" in done.stdout
+    assert "pip uninstall noetl`, then install NoETL again" in done.stdout
+
+
+def test_the_version_is_had_without_git_and_from_a_part_of_the_history(built: Built, tmp_path: Path) -> None:
+    shallow, exported = tmp_path / "shallow", tmp_path / "exported"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{built.clone}", str(shallow))
+    node = git(shallow, "rev-parse", "--short=7", "HEAD").strip()
+    found = Version(metadata_version(shallow, tmp_path / "1"))
+    assert (found.base_version in ("0.1", "0.1.0"), found.dev) == (True, 1)
+    assert (found.local or "").startswith(f"g{node}")
+    shutil.copytree(shallow, exported, ignore=shutil.ignore_patterns(".git", "_version.py", "*.egg-info"))
+    assert metadata_version(exported, tmp_path / "2") == "0.1.0.dev0"
+    with tarfile.open(built.sdist) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    assert (
+        metadata_version(unpacked, tmp_path / "3") == built.sdist.name.removesuffix(".tar.gz").split("-")[1]
+    )

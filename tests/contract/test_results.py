@@ -168,7 +168,7 @@ def test_a_store_whose_driver_is_not_installed_names_what_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, driver, None)
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, url.partition(":")[0], raising=False)
-    with pytest.raises(ConfigError, match=r"pip install 'noetl\[(s3|gcs)\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'noetl-celery\[(s3|gcs)\]'"):
         FileResults(url)
 
 

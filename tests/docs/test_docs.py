@@ -12,12 +12,15 @@ from typing import Any, get_args
 
 import click
 import pytest
+from celery.app.defaults import SETTING_KEYS
 from pages import ROOT, keys, page, rows, sections
 
 from noetl import dsl
 from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
+from noetl.dispatch.deployed import base
+from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
 from noetl.dsl.lessons import LESSONS, whole
 from noetl.dsl.lessons.page import problems
 from noetl.exports import clickhouse
@@ -61,26 +64,25 @@ def test_operations_lists_no_setting_that_there_is_not() -> None:
     assert set(keys(sections("docs/operations.md")["Settings"])) == known
 
 
-def test_operations_explains_every_line_of_celeryconfig() -> None:
-    text = sections("docs/operations.md")["celeryconfig.py"]
-    config = (ROOT / "celeryconfig.py").read_text()
-    lines = set(re.findall(r"^(\w+) = ", config, re.MULTILINE))
-    unexplained = {line for line in lines if line not in text}
-    # Values of Celery's own that say nothing about guarantees.
-    plain = {
-        "enable_utc",
-        "broker_transport_options",
-        "result_backend_transport_options",
-        "broker_connection_retry_on_startup",
-        "task_default_queue",
-        "task_create_missing_queues",
-        "worker_hijack_root_logger",
-        "task_send_sent_event",
-    }
-    assert unexplained == plain
-    assert set(re.findall(r"`(task_\w+|worker_\w+|broker_\w+|result_\w+)", text)) <= lines | {
-        "result_chord_ordered"
-    }
+def test_operations_lists_the_settings_of_celery_that_keep_a_promise() -> None:
+    listed = rows(sections("docs/operations.md")["What has to be"])
+    *exact, (name, needs, keeps) = [tuple(cells) for cells in listed]
+    assert exact == [(f"`{one.name}`", f"`{one.needs}`", one.keeps) for one in GUARANTEES]
+    assert (name, keeps) == (f"`{visibility(0).name}`", visibility(0).keeps)
+    assert "NOETL_TASK_TIMEOUT_S" in needs
+
+
+def test_operations_names_every_setting_that_noetl_gives_to_celery() -> None:
+    found = sections("docs/operations.md")
+    text = found["What has to be"] + found["What may be changed"]
+    assert {name for name in base(0.0) if f"`{name}" not in text} == set()
+    assert set(base(0.0)) <= SETTING_KEYS
+    assert set(re.findall(r"`((?:task|worker|broker|result|event|enable)_\w+)", text)) <= SETTING_KEYS
+
+
+def test_what_noetl_gives_to_celery_keeps_every_promise() -> None:
+    assert [*contradictions(base(3600.0), 3600.0), *contradictions(base(1e7), 1e7)] == []
+    assert {one.setting for one in GUARANTEES} <= SETTING_KEYS
 
 
 # --- events ----------------------------------------------------------------------------------------

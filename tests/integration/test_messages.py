@@ -365,7 +365,7 @@ def test_what_a_queue_has_forgotten_is_not_rejected_for_amqp_would_close_the_cha
 def test_a_broken_pool_is_not_blamed_on_the_message(told: list[tuple[str, str, str]]) -> None:
     """A worker that cannot work must end, and not refuse everything from then on."""
     app = Celery("broken", broker="memory://", set_as_current=False)
-    app.config_from_object("celeryconfig")
+    app.config_from_object("noetl.dispatch.settings")
     ours = consumer.Consumer.__new__(consumer.Consumer)
     ours.strategies, ours.app, ours.connection_errors = {"noetl.step": _broken}, app, ()
     ours.on_task_message, ours._maximum_prefetch_restored = (), True

@@ -8,6 +8,7 @@ from typing import Final
 import cirq
 
 from noetl.errors import ToolError
+from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 
 #: How often an optimizing rewrite is repeated at most; it ends before where nothing becomes smaller.
@@ -80,7 +81,7 @@ def gateset(name: str) -> cirq.CompilationTargetGateset:
     except ImportError:
         raise ToolError(
             "client_error",
-            f"compile.gateset: {name} is not installed here: pip install 'noetl[{name.partition('_')[0]}]'.",
+            f"compile.gateset: {name} is not installed here: {install_line(name.partition('_')[0])}.",
             type="NotInstalled",
         ) from None
 

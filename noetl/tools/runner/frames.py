@@ -153,7 +153,7 @@ def _write_pandas(frame: Any, path: str) -> None:
         import pyarrow  # noqa: F401 - see `_pandas_file`
     except ModuleNotFoundError:
         raise plain.Unfit(
-            "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install 'noetl[frames]'` where "
+            "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install pyarrow` where "
             "this task runs, or make it a list with to_dict('records')"
         ) from None
     named = any(name is not None for name in frame.index.names)

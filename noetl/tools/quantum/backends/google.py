@@ -15,6 +15,7 @@ import cirq
 from numpy.typing import NDArray
 
 from noetl.errors import ToolError
+from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum.backends.local import DensityMatrix
 from noetl.tools.quantum.config import Backend
@@ -97,7 +98,7 @@ def processor(name: str) -> Processor:
     except ImportError as error:
         raise ToolError(
             "client_error",
-            "The backend google needs the package cirq-google on the worker: pip install 'noetl[google]'.",
+            f"The backend google needs the package cirq-google on the worker: {install_line('google')}.",
             type="NoDriver",
         ) from error
     known = factory.list_virtual_processors()

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import cirq
 
 from noetl.errors import ToolError
+from noetl.facts.distribution import install_line
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.base import Services
 from noetl.tools.quantum.backends.api import Api, api_of, known_options, number
@@ -262,7 +263,7 @@ def _module() -> Any:
     except ImportError as error:
         raise ToolError(
             "client_error",
-            "The backend ionq needs the package cirq-ionq on the worker: pip install 'noetl[ionq]'.",
+            f"The backend ionq needs the package cirq-ionq on the worker: {install_line('ionq')}.",
             type="NoDriver",
         ) from error
     return cirq_ionq

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noetl.errors import ToolError
+from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 from noetl.tools.quantum import stabilizers
 from noetl.tools.quantum.channels import with_ready_channels
@@ -271,7 +272,7 @@ class Qsim(Simulator):
         try:
             from qsimcirq import qsim_simulator  # an extra, and it loads a library
         except ImportError:
-            raise _refused("qsim is not installed here: pip install 'noetl[qsim]'.", "NotInstalled") from None
+            raise _refused(f"qsim is not installed here: {install_line('qsim')}.", "NotInstalled") from None
         self._make = qsim_simulator.QSimSimulator
         self._qsim_options = qsim_simulator.QSimOptions(
             cpu_threads=self._count("cpu_threads", 1),

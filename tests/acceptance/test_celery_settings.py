@@ -1,0 +1,133 @@
+"""A deployer's `celeryconfig.py`: what it may say holds, and what contradicts a promise lets no process begin."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN
+from noetl.tools.runner.processes import die_with_parent
+from tests.services import spawn
+
+from .stack import environment, eventually
+
+pytestmark = pytest.mark.acceptance
+
+HELLO = "metadata: {path: settings/hello}\nworkflow: [{step: start, tool: {kind: noop}}]\n"
+
+#: What starts a process of NoETL, and the exit code of one that must not begin.
+PROCESSES = {
+    ("noetl", "up", "--run", "hello.yaml", "--no-flower"): 2,
+    ("noetl", "server"): 2,
+    ("noetl", "sweeper"): 2,
+    ("noetl", "doctor"): 1,
+    ("celery", "-A", "noetl", "worker", "-Q", "default", "-P", "solo"): 2,
+    ("celery", "-A", "noetl", "flower"): 2,
+    ("gunicorn", "noetl.wsgi:app", "--bind", "127.0.0.1:0"): 4,
+}
+
+
+def run(folder: Path, *argv: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """`python -m ARGV` in `folder`, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", *argv],
+        cwd=folder,
+        env=environment({"home": folder / "home", **settings}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=die_with_parent,
+    )
+
+
+def test_no_process_begins_with_settings_that_contradict_a_promise(tmp_path: Path) -> None:
+    (tmp_path / "hello.yaml").write_text(HELLO)
+    config = tmp_path / "celeryconfig.py"
+    config.write_text("task_serializer = 'pickle'\nCELERY_ACKS_LATE = False\n")
+    expected = (
+        f"{config} contradicts what NoETL promises: task_acks_late is False and has to be True; "
+        "task_serializer is 'pickle' and has to be 'json'; change it there, or start in a directory without that file."
+    )
+    for argv, code in PROCESSES.items():
+        ended = run(tmp_path, *argv, broker_url="redis://127.0.0.1:9/0")
+        said = ended.stdout + ended.stderr
+        assert (argv, ended.returncode, said.count(expected)) == (argv, code, 1), said
+        assert "Traceback" not in said, said
+    assert run(tmp_path, "noetl", "run", "hello.yaml", "-q").returncode == 0
+
+
+def test_what_a_deployer_may_say_lies_over_the_settings_of_noetl_wherever_the_file_is(tmp_path: Path) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder, number in ((here, 7), (elsewhere, 8)):
+        folder.mkdir()
+        (folder / "celeryconfig.py").write_text(
+            f"from __future__ import annotations\nimport os\nCELERYD_MAX_TASKS_PER_CHILD = {number}\n"
+            "broker_transport_options = {'socket_timeout': 11}\n"
+        )
+    code = (
+        "from noetl.celery import app; c = app.conf; o = c.broker_transport_options; "
+        "print(c.worker_max_tasks_per_child, c.task_acks_late, o['socket_timeout'], o['visibility_timeout'])"
+    )
+    for folder, number in ((here, 7), (tmp_path, 8)):
+        settings = {**environment({"home": tmp_path / "home"}), "PYTHONPATH": str(elsewhere)}
+        argv = [sys.executable, "-c", code]
+        shown = subprocess.run(
+            argv, cwd=folder, env=settings, capture_output=True, text=True, check=True
+        ).stdout
+        assert shown.split() == [str(number), "True", "11", "604800"]
+
+
+@contextmanager
+def scheduler(folder: Path, broker: str) -> Iterator[None]:
+    """The worker of the scheduler's queue, on a database of its own."""
+    argv = [sys.executable, "-m", "celery", "-A", "noetl", "worker", "-Q", SCHEDULER_QUEUE, "-P", "solo"]
+    settings = environment({"home": folder / "home", "broker_url": broker, "log_level": "INFO"})
+    log = folder / "scheduler.log"
+    process = spawn([*argv, "-l", "INFO"], log, cwd=folder, env=settings)
+    try:
+        eventually(lambda: " ready." in log.read_text(), "the scheduler")
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.redis
+def test_what_a_scheduler_refuses_wakes_it_once_for_a_burst_and_once_after_the_last(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """Whoever wanted a turn while a refused message lay in the queue sent none."""
+    with (
+        scheduler(tmp_path, redis_url),
+        redis.Redis.from_url(redis_url) as client,
+        redis.Redis.from_url(redis_url) as other,
+        other.monitor() as monitor,
+    ):
+        for number in range(100):
+            client.lpush(SCHEDULER_QUEUE, f"no message {number}")
+            time.sleep(0.02)
+        time.sleep(1.5)
+        client.echo("end")
+        commands = [one["command"] for one in _until_the_end(monitor)]
+    wakes = [one.startswith(f"LPUSH {SCHEDULER_QUEUE} ") and TURN in one for one in commands]
+    last = commands.index(f"LPUSH {SCHEDULER_QUEUE} no message 99")
+    before, after = sum(wakes[:last]), sum(wakes[last:])
+    # Two seconds and more, half a second for each.
+    assert 1 <= before <= 15
+    assert 1 <= after <= 2
+
+
+def _until_the_end(monitor: Any) -> Iterator[dict[str, Any]]:
+    for command in monitor.listen():
+        yield command
+        if command["command"] == "ECHO end":
+            return
