@@ -97,11 +97,9 @@ class Story:
 
 def _note_passed_error(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
     """The line, where its step goes on after the error."""
+    line.passed = line.passed.after_task(fact)
     if isinstance(fact, e.TaskFailed) and fact.fatal:
-        if fact.error.item is not None and fact.error.stats is not None:
-            line.passed = line.passed.without_items(fact.error)
         return None
-    line.passed = line.passed.after(fact.error)
     line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
     return line if line.passed.count <= ERRORS_TOLD else None
 

@@ -11,7 +11,6 @@ from typing import assert_never
 
 from noetl.engine.children import fold_child, waits_for_child, without_children
 from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, with_lanes
-from noetl.engine.passed_errors import PassedErrors
 from noetl.engine.state import LastTask, Round, Run, RunStatus, State, StepRecord, Waiting
 from noetl.errors import VersionConflict
 from noetl.facts import events as e
@@ -382,10 +381,10 @@ def _task(
         case e.TaskDone():
             return _with_run(state, _task_ended(run, draft.iteration, fact, fact.result))
         case e.TaskFailed():
-            state = _passed_over(state, run.step, fact)
+            state = _with_passed(state, run.step, fact)
             return _with_run(state, _task_ended(run, draft.iteration, fact, None))
         case e.TaskItemFailed():
-            return _with_passed(state, run.step, state.steps[run.step].passed.after(fact.error))
+            return _with_passed(state, run.step, fact)
         case e.VariablesSet():
             if not fact.step:
                 return state
@@ -404,18 +403,12 @@ def _task(
             assert_never(fact)
 
 
-def _passed_over(state: State, step: str, fact: e.TaskFailed) -> State:
-    """The pipeline goes on after the error; or it fails with that of an item, and so do the other items."""
-    passed = state.steps[step].passed
-    if not fact.fatal:
-        return _with_passed(state, step, passed.after(fact.error))
-    if fact.error.item is None or fact.error.stats is None:
+def _with_passed(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed) -> State:
+    record = state.steps[step]
+    passed = record.passed.after_task(fact)
+    if passed is record.passed:
         return state
-    return _with_passed(state, step, passed.without_items(fact.error))
-
-
-def _with_passed(state: State, step: str, passed: PassedErrors) -> State:
-    return replace(state, steps={**state.steps, step: replace(state.steps[step], passed=passed)})
+    return replace(state, steps={**state.steps, step: replace(record, passed=passed)})
 
 
 def _task_ended(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed, result: Json) -> Run:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from noetl.facts.events import TaskFailed, TaskItemFailed
 from noetl.facts.outcome import ErrorInfo
 
 #: Errors of a step that are kept; of others only their number is.
@@ -28,9 +29,13 @@ class PassedErrors:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    def after(self, error: ErrorInfo) -> PassedErrors:
-        """With one more."""
-        return replace(self, count=self.count + 1, errors=self._with([error]))
+    def after_task(self, fact: TaskFailed | TaskItemFailed) -> PassedErrors:
+        """With the error, where the pipeline goes on. A task that fails with the error of one of its items takes back
+        those that it had: they are that failure."""
+        if isinstance(fact, TaskItemFailed) or not fact.fatal:
+            return replace(self, count=self.count + 1, errors=self._with([fact.error]))
+        is_of_item = fact.error.item is not None and fact.error.stats is not None
+        return self._without_items(fact.error) if is_of_item else self
 
     def after_loop(self, errors: Mapping[int, ErrorInfo], items: int) -> PassedErrors:
         """With the failed iterations of a loop over so many `items` that was done."""
@@ -47,8 +52,7 @@ class PassedErrors:
         found = islice(errors, MOST - len(self.errors))
         return (*self.errors, *(replace(error, traceback=None, stats=None) for error in found))
 
-    def without_items(self, error: ErrorInfo) -> PassedErrors:
-        """Without the items of a task that has failed with `error`, of one of them, after all."""
+    def _without_items(self, error: ErrorInfo) -> PassedErrors:
         failed = int((error.stats or {}).get("failed", 0))
         left = tuple(one for one in self.errors if not _is_item_of(one, error))
         return replace(self, count=max(self.count - failed, len(left)), errors=left)

@@ -14,7 +14,10 @@ import pytest
 
 from noetl.cli.follow import REASON, Page, follow
 from noetl.cli.progress import Plain, Silent
+from noetl.cli.running import lock_of, note_of, running_stack
+from noetl.config import Settings
 from noetl.errors import Conflict
+from noetl.store.file_lock import hold_lock
 
 Cli = Callable[..., Any]
 
@@ -120,6 +123,17 @@ def test_a_second_stack_is_told_of_the_first_before_its_port(cli: Cli, home: Pat
         ended = cli("up", "--port", "1")
     assert ended.code == 1
     assert f"Another `noetl up` uses {home} (http://127.0.0.1:8642); stop it" in ended.err
+
+
+def test_the_note_of_a_stack_counts_while_its_lock_is_held_and_not_after_it_was_killed(home: Path) -> None:
+    home.mkdir()
+    settings = Settings.from_env()
+    note_of(settings).write_text(json.dumps({"api": "http://127.0.0.1:8642"}))
+    assert running_stack(settings) is None
+    with hold_lock(lock_of(settings)) as lock:
+        assert running_stack(settings) == {"api": "http://127.0.0.1:8642"}
+        lock.leave = True
+    assert running_stack(settings) is None
 
 
 @pytest.mark.parametrize(
