@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import signal
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import click
 
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
-from noetl.cli.stack import Stack, queues_named, started
+from noetl.cli.stack import queues_named, started
+from noetl.cli.standing import announce, start_detached
 from noetl.config import Settings
-from noetl.errors import ConfigError, Conflict
+from noetl.dispatch.running import holding
+from noetl.dispatch.titles import name_process
+from noetl.errors import ConfigError
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -42,6 +40,7 @@ from noetl.errors import ConfigError, Conflict
     type=click.IntRange(0, 65535),
     help="On which port; 0 takes a free one.  [default: NOETL_PORT, else 8642]",
 )
+@click.option("--detach", "-d", is_flag=True, help="Return once it answers; `noetl down` stops it.")
 @click.option("--flower/--no-flower", default=True, help="Start the Flower dashboard.")
 @click.option(
     "--concurrency",
@@ -68,6 +67,7 @@ def up(
     as_json: bool,
     host: str | None,
     port: int | None,
+    detach: bool,
     flower: bool,
     concurrency: int,
     queues: str,
@@ -79,21 +79,30 @@ def up(
     """
     if not files and (overrides or payload is not None or as_json):
         raise click.UsageError("--set, --payload and --json belong to --run; name a playbook with it.", ctx)
+    if detach:
+        if files:
+            raise click.UsageError("--run waits for its playbooks; leave out --detach.", ctx)
+        words = [*_words(host, port, queues), "--concurrency", str(concurrency)]
+        announce(start_detached(_home(), [*words, "--flower" if flower else "--no-flower"]))
+        click.echo("`noetl status` says how it is, `noetl down` stops it.")
+        return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     # What is wrong with one is said under its own name, before anything is started.
     more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
     given, over = payload_of(payload), overrides_of(overrides)
+    name_process("up")
     with (
         # Whose port it is that is in use is said first.
-        _only_one(Settings.from_env()),
+        holding(_home()),
         started(
             _settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency, queues=more
         ) as stack,
     ):
         if not files:
-            _announce(stack)
+            announce(stack.note())
+            click.echo("Ctrl-C stops everything.")
             stack.serve()
             return
         if not as_json:
@@ -144,36 +153,14 @@ def _free_port(host: str) -> int:
         return int(probe.getsockname()[1])
 
 
-@contextlib.contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
+def _home() -> Path:
     """Two stacks on one home would share a database without knowing of one another."""
+    settings = Settings.from_env()
     settings.make_home()
-    lock: IO[str] = (settings.home_dir / "up.lock").open("a+")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Conflict(
-                f"Another `noetl up` uses {settings.home_dir}{_where(settings)}; stop it, or set NOETL_HOME to "
-                "another directory."
-            ) from None
-        yield
+    return settings.home_dir
 
 
-def _where(settings: Settings) -> str:
-    """Where the running stack answers, if it has come so far."""
-    try:
-        return f" ({json.loads((settings.home_dir / 'up.json').read_text())['api']})"
-    except (OSError, ValueError, KeyError):
-        return ""
-
-
-def _announce(stack: Stack) -> None:
-    settings = stack.settings
-    click.echo(f"NoETL is up: {stack.url} (API document: {stack.url}/api/openapi.json)")
-    if any(service.name == "flower" for service in stack.supervisor.services):
-        click.echo(f"Flower:      http://{settings.host}:{settings.flower_port}")
-    click.echo(f"Database:    {settings.database.rsplit('@', 1)[-1]}")
-    click.echo(f"Broker:      {stack.broker.about}")
-    click.echo(f"Logs:        {stack.logs}")
-    click.echo("Ctrl-C stops everything.")
+def _words(host: str | None, port: int | None, queues: str) -> list[str]:
+    """The options of this call for another one."""
+    given = {"--host": host, "--port": port, "--queues": queues or None}
+    return [word for name, value in given.items() if value is not None for word in (name, str(value))]
