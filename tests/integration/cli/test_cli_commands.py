@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from noetl.cli.main import COMMANDS
+from noetl.cli.tables import aligned
 from noetl.store import engine, open_store
 from noetl.usecases.ports import WorkerRow
 
