@@ -73,7 +73,7 @@ class Stack:
         return [
             child.pid
             for child in machine.family(self.pids["code"])[1:]
-            if child.ppid() == self.pids["code"] and "celery" in " ".join(child.cmdline())
+            if child.ppid() == self.pids["code"] and "child" in " ".join(child.cmdline())
         ]
 
 

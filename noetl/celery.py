@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from celery import Celery
 from celery.signals import (
+    celeryd_init,
     setup_logging,
     task_rejected,
     worker_init,
@@ -29,13 +31,15 @@ from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.letters import Letter, Letters
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.refused import refuse, refused
+from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError, Unavailable
 from noetl.store import open_store
+from noetl.store.running import find
 from noetl.tasks.commands import register
 from noetl.usecases.leases import Leases, Presence
 from noetl.usecases.work import Worker
 
-#: The broker where none is set.
+#: The broker where none is set and no stack runs on this home.
 _BROKER = "redis://127.0.0.1:6379/0"
 
 
@@ -44,10 +48,20 @@ def _configure() -> tuple[Settings, Celery]:
     sentence that says so: Celery would show a traceback."""
     try:
         found = Settings.from_env()
-        return found, make_app(found.broker_url or _BROKER, found.backend, found.task_timeout_s)
+        found = replace(found, broker_url=_broker_url(found))
+        return found, make_app(found.broker_url, found.backend, found.task_timeout_s)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _broker_url(settings: Settings) -> str:
+    """The broker of the settings, else that of the stack which runs on this home, else a Redis on this machine.
+
+    So `celery -A noetl inspect active` and `celery -A noetl flower` talk to the private broker of `noetl up`.
+    """
+    running = None if settings.broker_url else find(settings.home_dir)
+    return settings.broker_url or (running.broker if running else _BROKER)
 
 
 settings, app = _configure()
@@ -96,6 +110,18 @@ process = _Process()
 register(app, process.worker)
 
 
+#: What `ps` shows of this worker, once its name is known.
+_title = "worker"
+
+
+@celeryd_init.connect
+def _learn_name(sender: str = "", **_: object) -> None:
+    """`sender` is `NAME@HOST`: the scheduler has that name in every deployment of ours."""
+    global _title  # noqa: PLW0603 - Celery's signals have nowhere else to keep it, and forks inherit it
+    name = sender.partition("@")[0]
+    _title = name if name == SCHEDULER_QUEUE else f"worker {name}"
+
+
 @worker_init.connect
 def _settle(**_: object) -> None:
     """Before any fork: what is imported by now stays for ever. The collector needs not look at it again, and
@@ -106,6 +132,7 @@ def _settle(**_: object) -> None:
 
 @worker_process_init.connect
 def _begin(**_: object) -> None:
+    name_process(f"{_title}, child")
     process.worker()
 
 
@@ -113,6 +140,7 @@ def _begin(**_: object) -> None:
 def _ready(sender: Any = None, **_: object) -> None:
     """Pools without children of their own work in this process; a prefork pool's parent must stay without
     threads, because it forks again."""
+    name_process(_title)
     if not getattr(getattr(sender, "pool", None), "uses_semaphore", False):
         process.worker()
 

@@ -84,4 +84,5 @@ def worker(row: WorkerRow) -> dict[str, Json]:
         "queues": list(row.queues),
         "started_at": instant(row.started_at),
         "seen_at": instant(row.seen_at),
+        "skew_s": row.skew_s,
     }

@@ -16,18 +16,20 @@ MAX_SOCKET_PATH = 100
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """`argv` starts the server, where it is ours; `folder` is to be removed afterwards."""
+    """`argv` starts the server, where there is one to start; `folder` is to be removed afterwards. `is_ours`: nobody
+    else runs it."""
 
     url: str
     about: str
     argv: tuple[str, ...] = ()
     folder: Path | None = None
+    is_ours: bool = True
 
 
 def choose(settings: Settings) -> Broker:
     """The broker of the settings, else a Redis on a socket of its own, else files in the home."""
     if settings.broker_url:
-        return Broker(settings.broker_url, "the broker of NOETL_BROKER_URL")
+        return Broker(settings.broker_url, "the broker of NOETL_BROKER_URL", is_ours=False)
     server = redis_server()
     if server is not None:
         return _private_redis(server, settings)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 
 import click
@@ -20,13 +21,18 @@ from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
+from noetl.tools.registry import broken
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.tools.runner.sandbox import trouble
-from noetl.usecases.health import Reachable
+from noetl.usecases.health import SEEN, Reachable
+from noetl.usecases.leases import measure_skew
 
 _BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
 #: Dead letters that are looked at.
 LETTERS = 100
+
+#: Clocks may disagree by a lease divided by this.
+CLOCK_PART = 10
 
 _DATABASE_ADVICE = "Check NOETL_DATABASE_URL (or the file in NOETL_HOME), and that the server runs."
 
@@ -213,9 +219,49 @@ def _answering(settings: Settings) -> Finding:
 
 def _tools(_: Settings) -> Finding:
     kinds = sorted(installed_kinds())
+    faults = broken()
+    if faults:
+        return Finding("tools", False, " ".join(faults), "Mend that package, or uninstall it.")
     return Finding(
         "tools", bool(kinds), ", ".join(kinds), "Install noetl so that its entry points are found."
     )
+
+
+def _clocks(settings: Settings) -> Finding:
+    """Leases, timers and schedules compare instants of several hosts: their clocks must agree."""
+    if not settings.database_url:
+        return Finding("clocks", True, "the database is a file of this machine")
+    try:
+        off = _off(settings)
+    except NoetlError:
+        return Finding("clocks", True, "not compared: the database cannot be read")
+    most = settings.lease_s / CLOCK_PART
+    wrong = [
+        f"{name} {abs(skew):.1f} s {'ahead' if skew > 0 else 'behind'}"
+        for name, skew in off
+        if abs(skew) > most
+    ]
+    if not wrong:
+        return Finding("clocks", True, f"within {most:g} s of the database's, {len(off)} compared")
+    return Finding(
+        "clocks",
+        False,
+        f"beside the database's clock: {', '.join(wrong)} (at most {most:g} s, a tenth of NOETL_LEASE_S)",
+        "Let NTP set the clocks of these hosts, and of the database's.",
+    )
+
+
+def _off(settings: Settings) -> list[tuple[str, float]]:
+    """By how many seconds the clocks of this machine and of the workers are ahead. Raises NoetlError."""
+    store = open_store(settings.database)
+    try:
+        with store.read() as tx:
+            here = measure_skew(tx, bootstrap.now)
+            seen = tx.workers(bootstrap.now() - SEEN - timedelta(seconds=abs(here or 0.0)))
+    finally:
+        store.close()
+    found = [("this machine", here), *((row.name, row.skew_s) for row in seen)]
+    return [(name, skew) for name, skew in found if skew is not None]
 
 
 def _sandbox(settings: Settings) -> Finding:
@@ -238,6 +284,7 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _database,
     _celery,
     _broker,
+    _clocks,
     _messages,
     _tools,
     _sandbox,

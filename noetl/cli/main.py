@@ -20,6 +20,8 @@ from noetl.errors import NoetlError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
+    "down": ("noetl.cli.standing:down", "Stop the stack that runs on this home."),
+    "status": ("noetl.cli.standing:status", "Say whether a stack runs on this home, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),
     "migrate": ("noetl.cli.migrate:migrate", "Rewrite a playbook in the canonical form."),

@@ -104,10 +104,15 @@ class Client:
         except requests.RequestException as error:
             raise Unavailable(f"The server at {self._url} does not answer: {_cause(error)}.") from error
 
+    def health(self) -> JsonMap:
+        """How the server, its database and its broker are. Raises Unavailable."""
+        found: JsonMap = self._call("GET", "/api/health")
+        return found
+
     def healthy(self) -> bool:
         """Whether the server answers."""
         try:
-            self._call("GET", "/api/health")
+            self.health()
         except NoetlError:
             return False
         return True

@@ -17,6 +17,7 @@ import click
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError, NoetlError
 from noetl.net.model import Net
 from noetl.tools.registry import kinds as installed_kinds
@@ -36,7 +37,7 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
     threads = requests + streams
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
-        *("noetl.wsgi:app", "--bind", bind),
+        *("noetl.wsgi:app", "--bind", bind, "--name", "noetl: server"),
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
@@ -155,6 +156,7 @@ def queues_of(net: Net) -> set[str]:
 def sweeper(interval: float | None) -> None:
     """Run the sweeper: finds again what messages lost. Any number may run."""
     settings = Settings.from_env()
+    name_process("sweeper")
     bootstrap.open_log(settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -15,12 +14,11 @@ from pathlib import Path
 
 import click
 
-from noetl.bootstrap import check_celery
+from noetl import bootstrap
 from noetl.cli.broker import Broker, choose
 from noetl.cli.follow import follow
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
-from noetl.cli.running import note_of
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
@@ -30,8 +28,10 @@ from noetl.errors import PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
+from noetl.store.running import RunningStack, write_note
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.catalog import calls
+from noetl.usecases.health import Reachable
 
 #: What the services import, by name: they are other programs, and this one only starts them.
 SHARED = (
@@ -88,17 +88,22 @@ class Stack:
             signal.signal(number, stop)
         while not stopping:
             self.supervisor.tend()
-            self._note()
+            write_note(self.settings.home_dir, self.note())
             time.sleep(0.2)
         click.echo("Stopping.", err=True)
 
-    def _note(self) -> None:
-        """Where other programs find the stack."""
-        note = {"api": self.url, "flower": self.settings.flower_port, "broker": self.broker.url}
-        text = json.dumps({**note, "pids": {"up": os.getpid(), **self.supervisor.pids}})
-        path = note_of(self.settings)
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+    def note(self) -> RunningStack:
+        """What other programs need to find the stack."""
+        has_flower = any(service.name == "flower" for service in self.supervisor.services)
+        return RunningStack(
+            api=self.url,
+            flower=f"http://{self.settings.host}:{self.settings.flower_port}" if has_flower else None,
+            database=self.settings.database.rsplit("@", 1)[-1],
+            broker=self.broker.url,
+            broker_about=self.broker.about,
+            logs=str(self.logs),
+            pids={"up": os.getpid(), **self.supervisor.pids},
+        )
 
     def run(self, file: Path, text: str, payload: JsonMap, overrides: JsonMap, *, quiet: bool) -> JsonMap:
         """One playbook over REST, with progress."""
@@ -160,8 +165,9 @@ def started(
     """The whole stack, answering, for as long as the block runs; its workers serve `queues` besides those of the installed
     tools. Raises Unavailable, and ConfigError where Celery's settings contradict NoETL's."""
     broker = choose(settings)
+    _check_answers(broker, settings)
     settings = replace(settings, broker_url=broker.url, database_url=settings.database)
-    check_celery(settings)
+    bootstrap.check_celery(settings)
     upgrade(settings.database)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
@@ -176,9 +182,23 @@ def started(
     finally:
         _hurry_by_signal(supervisor)
         supervisor.stop(_tell_of_the_busy if stack.serving else _say_nothing)
-        note_of(settings).unlink(missing_ok=True)
         if broker.folder is not None:
             shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+def _check_answers(broker: Broker, settings: Settings) -> None:
+    """Raises Unavailable where a broker that others run does not answer: without it nothing would happen."""
+    if broker.is_ours:
+        return
+    dispatcher = bootstrap.dispatcher_of(settings)
+    try:
+        if isinstance(dispatcher, Reachable):
+            dispatcher.ping()
+    except Unavailable as error:
+        raise Unavailable(
+            f"{error.message} It is the one of NOETL_BROKER_URL ({broker.url.rsplit('@', 1)[-1]}): start it, or unset "
+            "NOETL_BROKER_URL, and `noetl up` brings its own."
+        ) from error
 
 
 def _hurry_by_signal(supervisor: Supervisor) -> None:

@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from noetl.dispatch.titles import name_process
 from noetl.errors import Unavailable
 from noetl.tools.runner.processes import die_with_parent
 
@@ -72,13 +73,13 @@ class Service:
 class Forked:
     """A child that runs a module as `python -m` would, in a copy of this process."""
 
-    def __init__(self, module: str, argv: Sequence[str], log: Path) -> None:
+    def __init__(self, service: Service) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            _run_module(module, argv, log)
+            _run_module(service)
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -97,7 +98,7 @@ class Forked:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _run_module(module: str, argv: Sequence[str], log: Path) -> None:
+def _run_module(service: Service) -> None:
     """Never returns: the child must not go on with what its parent was doing."""
     code = 1
     try:
@@ -107,10 +108,12 @@ def _run_module(module: str, argv: Sequence[str], log: Path) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDONLY)
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        out = os.open(service.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for source, target in ((null, 0), (out, 1), (out, 2)):
             os.dup2(source, target)
-        sys.argv = [module, *argv]
+        name_process(service.name)
+        module = str(service.module)
+        sys.argv = [module, *service.argv]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as leaving:
@@ -148,7 +151,7 @@ class Supervisor:
 
     def _spawn(self, service: Service) -> None:
         if service.module is not None:
-            service.process = Forked(service.module, service.argv, service.log)
+            service.process = Forked(service)
             return
         with service.log.open("ab") as log:
             service.process = subprocess.Popen(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +11,12 @@ import click
 
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
-from noetl.cli.running import lock_of, note_of, running_stack
-from noetl.cli.stack import Stack, queues_named, started
+from noetl.cli.stack import queues_named, started
+from noetl.cli.standing import announce, start_detached
 from noetl.config import Settings
-from noetl.errors import ConfigError, Conflict
-from noetl.store.file_lock import Found, hold_lock
+from noetl.dispatch.titles import name_process
+from noetl.errors import ConfigError
+from noetl.store.running import hold_home
 
 
 @click.command(epilog="Example: noetl up --run examples/hello.yaml")
@@ -47,6 +46,7 @@ from noetl.store.file_lock import Found, hold_lock
     type=click.IntRange(0, 65535),
     help="On which port; 0 takes a free one.  [default: NOETL_PORT, else 8642]",
 )
+@click.option("--detach", "-d", is_flag=True, help="Return once it answers; `noetl down` stops it.")
 @click.option("--flower/--no-flower", default=True, help="Start the Flower dashboard.")
 @click.option(
     "--concurrency",
@@ -73,6 +73,7 @@ def up(
     as_json: bool,
     host: str | None,
     port: int | None,
+    detach: bool,
     flower: bool,
     concurrency: int,
     queues: str,
@@ -84,21 +85,30 @@ def up(
     """
     if not files and (overrides or payload is not None or as_json):
         raise click.UsageError("--set, --payload and --json belong to --run; name a playbook with it.", ctx)
+    if detach:
+        if files:
+            raise click.UsageError("--run waits for its playbooks; leave out --detach.", ctx)
+        words = [*_words(host, port, queues), "--concurrency", str(concurrency)]
+        announce(start_detached(_home(), [*words, "--flower" if flower else "--no-flower"]))
+        click.echo("`noetl status` says how it is, `noetl down` stops it.")
+        return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     # What is wrong with one is said under its own name, before anything is started.
     more = queues_named(texts) | {queue for queue in queues.split(",") if queue}
     given, over = payload_of(payload), overrides_of(overrides)
+    name_process("up")
     with (
         # Whose port it is that is in use is said first.
-        _only_one(Settings.from_env()),
+        hold_home(_home()),
         started(
             _settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency, queues=more
         ) as stack,
     ):
         if not files:
-            _announce(stack)
+            announce(stack.note())
+            click.echo("Ctrl-C stops everything.")
             stack.serve()
             return
         if not as_json:
@@ -149,28 +159,14 @@ def _free_port(host: str) -> int:
         return int(probe.getsockname()[1])
 
 
-@contextlib.contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
+def _home() -> Path:
     """Two stacks on one home would share a database without knowing of one another."""
+    settings = Settings.from_env()
     settings.make_home()
-    with hold_lock(lock_of(settings)) as lock:
-        if lock.found is Found.BUSY:
-            note = running_stack(settings)
-            where = f" ({note['api']})" if note else ""
-            raise Conflict(
-                f"Another `noetl up` uses {settings.home_dir}{where}; stop it, or set NOETL_HOME to another directory."
-            )
-        # What a stack that was killed has left says nothing of this one.
-        note_of(settings).unlink(missing_ok=True)
-        yield
+    return settings.home_dir
 
 
-def _announce(stack: Stack) -> None:
-    settings = stack.settings
-    click.echo(f"NoETL is up: {stack.url} (API document: {stack.url}/api/openapi.json)")
-    if any(service.name == "flower" for service in stack.supervisor.services):
-        click.echo(f"Flower:      http://{settings.host}:{settings.flower_port}")
-    click.echo(f"Database:    {settings.database.rsplit('@', 1)[-1]}")
-    click.echo(f"Broker:      {stack.broker.about}")
-    click.echo(f"Logs:        {stack.logs}")
-    click.echo("Ctrl-C stops everything.")
+def _words(host: str | None, port: int | None, queues: str) -> list[str]:
+    """The options of this call for another one."""
+    given = {"--host": host, "--port": port, "--queues": queues or None}
+    return [word for name, value in given.items() if value is not None for word in (name, str(value))]

@@ -8,11 +8,16 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final
+
+#: Seconds for which somebody may look whether a lock is held.
+LOOK_S: Final = 0.3
 
 
 class Found(Enum):
@@ -59,7 +64,8 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try_lock(fd)
+        # Shared: those who only look are no holders to one another.
+        return not _try_lock(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
 
@@ -67,7 +73,7 @@ def is_held(path: Path) -> bool:
 def _take(path: Path) -> tuple[int | None, Found]:
     while True:
         fd, found = _open(path)
-        if not _try_lock(fd):
+        if not _wait_for_lock(fd):
             os.close(fd)
             return None, Found.BUSY
         if _is_at(fd, path):
@@ -90,9 +96,19 @@ def _open(path: Path) -> tuple[int, Found]:
                 return os.open(path, os.O_RDWR), Found.LEFT
 
 
-def _try_lock(fd: int) -> bool:
+def _wait_for_lock(fd: int) -> bool:
+    """Whether the lock is ours. Who only looks (`is_held`) has it for an instant, and is waited for."""
+    give_up = time.monotonic() + LOOK_S
+    while not _try_lock(fd, fcntl.LOCK_EX):
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _try_lock(fd: int, kind: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

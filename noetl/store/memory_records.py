@@ -141,6 +141,9 @@ class Records(Concern):
         rows = self._journal.tables.letters.rows
         return [dict(rows[number]) for number in sorted(rows, reverse=True)[:limit]]
 
+    def now(self) -> datetime | None:
+        return None
+
     def see_worker(self, row: WorkerRow) -> None:
         self._journal.put(self._journal.locked.workers, row.name, row)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.facts.json import JsonMap
@@ -29,8 +29,10 @@ _letters = (
     .order_by(_d.id.desc())
     .limit(bindparam("limit"))
 )
+#: Not `now()`, which is the beginning of the transaction.
+_now = select(func.clock_timestamp())
 _alive = (
-    select(_w.name, _w.role, _w.queues, _w.started_at, _w.seen_at)
+    select(_w.name, _w.role, _w.queues, _w.started_at, _w.seen_at, _w.skew_s)
     .where(_w.seen_at > bindparam("after"))
     .order_by(_w.name)
 )
@@ -50,7 +52,7 @@ def _claim(dialect: Any) -> Any:
 
 def _see(dialect: Any) -> Any:
     insert = dialect.insert(worker)
-    seen = {name: insert.excluded[name] for name in ("role", "queues", "started_at", "seen_at")}
+    seen = {name: insert.excluded[name] for name in ("role", "queues", "started_at", "seen_at", "skew_s")}
     return insert.on_conflict_do_update(index_elements=[_w.name], set_=seen)
 
 
@@ -103,6 +105,13 @@ class Records(Concern):
         """Newest first, as `letter` shapes them."""
         return [letter(*found) for found in self._session.read(_letters, {"limit": limit})]
 
+    def now(self) -> datetime | None:
+        """Of SQLite None: it asks the machine that it runs on."""
+        if self._session.dialect == "sqlite":
+            return None
+        found: datetime = self._session.read(_now).scalar()
+        return found
+
     def see_worker(self, row: WorkerRow) -> None:
         values = {
             "name": row.name,
@@ -110,6 +119,7 @@ class Records(Concern):
             "queues": codec.dumps(row.queues),
             "started_at": row.started_at,
             "seen_at": row.seen_at,
+            "skew_s": row.skew_s,
         }
         self._session.write(_sees[self._session.dialect], values)
 
@@ -128,5 +138,5 @@ def _claimed(key: str, owner: KeyOwner, now: datetime) -> dict[str, Any]:
 
 
 def _worker(columns: Sequence[Any]) -> WorkerRow:
-    name, role, queues, started_at, seen_at = columns
-    return WorkerRow(name, role, tuple(codec.loads(queues)), started_at, seen_at)
+    name, role, queues, started_at, seen_at, skew_s = columns
+    return WorkerRow(name, role, tuple(codec.loads(queues)), started_at, seen_at, skew_s)

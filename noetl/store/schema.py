@@ -267,5 +267,6 @@ worker = Table(
     Column("queues", Text, nullable=False),
     Column("started_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
+    Column("skew_s", Float),
     PrimaryKeyConstraint("name"),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -24,6 +26,12 @@ from noetl.tools.opening import Opening, opening
 from noetl.tools.results import ResultRefused, checked
 
 GROUP = "noetl.tools"
+
+#: What every kind must say of itself (see `Tool`).
+NEEDED = ("kind", "queue", "description", "config_model")
+
+#: The directory of this package: what stands in it is no plug-in.
+_OURS = str(Path(__file__).parents[1])
 
 
 @cache
@@ -60,13 +68,29 @@ def load(kind: str) -> type[Tool]:
     except Exception as error:
         raise ToolError(
             "internal",
-            f"Tool kind '{kind}' cannot be loaded from {point.value}: {error}.",
+            f"Tool kind '{kind}' cannot be loaded from {point.value}: {type(error).__name__}: {error}{_place(error)}.",
             type=type(error).__name__,
             traceback=traceback.format_exc(),
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Tool)):
         raise ToolError("internal", f"Tool kind '{kind}': {point.value} is not a subclass of Tool.")
+    if lacking := [name for name in NEEDED if not hasattr(loaded, name)]:
+        where = sys.modules[loaded.__module__].__file__
+        raise ToolError(
+            "internal", f"Tool kind '{kind}': {point.value} does not say its {', '.join(lacking)} ({where})."
+        )
     return loaded
+
+
+def broken() -> list[str]:
+    """Why installed kinds cannot be loaded, a sentence for each. Loads all of them."""
+    found = []
+    for kind in sorted(entry_points()):
+        try:
+            load(kind)
+        except ToolError as error:
+            found.append(error.message)
+    return found
 
 
 class Kinds(Mapping[str, KindInfo]):
@@ -156,7 +180,7 @@ class Registry:
             return failed(
                 ErrorInfo(
                     "internal",
-                    f"The {call.kind} tool failed with {type(error).__name__}: {error}",
+                    f"The {call.kind} tool failed with {type(error).__name__}: {error}{_place(error)}",
                     type=type(error).__name__,
                     traceback=traceback.format_exc(),
                 )
@@ -204,6 +228,14 @@ class Registry:
             tools, self._tools = list(self._tools.values()), {}
         for tool in tools:
             tool.close()
+
+
+def _place(error: BaseException) -> str:
+    """Where a defect is, as ` (file.py:12)`: the innermost line that is neither ours nor the importing itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    foreign = [one for one in frames if not one.filename.startswith((_OURS, "<frozen"))]
+    near = (foreign or frames)[-1:]
+    return "".join(f" ({one.filename}:{one.lineno})" for one in near)
 
 
 def _failed(error: ToolError) -> Outcome:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from noetl.errors import NoetlError
-from noetl.usecases.ports import CommandRow, WorkerRow
+from noetl.usecases.ports import Clock, CommandRow, Transaction, WorkerRow
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,8 @@ class Leases:
         self._seen_at = now
         who = self._presence
         with self._rt.store.begin_async_commit() as tx:
-            tx.see_worker(WorkerRow(who.name, who.role, who.queues, self._started_at, now))
+            skew = measure_skew(tx, self._rt.clock)
+            tx.see_worker(WorkerRow(who.name, who.role, who.queues, self._started_at, now, skew))
 
     def beat(self) -> None:
         """One heartbeat for everything held."""
@@ -121,3 +122,13 @@ class Leases:
 
     def stop(self) -> None:
         self._wanted.set()
+
+
+def measure_skew(tx: Transaction, clock: Clock) -> float | None:
+    """By how many seconds `clock` is ahead of the database's, to within half of the time that asking takes; None where
+    the database has no clock of its own."""
+    asked = clock()
+    theirs = tx.now()
+    if theirs is None:
+        return None
+    return round((asked + (clock() - asked) / 2 - theirs).total_seconds(), 3)

@@ -179,13 +179,15 @@ class KeyOwner:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A process that serves queues, as of its last heartbeat."""
+    """A process that serves queues, as of its last heartbeat. `skew_s`: how far its clock is ahead of the database's,
+    where that has one."""
 
     name: str
     role: str
     queues: tuple[str, ...]
     started_at: datetime
     seen_at: datetime
+    skew_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +395,9 @@ class Transaction(Protocol):
     def add_dead_letter(self, source: str, reason: str, body: str, now: datetime) -> None: ...
 
     def dead_letters(self, limit: int = 50) -> list[JsonMap]: ...
+
+    def now(self) -> datetime | None:
+        """The database's clock, at this moment; None where it has none but this machine's."""
 
     def see_worker(self, row: WorkerRow) -> None: ...
 

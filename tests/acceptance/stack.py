@@ -96,6 +96,11 @@ def family(pid: int) -> list[psutil.Process]:
     return []
 
 
+def is_worker(process: psutil.Process) -> bool:
+    """Whether it is a worker or a child of its pool, and no child of a tool: by what `ps` shows."""
+    return any(word in " ".join(process.cmdline()) for word in ("celery", "noetl: "))
+
+
 def kill_all(processes: Iterable[psutil.Process]) -> None:
     """SIGKILL to all of them, at once, as a power cut would."""
     found = list(processes)
@@ -263,7 +268,7 @@ class Stack:
     def pool(self, name: str) -> list[psutil.Process]:
         """The processes of a prefork pool."""
         below = psutil.Process(self.running[name].pid).children()
-        return [one for one in below if "celery" in " ".join(one.cmdline())]
+        return [one for one in below if is_worker(one)]
 
     def restart(self, name: str) -> None:
         self.kill(name)

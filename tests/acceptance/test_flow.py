@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from .playbooks import BATCHED_LOOP, LOOP, THREADED_LOOP, TWO_STEPS, counted, head, overlap, squares
-from .stack import Stack, eventually, family
+from .stack import Stack, eventually, family, is_worker
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -87,7 +87,7 @@ class Memory(threading.Thread):
         for name in ("scheduler", "code", "io"):
             for process in family(self._stack.running[name].pid):
                 try:
-                    if "celery" not in " ".join(process.cmdline()):
+                    if not is_worker(process):
                         continue
                     size = process.memory_info().rss / 1e6
                 except psutil.NoSuchProcess:

@@ -26,6 +26,27 @@ def block(language: str) -> str:
     return str(found)
 
 
+#: A tool with a defect in its line 11, and one that says too little of itself.
+FAULTY = """\
+from noetl.tools.base import Tool, ToolConfig
+
+
+class Faulty(Tool):
+    kind = queue = "faulty"
+    description = "Always fails."
+    config_model = ToolConfig
+    effects = "none"
+
+    def run(self, call, config):
+        return {}["missing"]
+
+
+class Silent(Tool):
+    def run(self, call, config):
+        return None
+"""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with what the wheel of the page's package holds, and with a package that is broken."""
@@ -42,7 +63,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broken = target / "broken_tool-0.1.dist-info"
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-tool\nVersion: 0.1\n")
-    (broken / "entry_points.txt").write_text("[noetl.tools]\nbroken = no_such_module:Tool\n")
+    (broken / "entry_points.txt").write_text(
+        "[noetl.tools]\nbroken = no_such_module:Tool\nfaulty = noetl_faulty:Faulty\nsilent = noetl_faulty:Silent\nunreadable = noetl_unreadable:Tool\n"
+    )
+    (target / "noetl_faulty.py").write_text(FAULTY)
+    (target / "noetl_unreadable.py").write_text("import os\n\nos.no_such_thing\n")
     return target
 
 
@@ -101,3 +126,20 @@ def test_a_broken_one_takes_nobody_down(noetl: Noetl, tmp_path: Path) -> None:
     assert failed["status"] == "failed"
     assert "no_such_module" in failed["error"]["message"]
     assert noetl("tool", "test", "noop").returncode == 0
+
+
+@pytest.mark.acceptance
+def test_a_defect_of_a_plug_in_names_its_file_and_line_and_doctor_finds_those_that_do_not_load(
+    noetl: Noetl, installed: Path
+) -> None:
+    failed = noetl("tool", "test", "faulty")
+    assert failed.returncode == 1
+    assert f"KeyError: 'missing' ({installed / 'noetl_faulty.py'}:11)" in failed.stderr
+
+    doctor = noetl("doctor", "--json")
+    assert doctor.returncode == 1
+    (tools,) = [one for one in json.loads(doctor.stdout) if one["name"] == "tools"]
+    assert tools["ok"] is False
+    assert "'broken' cannot be loaded from no_such_module:Tool" in tools["detail"]
+    assert f"({installed / 'noetl_unreadable.py'}:3)" in tools["detail"]
+    assert "noetl_faulty:Silent does not say its kind, queue, description, config_model" in tools["detail"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -298,5 +299,21 @@ def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
         tx.see_worker(young)
         assert tx.workers(NOW - SECOND) == [young, old]
         assert tx.workers(NOW) == [young]
-        tx.see_worker(replace(old, seen_at=LATER, queues=("http",)))
-        assert tx.workers(NOW) == [young, replace(old, seen_at=LATER, queues=("http",))]
+        again = replace(old, seen_at=LATER, queues=("http",), skew_s=-0.25)
+        tx.see_worker(again)
+        assert tx.workers(NOW) == [young, again]
+
+
+def test_a_database_server_has_a_clock_that_goes_on_within_a_transaction(
+    store: Store, store_url: str
+) -> None:
+    with store.read() as tx:
+        first, second = tx.now(), tx.now()
+
+    if not store_url.startswith("postgresql"):
+        assert (first, second) == (None, None)
+        return
+    assert first is not None
+    assert second is not None
+    assert first < second
+    assert abs((second - datetime.now(UTC)).total_seconds()) < 60

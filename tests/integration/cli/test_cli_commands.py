@@ -14,6 +14,7 @@ import pytest
 from noetl.cli.main import COMMANDS
 from noetl.cli.tables import aligned
 from noetl.store import engine, open_store
+from noetl.usecases.ports import WorkerRow
 
 Cli = Callable[..., Any]
 
@@ -420,6 +421,26 @@ def test_doctor_finds_a_broker_that_does_not_answer(cli: Cli, monkeypatch: pytes
     assert (ended.code, found["name"]) == (1, "broker")
     assert found["detail"].startswith("127.0.0.1:9/0: The broker does not answer")
     assert "s3cret" not in ended.out + ended.err
+
+
+def test_doctor_finds_hosts_whose_clocks_are_off(
+    cli: Cli, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_DATABASE_URL", postgres_url)
+    store, seen = open_store(postgres_url), datetime.now(UTC)
+    with store.begin() as tx:
+        tx.see_worker(WorkerRow("near:1", "worker", (), seen, seen, 0.5))
+    near = cli("doctor", "--json")
+    with store.begin() as tx:
+        tx.see_worker(WorkerRow("far:2", "worker", (), seen, seen, -4.25))
+    store.close()
+    far = cli("doctor", "--json")
+
+    (clocks,) = [one for one in json.loads(near.out) if one["name"] == "clocks"]
+    assert (clocks["ok"], clocks["detail"]) == (True, "within 3 s of the database's, 2 compared")
+    (clocks,) = [one for one in json.loads(far.out) if one["name"] == "clocks"]
+    assert far.code == 1
+    assert "far:2 4.2 s behind (at most 3 s" in clocks["detail"]
 
 
 def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, home: Path) -> None:

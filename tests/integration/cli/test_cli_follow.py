@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,10 +12,8 @@ import pytest
 
 from noetl.cli.follow import REASON, Page, follow
 from noetl.cli.progress import Plain, Silent
-from noetl.cli.running import lock_of, note_of, running_stack
-from noetl.config import Settings
 from noetl.errors import Conflict
-from noetl.store.file_lock import hold_lock
+from noetl.store.running import RunningStack, find, hold_home, write_note
 
 Cli = Callable[..., Any]
 
@@ -117,23 +113,39 @@ def test_the_reason_of_a_connection_that_failed_is_one_word_of_the_system(cli: C
 
 def test_a_second_stack_is_told_of_the_first_before_its_port(cli: Cli, home: Path) -> None:
     home.mkdir()
-    (home / "up.json").write_text(json.dumps({"api": "http://127.0.0.1:8642"}))
-    with (home / "up.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ended = cli("up", "--port", "1")
-    assert ended.code == 1
-    assert f"Another `noetl up` uses {home} (http://127.0.0.1:8642); stop it" in ended.err
+    here = "http://127.0.0.1:8642"
+    with hold_home(home):
+        write_note(home, RunningStack(here, None, "d", "b", "about", "logs", {"up": 1}))
+        ended, detached = cli("up", "--port", "1"), cli("up", "-d")
+    assert (ended.code, detached.code) == (1, 1)
+    assert f"Another `noetl up` uses {home} ({here}); stop it with `noetl down`" in ended.err
+    assert f"A stack runs on {home} already" in detached.err
 
 
-def test_the_note_of_a_stack_counts_while_its_lock_is_held_and_not_after_it_was_killed(home: Path) -> None:
+def test_what_a_killed_stack_left_behind_is_no_running_stack(cli: Cli, home: Path) -> None:
     home.mkdir()
-    settings = Settings.from_env()
-    note_of(settings).write_text(json.dumps({"api": "http://127.0.0.1:8642"}))
-    assert running_stack(settings) is None
-    with hold_lock(lock_of(settings)) as lock:
-        assert running_stack(settings) == {"api": "http://127.0.0.1:8642"}
-        lock.leave = True
-    assert running_stack(settings) is None
+    write_note(home, RunningStack("http://127.0.0.1:1", None, "d", "b", "about", "logs", {"up": 1}))
+
+    assert find(home) is None
+    assert cli("status").code == 1
+    assert cli("down").out == f"Nothing runs on {home}.\n"
+    with hold_home(home):
+        assert find(home) is None
+        assert "just starting or stopping" in cli("down").err
+
+
+def test_a_broker_that_does_not_answer_is_said_instead_of_being_up(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_BROKER_URL", "redis://:secret@127.0.0.1:9/0")
+
+    ended = cli("up", "--port", "0")
+
+    assert ended.code == 1
+    assert "is up" not in ended.out
+    assert "NOETL_BROKER_URL (127.0.0.1:9/0): start it, or unset" in ended.err
+    assert "secret" not in ended.err
+    assert not (home / "up.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""A stack that runs on its own: started, looked at, talked to and stopped by commands typed in the same home."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .stack import environment, eventually, kill_all
+from .test_up import left_behind
+
+pytestmark = pytest.mark.acceptance
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "home"
+    kill_all(left_behind(tmp_path / "home"))
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path) -> Run:
+    """A command of this environment, in an empty directory."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def ran(*argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", *argv],
+            cwd=elsewhere,
+            env=environment({"home": home}),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+
+    return ran
+
+
+def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped_by_down(
+    run: Run, home: Path
+) -> None:
+    up = run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "NoETL is up: http://127.0.0.1:" in up.stdout
+    assert run("noetl.cli", "up", "-d").returncode == 1
+
+    status = run("noetl.cli", "status", "--json")
+    assert status.returncode == 0, status.stdout
+    stack = json.loads(status.stdout)
+    assert (stack["running"], stack["health"]["status"]) == (True, "ok")
+    assert f"NoETL is up: {stack['api']}" in run("noetl.cli", "status").stdout
+
+    # celery without any setting talks to the private broker.
+    active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "10")
+    assert "3 nodes online" in active.stdout, active.stdout + active.stderr
+
+    titles = {title_of(process) for process in psutil.Process(stack["pids"]["up"]).children(recursive=True)}
+    titles.add(title_of(psutil.Process(stack["pids"]["up"])))
+    expected = {"up", "scheduler", "worker code", "worker code, child", "worker io", "sweeper"}
+    assert {f"noetl: {role}" for role in expected} <= titles
+    assert "gunicorn: worker [noetl: server]" in titles
+
+    down = run("noetl.cli", "down")
+    assert (down.returncode, down.stdout) == (0, f"Stopped {stack['api']}.\n")
+    assert left_behind(home) == []
+    assert run("noetl.cli", "status").returncode == 1
+
+
+def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_again(
+    run: Run, home: Path
+) -> None:
+    assert run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
+    pids = json.loads(run("noetl.cli", "status", "--json").stdout)["pids"]
+
+    psutil.Process(pids["up"]).kill()
+    eventually(lambda: left_behind(home) == [], "its services to go with it")
+
+    assert json.loads(run("noetl.cli", "status", "--json").stdout)["running"] is False
+    assert run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
+    assert run("noetl.cli", "down").returncode == 0
+
+
+def test_a_detached_stack_that_does_not_come_up_says_why(run: Run, home: Path) -> None:
+    home.mkdir()
+    (home / "noetl.db").write_text("this is no database, and long enough to be told from an empty one" * 20)
+
+    up = run("noetl.cli", "up", "-d", "--port", "0")
+
+    assert up.returncode == 1
+    assert "`noetl up` ended with exit code 1" in up.stderr
+    assert "Traceback" not in up.stderr
+    assert left_behind(home) == []
+
+
+def title_of(process: psutil.Process) -> str:
+    with open(f"/proc/{process.pid}/cmdline", "rb") as file:
+        return file.read().replace(b"\0", b" ").decode().strip()
