@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -61,8 +61,18 @@ class Client:
         except NotFound:
             return None
 
-    def start(self, path: str, version: int | None, payload: JsonMap, overrides: JsonMap) -> str:
+    def start(
+        self,
+        path: str,
+        version: int | None,
+        payload: JsonMap,
+        overrides: JsonMap,
+        directories: Sequence[str] = (),
+    ) -> str:
+        """The execution's id. `directories` are where relative names start; the server may refuse any."""
         body = {"path": path, "version": version, "payload": payload, "overrides": overrides}
+        # Left out where there are none: servers refuse some, and older ones do not know the key.
+        body |= {"directories": list(directories)} if directories else {}
         return str(self._call("POST", "/api/executions", body)["execution_id"])
 
     def report(self, execution_id: str) -> JsonMap:

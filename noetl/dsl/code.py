@@ -185,7 +185,7 @@ def _check_source_file(context: Context, named: Template, path: Path) -> None:
         source = context.sources(name)
     except NoetlError as error:
         context.report.add(
-            Code.FILE, path, error.message.rstrip("."), "name a file below the playbook's directory"
+            Code.FILE, path, error.message.rstrip("."), "name a file from the playbook's directory on"
         )
         return
     tree = _parsed(source)

@@ -391,7 +391,7 @@ class KindInfo:
     Texts in `quoted` (or in a list there) are command lines: what templates put into them is quoted, unless
     the task says `spec.quote: false`.
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
-    name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
+    name files of it. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
     `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.

@@ -18,6 +18,7 @@ from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_config import DuckDbConfig
 from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.duckdb_names import Grants, located
 from noetl.tools.duckdb_open import Database
 from noetl.tools.duckdb_tables import opened_tables
 from noetl.tools.duckdb_work import Order, Work
@@ -37,8 +38,9 @@ _LONGEST_PAUSE_S = 15.0
 class DuckDb(Tool):
     """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
-    below it. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
+    `params` are those of [postgres](postgres.md). Names of files follow [the rule for files](../operations.md#files): `read_csv('data/*.csv')` and
+    `COPY ... TO 'out.csv'` start at the playbook's directory. A name that SQL computes reaches only what lies below it,
+    or in `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
 
     A database file is opened for each call and closed after it. One task at a time uses it for writing, among all workers
     of a machine that share `NOETL_HOME`; tasks with `read_only: true` share it across processes. The others wait, up to
@@ -104,8 +106,9 @@ class DuckDb(Tool):
 
     def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
         bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
-        statements = config.bound()
-        path = database_path(config.database, self.services.base_dir)
+        policy, grants = self.services.files_of(call), Grants()
+        statements = located(config.bound(), policy, grants, external=config.allow_external)
+        path = database_path(config.database, policy)
         with contextlib.ExitStack() as stack:
             stop = stack.enter_context(self._running.enter(call))
             write = write_of(config, self.services.results)
@@ -114,7 +117,7 @@ class DuckDb(Tool):
             stack.enter_context(self._files.hold(path, wait))
             tables = stack.enter_context(opened_tables(config.tables, self.services.results))
             folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
-            database = Database(path, config, self.services, tables, folder)
+            database = Database(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.opened(wait))
             order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
             with stop.watch(ends - time.monotonic(), connection.interrupt):

@@ -46,8 +46,8 @@ class SqliteConfig(SqlConfig):
 class Sqlite(Tool):
     """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
-    below it. The file gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
+    `params` are those of [postgres](postgres.md). The file is named by [the rule for files](../operations.md#files), from
+    the playbook's directory on. It gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
     mappings are bound as JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused, and
     so is the database that the engine itself keeps, wherever it lies.
     """
@@ -86,7 +86,7 @@ class Sqlite(Tool):
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
         deadline_s = call.deadline_s or DEADLINE_S
         write = write_of(config, self.services.results)
-        path = database_path(config.database, self.services.base_dir)
+        path = database_path(config.database, self.services.files_of(call))
         waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
         with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
             bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))

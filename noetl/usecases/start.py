@@ -26,6 +26,8 @@ class StartRequest:
     idempotency_key: str | None = None
     #: Of a playbook that came with the request: what counts is then its text, not the version it got.
     content_sha256: str | None = None
+    #: Where relative names of files start: absolute paths on the machine of the workers.
+    directories: tuple[str, ...] = ()
 
 
 def start(rt: Runtime, request: StartRequest) -> str:
@@ -64,7 +66,14 @@ def _check(rt: Runtime, request: StartRequest) -> None:
 
 
 def _fingerprint(request: StartRequest) -> str:
-    body = [request.path, request.content_sha256 or request.version, request.payload, request.overrides]
+    body: list[object] = [
+        request.path,
+        request.content_sha256 or request.version,
+        request.payload,
+        request.overrides,
+    ]
+    if request.directories:
+        body.append(request.directories)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
@@ -93,5 +102,7 @@ def _record(rt: Runtime, tx: Transaction, new_id: str, row: PlaybookRow, request
             updated_at=now,
         )
     )
-    fact = Requested(row.path, row.version, digest, request.payload, request.overrides)
+    fact = Requested(
+        row.path, row.version, digest, request.payload, request.overrides, directories=request.directories
+    )
     tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import difflib
 import errno
 import importlib
 import inspect
 import json
 import linecache
+import os
 import sys
 import traceback
 import types
@@ -91,6 +93,7 @@ def _encoded(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
 def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
     code, is_function = _code(request["code"], request["name"])
     inputs = _inputs(request)
+    _start_in(request["cwd"])
     names["__builtins__"] = builtins
     if request["file"] is not None:
         names["__file__"] = request["file"]
@@ -106,6 +109,13 @@ def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
     else:
         exec(code, names)  # noqa: S102 - running the playbook's code is what this process is for
     return _awaited(_yielded(names, inputs))
+
+
+def _start_in(directory: str | None) -> None:
+    """A directory that is not there, or that a sandbox does not show, is not started in: code starts in scratch."""
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            os.chdir(directory)
 
 
 def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:

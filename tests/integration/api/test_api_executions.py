@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
+from noetl.api.app import create_app
+from noetl.config import Settings
 from noetl.testing import Simulation
+from noetl.tools.vault import Vault
 from noetl.usecases import inspect
 
 Started = Callable[..., str]
@@ -435,3 +438,21 @@ def test_a_broker_that_is_away_does_not_lose_a_request(client: FlaskClient, sim:
     sim.pass_time(60)
     sim.settle()
     assert client.get(answer.json["links"]["self"]).json["status"] == "completed"
+
+
+def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alone(
+    sim: Simulation, vault: Vault
+) -> None:
+    body = {"path": "examples/doubling", "directories": ["/books"]}
+    refused = (
+        create_app(sim.rt, Settings(), encrypt=vault.encrypt).test_client().post("/api/executions", json=body)
+    )
+    own = create_app(sim.rt, Settings(files="user"), encrypt=vault.encrypt).test_client()
+    taken = own.post("/api/executions", json=body)
+    relative = own.post("/api/executions", json={**body, "directories": ["books"]})
+
+    assert refused.status_code == 400
+    assert "NOETL_FILE_ROOTS" in refused.json["detail"]
+    assert relative.status_code == 400
+    first = own.get(f"/api/executions/{taken.json['execution_id']}/events").json["events"][0]
+    assert first["payload"]["directories"] == ["/books"]
