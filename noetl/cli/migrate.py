@@ -66,7 +66,8 @@ def _rewritten(file: Path, kinds: Mapping[str, KindInfo]) -> tuple[str, int]:
             f"{file} would mean something else in its canonical form, which is a defect of NoETL: nothing was written. "
             "Please report it with the playbook."
         )
-    return text, sum(problem.code is Code.DEPRECATED for problem in compiled.problems)
+    told = sum(problem.code is Code.DEPRECATED for problem in compiled.problems)
+    return text, told + compiled.respelled
 
 
 def _compiled(content: bytes | str, file: Path, kinds: Mapping[str, KindInfo]) -> Compiled:

@@ -17,7 +17,7 @@ from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
 from noetl.dsl import load_playbook
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, PlaybookInvalid, Unavailable
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.store.envelope import from_json
 from noetl.tools.registry import kinds as installed_kinds
 
@@ -70,7 +70,7 @@ class Client:
         directories: Sequence[str] = (),
     ) -> str:
         """The execution's id. `directories` are where relative names start; the server may refuse any."""
-        body = {"path": path, "version": version, "payload": payload, "overrides": overrides}
+        body: dict[str, Json] = {"path": path, "version": version, "payload": payload, "overrides": overrides}
         # Left out where there are none: servers refuse some, and older ones do not know the key.
         body |= {"directories": list(directories)} if directories else {}
         return str(self._call("POST", "/api/executions", body)["execution_id"])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
+from noetl.dsl.code_checks import check_names_of_code
 from noetl.dsl.context import Context
 from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
@@ -30,7 +31,8 @@ class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
     `document` is what could be read of it, `source` its text and its canonical form; `problems` are errors and
-    warnings in the order of the text; `shown` is the text without the secrets that stand in it.
+    warnings in the order of the text; `shown` is the text without the secrets that stand in it. `respelled` counts the
+    places that the canonical form says otherwise, besides those that a warning tells of.
     """
 
     net: Net | None
@@ -38,6 +40,7 @@ class Compiled:
     problems: tuple[Problem, ...]
     source: Source
     shown: str
+    respelled: int = 0
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -59,7 +62,8 @@ def compile_playbook(
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
 
     `strict` makes warnings errors. `sources` yields the text of a source file by the name that the playbook has
-    for it, and raises NoetlError where there is none: with it such files are checked too.
+    for it, and raises NoetlError where there is none: with it such files are checked too, and what takes a parser of
+    its own, which is slow to load: SQL.
     """
     with _without_collector():
         return _compiled(text, file, kinds, strict, sources)
@@ -100,7 +104,9 @@ def _compiled(
     if net is not None and tree is not None:
         check_flow(net, report, tree, context.arc_paths)
         check_inputs(context, net)
-    return Compiled(None if report.failed else net, document, report.problems, report.source, report.shown)
+        check_names_of_code(context, net)
+    found = None if report.failed else net
+    return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
 
 
 def load_playbook(

@@ -70,6 +70,8 @@ class Code(StrEnum):
     BUILT_IN = "NOETL458"
     CIRCLE = "NOETL459"
     LOOP_OVER_NAME = "NOETL460"
+    UNDEFINED_IN_CODE = "NOETL465"
+    SQL_SYNTAX = "NOETL466"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -124,6 +126,8 @@ MEANING: Mapping[Code, str] = {
     Code.PYTHON: "python code that cannot be parsed",
     Code.UNDEFINED: "a template names something that nothing defines",
     Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
+    Code.UNDEFINED_IN_CODE: "a name in python code that nothing defines",
+    Code.SQL_SYNTAX: "SQL that its database could not parse",
     Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
     Code.GUARD_IS_TEXT: "a guard compares outside of its braces, where nothing is computed",
     Code.OUTSIDE_OF_LOOP: "a template reads the iteration where there is no loop",

@@ -22,6 +22,7 @@ class Report:
         self._faulty: set[Path] = set()
         self._compared = 0
         self._secrets: set[Path] = set()
+        self._respelled: set[Path] = set()
         for problem in source.problems:
             self._keep(problem)
 
@@ -57,6 +58,15 @@ class Report:
     def mark_faulty(self, path: Path) -> None:
         """Says that what is missing in this part is explained by another problem."""
         self._faulty.add(self.source.written(path))
+
+    def respell(self, path: Path) -> None:
+        """Says that the canonical form has the part at `path` in another way, and that no warning says so."""
+        self._respelled.add(self.source.written(path))
+
+    @property
+    def respelled(self) -> int:
+        """In how many places that is so."""
+        return len(self._respelled)
 
     def hide(self, path: Path) -> None:
         """Says that the texts at or below `path` are secrets: nobody is shown them."""

@@ -377,6 +377,10 @@ class Net:
         return {place: Place(place, step) for step, places in self.incoming.items() for place in places}
 
 
+def _parses(_text: str, _with_params: bool) -> tuple[int, str] | None:
+    return None
+
+
 def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()
 
@@ -396,6 +400,7 @@ class KindInfo:
     `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
     `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
+    `parse` says of a text of its SQL, and whether names in it are bound, at which character and why it is none.
     `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
 
@@ -417,3 +422,4 @@ class KindInfo:
     sections: tuple[str, ...] | None = None
     credentials: tuple[str, ...] = ("auth",)
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults
+    parse: Callable[[str, bool], tuple[int, str] | None] = _parses

@@ -175,6 +175,14 @@ class Tool(ABC):
         return ()
 
     @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:  # noqa: ARG003 - see `touches`
+        """Where and why `text` is no SQL that the kind could run, as its parser says; None where it is, or nobody knows.
+
+        `with_params`: `:name` in it is bound.
+        """
+        return None
+
+    @classmethod
     def info(cls) -> KindInfo:
         """What the compiler needs to know of this kind."""
         return KindInfo(
@@ -195,4 +203,5 @@ class Tool(ABC):
             by_reference=cls.by_reference,
             sections=cls.sections,
             credentials=cls.credentials,
+            parse=cls.parse,
         )

@@ -26,6 +26,8 @@ from noetl.tools.large import scratch_folder, shelf_of
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import NAMES, WORK, WrittenSql
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_scripts import SqlScripts
+from noetl.tools.sql_syntax import duckdb_fault
 from noetl.tools.sql_values import Bounds
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
@@ -81,16 +83,19 @@ class DuckDb(Tool):
     written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
+    source_files = ("script",)
     suspends = True
     by_reference = ("rows", "tables")
     credentials = ("attach.*", "attach.*.auth")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._scripts = SqlScripts(services)
         self._files = FileLocks(services.scratch / "leases")
         self._running = Running()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
         deadline_s = call.deadline_s or DEADLINE_S
         waited_s = float((call.checkpoint or {}).get("waited_s", 0.0))
         ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
@@ -130,6 +135,10 @@ class DuckDb(Tool):
         return succeeded(result, meta, duckdb={"statements": len(statements)})
 
     @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return duckdb_fault(text, with_params)
+
+    @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = touching.one_line(config.get("database") or MEMORY)
         place = "DuckDB in memory" if database == MEMORY else touching.file("DuckDB", database, config)
@@ -144,3 +153,6 @@ class DuckDb(Tool):
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._scripts.close()

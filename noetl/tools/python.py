@@ -34,8 +34,9 @@ class PythonConfig(ToolConfig):
     )
     libs: dict[str, str] | list[str] | None = Field(
         default=None,
-        description="Modules to import before the code runs: names (`pandas as pd` too), or a mapping from alias"
-        " to a module or something in one (`os.path.join`).",
+        description="Modules to import before the code runs: names (`pandas as pd` too) or installed distributions"
+        " (`python-dateutil`), or a mapping from alias to a module or something in one (`os.path.join`, or"
+        " `{from: os.path, import: join}`).",
     )
     env: dict[str, user_code.EnvValue] = Field(
         default_factory=dict,
@@ -57,7 +58,8 @@ class PythonConfig(ToolConfig):
 class Python(Tool):
     """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
 
-    `code` is handed over as written unless `spec.render: true`. Each input is a global of it; all of them are `input_data`
+    `code` is handed over as written unless `spec.render: true`. A template outside of string literals and comments, where
+    python could have none, has the code rendered, with a warning; `spec.render: false` turns that off. Each input is a global of it; all of them are `input_data`
     and `args` too. Code that names `context` gets a mapping of everything that a template would see.
 
     The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of its own. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
@@ -66,6 +68,7 @@ class Python(Tool):
 
     **Scripts.** `script` is a file by [the rule for files](../operations.md#files), looked for in the playbook's directory,
     then in that of the command, then below `NOETL_FILE_ROOTS`; a reference to a result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
+    `{uri: ..., source: {type: file | http | ref}}` is the same, and `source: {type: inline, code: ...}` is `code`.
     A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
     worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
     `context`, and modules beside it are not imported.

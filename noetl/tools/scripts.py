@@ -1,4 +1,4 @@
-"""Where the source of a python task comes from: the playbook, a file beside it, a result, or an address."""
+"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -35,6 +35,17 @@ _PATIENCE_S: Final = 60.0
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
+class ScriptSource(BaseModel):
+    """What the `uri` of a script is, and what another system needs besides, which means nothing here."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: Literal["file", "http", "ref", "inline"] = Field(
+        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the text."
+    )
+    code: str | None = Field(default=None, description="The text, where `type` is inline.")
+
+
 class Script(BaseModel):
     """Where a script is: one of `file` (or `path`), `ref`, `url` (or `uri`)."""
 
@@ -52,6 +63,9 @@ class Script(BaseModel):
     )
     sha256: str | None = Field(
         default=None, description="Hash of the script's bytes, in hexadecimal: nothing else is run."
+    )
+    source: ScriptSource | None = Field(
+        default=None, description="What `uri` is, as others write it: `{uri: x.py, source: {type: file}}`."
     )
 
     @model_validator(mode="after")

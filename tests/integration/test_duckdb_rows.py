@@ -220,7 +220,7 @@ def test_what_cannot_be_attached_says_why(tool: DuckDb, given: Any, said: str) -
 
 
 def test_the_database_of_the_engine_is_not_attached(tmp_path: Path, sqlite_url: str) -> None:
-    tool = DuckDb(Services(files=FilePolicy(as_user=True), scratch=tmp_path / "s"))
+    tool = DuckDb(Services(files=FilePolicy(as_user=True, directories=(tmp_path,)), scratch=tmp_path / "s"))
     error = refused(tool, "select 1", attach={"log": {"database": sqlite_url.removeprefix("sqlite:///")}})
 
     assert error.type == "EngineDatabase"

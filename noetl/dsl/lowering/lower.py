@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, rules, synonyms
+from noetl.dsl.lowering import classic, rules, scripts, synonyms
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
@@ -17,7 +17,14 @@ from noetl.facts.json import Json
 Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins] | None]
 
 #: What the classic pass makes tasks of may be spelled in older ways, too.
-PASSES: Final[tuple[Pass, ...]] = (rules.rewrite, synonyms.rewrite, classic.rewrite, synonyms.rewrite)
+PASSES: Final[tuple[Pass, ...]] = (
+    rules.rewrite,
+    synonyms.rewrite,
+    scripts.rewrite,
+    classic.rewrite,
+    synonyms.rewrite,
+    scripts.rewrite,
+)
 
 
 def lower(document: Document, data: dict[str, Json], report: Report) -> Document | None:

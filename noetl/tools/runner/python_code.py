@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import frames, plain, returns
+from . import distributions, frames, plain, returns
 from .requests import PythonRequest
 
 #: The module that the code is.
@@ -207,6 +207,9 @@ def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
 def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, Any]) -> None:
     pairs = libs.items() if isinstance(libs, dict) else map(_aliased, libs or ())
     for alias, path in pairs:
+        if not alias and (modules := distributions.modules(path)) is not None:
+            names.update(modules)
+            continue
         found = _library(path)
         top = path.partition(".")[0]
         names[alias or top] = found if alias else sys.modules.get(top, found)
