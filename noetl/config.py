@@ -22,6 +22,13 @@ PREFIX = "NOETL_"
 _YEAR_S = 366 * 86_400.0
 
 
+#: What the engine has in its home.
+_KEPT_IN_HOME = (
+    *("noetl.db", "noetl.db-wal", "noetl.db-shm", "noetl.db-journal", "secret.key", "results", "scratch"),
+    *("logs", "redis", "broker", "up.json", "up.lock"),
+)
+
+
 def _bool(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered in ("1", "true", "yes", "on"):
@@ -267,7 +274,11 @@ class Settings:
         as_user = self.files == "user" or (started_by_user and self.files != "roots")
         starts = tuple(dict.fromkeys(path.absolute() for path in directories))
         is_bound = bool(self.file_roots) or not as_user
-        own = (self.home_dir, self.secret_key_file, self.secrets_dir, self.vault_token_file)
+        home = self.home_dir
+        # Whoever works in the home itself works beside what the engine has there.
+        inside = as_user and any(start.is_relative_to(home) for start in starts)
+        kept = tuple(home / name for name in _KEPT_IN_HOME) if inside else (home,)
+        own = (*kept, self.secret_key_file, self.secrets_dir, self.vault_token_file)
         return FilePolicy(
             as_user=as_user,
             roots=(*self.file_roots, *starts) if is_bound else (),

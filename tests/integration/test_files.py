@@ -378,3 +378,22 @@ def test_doctor_warns_of_code_in_a_process_beside_roots(tmp_path: Path) -> None:
     assert not ok
     assert "NOETL_PYTHON_ISOLATION=sandbox" in text
     assert said(file_roots=(tmp_path,), python_isolation="sandbox")[0]
+
+
+def test_a_playbook_in_the_home_itself_reaches_what_is_its_own_there_and_nothing_of_the_engine(
+    tmp_path: Path,
+) -> None:
+    policy = Settings(home=tmp_path).file_policy([tmp_path], started_by_user=True)
+    registry = Registry(Services(files=policy, scratch=tmp_path / "scratch"))
+    (tmp_path / "secret.key").write_text("s3cret")
+    for sql in (
+        "FROM read_text('secret.key')",
+        "FROM read_text('sec' || 'ret.key')",
+        "FROM read_text('*.key')",
+    ):
+        assert "s3cret" not in str(registry.run(_call("duckdb", {"command": sql})))
+    for config in ({"command": "COPY (SELECT 1 AS n) TO 'own.csv'"}, {"command": "FROM 'own.csv'"}):
+        assert registry.run(_call("duckdb", config)).error is None  # type: ignore[union-attr]
+    assert registry.run(_call("sqlite", {"database": "own.db", "command": "SELECT 1"})).error is None  # type: ignore[union-attr]
+    assert failure(registry, "sqlite", {"database": "noetl.db", "command": "SELECT 1"}).type == "BadPath"
+    registry.close()
