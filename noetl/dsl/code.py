@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from noetl.dsl.code_checks import check_sql_syntax, names_of_libs
+from noetl.dsl.code_checks import check_source_file, check_sql_syntax
 from noetl.dsl.code_templates import templates_between
-from noetl.dsl.context import CodeUse, Context, is_template
+from noetl.dsl.context import Context, is_template
 from noetl.dsl.document import Step, Tool, known_keys
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.python_syntax import Fault, parsed
-from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
-from noetl.net.model import KindInfo, Task, Template
+from noetl.net.model import KindInfo, Template
 
 #: Python names another line of the code.
 _ON_LINE = re.compile(r" on line (\d+)")
@@ -94,7 +93,7 @@ def check_code(
     params = config.get("params")
     for key in kind.source_files:
         if key in config:
-            _check_source_file(context, kind, config[key], paths[key], params)
+            check_source_file(context, kind, config[key], paths[key], params)
     for key, value in config.items():
         if key in kind.verbatim_with_params:
             check_sql_syntax(context, kind, value, paths[key], params)
@@ -144,25 +143,6 @@ def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Pa
 def _known_to(keys: Iterable[str]) -> str:
     names = ", ".join(keys)
     return f"known here: {names}" if names else "hand values over with input:"
-
-
-def note_code(
-    context: Context,
-    kind: KindInfo,
-    config: Mapping[str, Template],
-    task: Task,
-    paths: Mapping[str, Path],
-    step: str,
-) -> None:
-    """Remembers python code whose names are looked at when all that hands it inputs is known."""
-    libs = names_of_libs(config.get("libs"))
-    if libs is None or not step:
-        return
-    given = libs | task.args.keys() | task.given.keys()
-    for key in kind.python_keys:
-        code = config.get(key)
-        if isinstance(code, str) and key in task.verbatim:
-            context.codes.append(CodeUse(paths[key], step, code, frozenset(given)))
 
 
 def names_context(kind: KindInfo, config: Mapping[str, Template]) -> bool:
@@ -232,32 +212,6 @@ def _check_required(
     first, *others = group
     or_else = f" (or {', '.join(others)})" if others else ""
     context.report.missing(task, first, f"{kind.kind} needs {first}{or_else}", f"add {first}:")
-
-
-def _check_source_file(
-    context: Context, kind: KindInfo, named: Template, path: Path, params: Template
-) -> None:
-    """Of a file that can be read: its syntax. What comes from elsewhere is not looked at."""
-    # A text names a script of python; where it is SQL it is SQL.
-    name: Template = named if kind.python_keys else None
-    if isinstance(named, Mapping):
-        name = named.get("file") or named.get("path")
-    if context.sources is None or not isinstance(name, str) or is_template(name) or "://" in name:
-        return
-    try:
-        source = context.sources(name)
-    except NoetlError as error:
-        context.report.add(
-            Code.FILE, path, error.message.rstrip("."), "name a file from the playbook's directory on"
-        )
-        return
-    if not kind.python_keys:
-        check_sql_syntax(context, kind, source, path, params, name)
-        return
-    tree = parsed(source)
-    if isinstance(tree, Fault):
-        message = f"python: {name}:{tree.line}: {tree.message}"
-        context.report.add(Code.PYTHON, path, message, "the line is that of the script")
 
 
 def _check_python(context: Context, code: str, path: Path) -> None:

@@ -13,10 +13,10 @@ from noetl.dsl.code import (
     check_code,
     names_context,
     names_read,
-    note_code,
     renders_script,
     warn_unknown_config,
 )
+from noetl.dsl.code_checks import note_code
 from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
@@ -113,7 +113,8 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
         stages=stages,
         after=after(context, entry, site.step),
     )
-    note_code(context, kind, config, task, paths, site.step or WORKBOOK)
+    if not any(tool.repeat for tool, _ in entry.parts):  # whose calls hand on inputs of their own
+        note_code(context, kind, config, task, paths, site.step or WORKBOOK)
     return task
 
 

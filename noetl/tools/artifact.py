@@ -233,9 +233,9 @@ class Artifact(Tool):
 
     def _place(self, call: Call, config: ArtifactConfig) -> Place:
         if config.uri is not None:
-            return place_of(
-                config.uri, self.services, self.services.files_of(call), self._options(config.auth)
-            )
+            policy = self.services.files_of(call)
+            find = policy.target if config.action == "put" else policy.path
+            return place_of(config.uri, self.services, find, self._options(config.auth))
         scope = "shared" if config.scope == "shared" else f"executions/{call.where.execution_id}"
         return artifact_place(self.services, scope, *(key_parts(config.key) if config.key else ()))
 

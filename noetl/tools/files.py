@@ -69,6 +69,8 @@ class FilePolicy:
         candidates = self.candidates(name, what)
         found = next((path for path in candidates if path.exists()), None)
         if found is None:
+            for path in candidates:  # whether there is a file is told of those alone that may be named
+                self.checked(path, name, what)
             places = "" if Path(name).is_absolute() else f" in {' or '.join(map(str, self.places))}"
             raise bad_path(
                 f"{what} '{_shown(name)}' cannot be read: there is no such file{places}.", "NoFile"

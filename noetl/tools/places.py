@@ -9,7 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.addresses import Guard, check_host
 from noetl.tools.base import Services
-from noetl.tools.files import LONGEST_NAME, FilePolicy, bad_path, is_long
+from noetl.tools.files import LONGEST_NAME, bad_path, is_long
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -87,9 +87,11 @@ class Place:
         return [one for one in listed if not _is_draft(one[0])]
 
 
-def place_of(uri: str, services: Services, policy: FilePolicy, options: Mapping[str, Json]) -> Place:
-    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the driver's `options`.
-    The URI of an artifact means that one.
+def place_of(
+    uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
+) -> Place:
+    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
+    driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
 
     Raises ToolError(client_error).
     """
@@ -98,7 +100,7 @@ def place_of(uri: str, services: Services, policy: FilePolicy, options: Mapping[
         return artifact_place(services, *key_parts(uri.removeprefix(store)))
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
-        file = policy.path(rest if separator else uri, "`uri`")
+        file = find(rest if separator else uri, "`uri`")
         return Place(_opened("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
