@@ -27,11 +27,13 @@ from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools import opening
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.registry import Registry
 from noetl.tools.secret_keys import Keys
 from noetl.tools.secret_sources import Providers, SourceSettings
 from noetl.tools.secret_tokens import TokenSource
 from noetl.tools.vault import Vault
+from noetl.usecases.directories import Directories
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
@@ -156,9 +158,10 @@ def runtime(
     dispatcher: Dispatcher,
     *,
     store: Store | None = None,
-    base_dir: Path | None = None,
+    files: FilePolicy | None = None,
 ) -> Runtime:
-    """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date."""
+    """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to date. `files` is the
+    rule of a process that the user started for files of their own."""
     settings.make_home()
     opened = store or open_store(settings.database, watch_s=settings.watch_s)
     scratch = settings.home_dir / "scratch"
@@ -183,8 +186,8 @@ def runtime(
         allow_private_networks=settings.allow_private_networks,
         allowed_networks=settings.allowed_networks,
         scratch=scratch,
-        base_dir=base_dir,
-        file_roots=settings.file_roots,
+        files=files or settings.file_policy(),
+        directories=Directories(opened).of,
         artifacts_url=f"{settings.results.rstrip('/')}/artifacts",
         python_isolation=settings.python_isolation,
         python_inline=settings.python_inline,
@@ -216,7 +219,7 @@ def local(
     """An engine inside this process: threads instead of a broker, for as long as the block runs.
 
     Its executions are its own: no other process that shares the database takes their turns. `shard` goes
-    on with the executions of another such process.
+    on with the executions of another such process. `base_dir` is the playbook's directory.
     """
     settings.make_home()
     upgrade(settings.database)
@@ -245,7 +248,9 @@ def _local(
 ) -> Iterator[tuple[Runtime, LocalDispatcher]]:
     store = open_store(settings.database, shard=shard)
     dispatcher = LocalDispatcher(threads)
-    rt = runtime(settings, dispatcher, store=store, base_dir=base_dir)
+    directories = () if base_dir is None else (base_dir, Path.cwd())
+    files = settings.file_policy(directories, started_by_user=True)
+    rt = runtime(settings, dispatcher, store=store, files=files)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and whoever presses Ctrl-C
     # waits for the next heartbeat.
     rt = replace(

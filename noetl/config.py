@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from noetl.errors import ConfigError
+from noetl.tools.files import PROC, FilePolicy
 
 PREFIX = "NOETL_"
 
 _YEAR_S = 366 * 86_400.0
+
+
+#: What the engine has in its home.
+_KEPT_IN_HOME = (
+    *("noetl.db", "noetl.db-wal", "noetl.db-shm", "noetl.db-journal", "secret.key", "results", "scratch"),
+    *("logs", "redis", "broker", "up.json", "up.lock"),
+)
 
 
 def _bool(text: str) -> bool:
@@ -101,6 +109,13 @@ def _handed_on(text: str) -> tuple[str, ...]:
     return names
 
 
+def _files(text: str) -> str:
+    chosen = text.strip().lower()
+    if chosen not in ("", "user", "roots"):
+        raise ValueError("expected user or roots")
+    return chosen
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(name) for name in _names(text))
 
@@ -165,7 +180,13 @@ class Settings:
         (), _networks, "networks that http tasks may reach even so, like 10.1.0.0/16,127.0.0.1"
     )
     file_roots: tuple[Path, ...] = _setting(
-        (), _directories, "directories whose files artifact tasks may name besides those below the playbook's"
+        (), _directories, "directories that files named by tasks must lie below, absolute, comma-separated"
+    )
+    files: Literal["", "user", "roots"] = _setting(
+        "",
+        _files,
+        "which files tasks may name: user (those of the process's user) or roots (NOETL_FILE_ROOTS); default: user for "
+        "`noetl run` and `noetl up` on loopback, roots for everything else",
     )
     python_memory_mb: int = _setting(2048, _whole(16, 1_048_576), "memory limit of one python or shell task")
     python_isolation: Literal["process", "sandbox"] = _setting(
@@ -258,6 +279,24 @@ class Settings:
     def key_file(self) -> Path:
         return self.secret_key_file or self.home_dir / "secret.key"
 
+    def file_policy(self, directories: Sequence[Path] = (), *, started_by_user: bool = False) -> FilePolicy:
+        """Which files the tasks of a process may name. `directories` are those that its command was given, or started
+        in: relative names start there, and they are roots where there are any."""
+        as_user = self.files == "user" or (started_by_user and self.files != "roots")
+        starts = tuple(dict.fromkeys(path.absolute() for path in directories))
+        is_bound = bool(self.file_roots) or not as_user
+        home = self.home_dir
+        # Whoever works in the home itself works beside what the engine has there.
+        inside = as_user and any(start.is_relative_to(home) for start in starts)
+        kept = tuple(home / name for name in _KEPT_IN_HOME) if inside else (home,)
+        own = (*kept, self.secret_key_file, self.secrets_dir, self.vault_token_file)
+        return FilePolicy(
+            as_user=as_user,
+            roots=(*self.file_roots, *starts) if is_bound else (),
+            directories=starts,
+            private=(PROC, *(path.absolute() for path in own if path is not None)),
+        )
+
     @property
     def backend(self) -> str | None:
         """The Celery result backend: only Redis counts chords natively."""
@@ -289,6 +328,17 @@ class Settings:
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             changed[PREFIX + one.name.upper()] = text
         return changed
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` (a name or an address, without port) can only mean this machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def colours(environ: Mapping[str, str] | None = None) -> bool | None:

@@ -33,7 +33,7 @@ from noetl.api.requests import (
     WaitQuery,
 )
 from noetl.api.services import services
-from noetl.errors import Unavailable
+from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
@@ -60,10 +60,28 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
 
 
 def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
+    directories = _directories(body)
     if body.playbook is None:
-        return StartRequest(body.path or "", body.version, body.payload, body.overrides, key)
+        return StartRequest(
+            body.path or "", body.version, body.payload, body.overrides, key, directories=directories
+        )
     row = catalog.register(rt, body.playbook)
-    return StartRequest(row.path, row.version, body.payload, body.overrides, key, row.content_sha256)
+    return StartRequest(
+        row.path, row.version, body.payload, body.overrides, key, row.content_sha256, directories
+    )
+
+
+def _directories(body: StartBody) -> tuple[str, ...]:
+    """Raises BadRequest where names are not the machine's user's to choose, and for one that is not absolute."""
+    if body.directories and services().settings.files != "user":
+        raise BadRequest(
+            "`directories` cannot be given here: this server serves others than this machine's user, whose files lie "
+            "below NOETL_FILE_ROOTS; leave it out."
+        )
+    relative = next((name for name in body.directories if not name.startswith("/")), None)
+    if relative is not None:
+        raise BadRequest(f"`directories` names '{relative[:200]}', which is not an absolute path.")
+    return tuple(body.directories)
 
 
 def acknowledge(

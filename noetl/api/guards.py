@@ -7,7 +7,6 @@ must not be able to use that interface for its own ends: not by a form or a blin
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ from flask import Flask, Request, Response, request
 
 from noetl.api.problems import problem
 from noetl.api.services import services
-from noetl.config import Settings
+from noetl.config import Settings, is_loopback
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: What a playbook may be sent as; none of them can come out of an HTML form.
@@ -90,17 +89,6 @@ def _is_readable(mimetype: str) -> bool:
 
 def _has_body(one: Request) -> bool:
     return bool(one.content_length) or "chunked" in one.headers.get("Transfer-Encoding", "").lower()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` (a name or an address, without port) can only mean this machine."""
-    name = host.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _host_name(host: str) -> str:

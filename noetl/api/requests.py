@@ -222,6 +222,11 @@ class StartBody(Body):
     version: PlaybookVersion | None = None
     payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
     overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+    directories: list[str] = Field(
+        default_factory=list,
+        max_length=8,
+        description="where relative names of files start, on a server that runs for this machine's user alone",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> StartBody:

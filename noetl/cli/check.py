@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import INVALID
-from noetl.cli.inputs import json_out, read_bytes, read_text
+from noetl.cli.inputs import directories_of, json_out, read_bytes, read_text
+from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
 from noetl.dsl.lessons.page import section
 from noetl.dsl.problems import shown
@@ -77,8 +78,10 @@ def _checked(
 def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
     """What becomes of a file, with the sources that it names. Raises BadRequest where it cannot be read."""
 
+    files = Settings.from_env().file_policy(directories_of(file), started_by_user=True)
+
     def beside(name: str) -> str:
-        return source_file(name, file.absolute().parent).text
+        return source_file(name, files).text
 
     return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
 

@@ -276,6 +276,23 @@ def _sandbox(settings: Settings) -> Finding:
     return Finding("sandbox", not needed, f"none ({why})", advice)
 
 
+def _files(settings: Settings) -> Finding:
+    """Roots say little where code in a process of the same user reads what it likes."""
+    advice = "Set NOETL_PYTHON_ISOLATION=sandbox: roots hold the tools that name files, and code is held by a sandbox alone."
+    if not settings.file_roots:
+        return Finding("files", True, "no roots: see Files in docs/operations.md for what tasks may name")
+    roots = ", ".join(map(str, settings.file_roots))
+    missing = [str(root) for root in settings.file_roots if not root.is_dir()]
+    if missing:
+        return Finding(
+            "files", False, f"there is no directory {missing[0]}", "Make it, or change NOETL_FILE_ROOTS."
+        )
+    if settings.python_isolation == "sandbox":
+        return Finding("files", True, f"below {roots}")
+    detail = f"below {roots}, but python and shell tasks run in a process and read all that this user can"
+    return Finding("files", False, detail, advice)
+
+
 CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _python,
     _package,
@@ -288,4 +305,5 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _messages,
     _tools,
     _sandbox,
+    _files,
 )

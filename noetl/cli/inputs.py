@@ -36,6 +36,13 @@ def read_bytes(path: Path) -> bytes:
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
 
 
+def directories_of(file: Path) -> tuple[Path, ...]:
+    """Where relative names in a playbook start: its own directory, then that in which the command was started."""
+    here = Path.cwd()
+    own = here if file == STDIN else file.absolute().parent
+    return tuple(dict.fromkeys((own, here)))
+
+
 def _beside(path: Path) -> str:
     """The file of the same directory that was probably meant."""
     try:

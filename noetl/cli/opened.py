@@ -15,13 +15,15 @@ from noetl.usecases.runtime import Runtime
 @contextmanager
 def opened(base_dir: Path | None = None) -> Iterator[Runtime]:
     """Where no broker is set, whoever schedules finds what was asked for in the tables. `base_dir` is where relative
-    file names of tools start."""
+    file names of tools start, which reach what this machine's user does."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     settings.make_home()
     if not settings.database_url:
         upgrade(settings.database)
-    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), base_dir=base_dir)
+    directories = () if base_dir is None else (base_dir,)
+    files = settings.file_policy(directories, started_by_user=True)
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), files=files)
     try:
         yield rt
     finally:

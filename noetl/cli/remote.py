@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
 from noetl.dsl import load_playbook
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, PlaybookInvalid, Unavailable
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.store.envelope import from_json
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.ports import ENDED
@@ -66,8 +66,18 @@ class Client:
         except NotFound:
             return None
 
-    def start(self, path: str, version: int | None, payload: JsonMap, overrides: JsonMap) -> str:
-        body = {"path": path, "version": version, "payload": payload, "overrides": overrides}
+    def start(
+        self,
+        path: str,
+        version: int | None,
+        payload: JsonMap,
+        overrides: JsonMap,
+        directories: Sequence[str] = (),
+    ) -> str:
+        """The execution's id. `directories` are where relative names start; the server may refuse any."""
+        body: dict[str, Json] = {"path": path, "version": version, "payload": payload, "overrides": overrides}
+        # Left out where there are none: servers refuse some, and older ones do not know the key.
+        body |= {"directories": list(directories)} if directories else {}
         return str(self._call("POST", "/api/executions", body)["execution_id"])
 
     def report(self, execution_id: str) -> JsonMap:

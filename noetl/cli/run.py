@@ -17,12 +17,13 @@ from noetl import bootstrap
 from noetl.cli.complaints import hush, word
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
-from noetl.cli.inputs import overrides_of, payload_of, read_text
+from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.progress import Progress, progress_for
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import catalog, control, inspect
+from noetl.usecases.ports import PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
@@ -87,12 +88,17 @@ def _run_here(
 ) -> JsonMap:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
-    with ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
+    with ended_like_by_hand(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
         row = catalog.register(rt, text, str(file))
-        execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
+        execution_id = start(rt, _request(file, row, payload, overrides))
         with progress:
             _follow(rt, execution_id, progress, wait=wait)
         return inspect.report(rt, execution_id).as_json()
+
+
+def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap) -> StartRequest:
+    directories = tuple(map(str, directories_of(file)))
+    return StartRequest(row.path, row.version, payload, overrides, directories=directories)
 
 
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:

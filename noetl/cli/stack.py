@@ -17,6 +17,7 @@ import click
 from noetl import bootstrap
 from noetl.cli.broker import Broker, choose
 from noetl.cli.follow import follow
+from noetl.cli.inputs import directories_of
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
@@ -112,7 +113,10 @@ class Stack:
         with Client(self.url) as client:
             row = client.register(text)
             register_called(client, file, text)
-            execution_id = client.start(row["path"], row["version"], payload, overrides)
+            directories = directories_of(file) if self.settings.files == "user" else ()
+            execution_id = client.start(
+                row["path"], row["version"], payload, overrides, [str(one) for one in directories]
+            )
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)

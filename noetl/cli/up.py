@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from noetl.cli.inputs import overrides_of, payload_of, read_text
+from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
 from noetl.cli.stack import queues_named, started
 from noetl.cli.standing import announce, start_detached
-from noetl.config import Settings
+from noetl.config import Settings, is_loopback
 from noetl.dispatch.titles import name_process
 from noetl.errors import ConfigError
 from noetl.store.running import hold_home
@@ -102,9 +103,7 @@ def up(
     with (
         # Whose port it is that is in use is said first.
         hold_home(_home()),
-        started(
-            _settings(host, port, free=bool(files)), flower=flower, concurrency=concurrency, queues=more
-        ) as stack,
+        started(_settings(host, port, files), flower=flower, concurrency=concurrency, queues=more) as stack,
     ):
         if not files:
             announce(stack.note())
@@ -127,12 +126,13 @@ def _leave(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _settings(host: str | None, port: int | None, *, free: bool) -> Settings:
+def _settings(host: str | None, port: int | None, files: Collection[Path]) -> Settings:
     settings = Settings.from_env()
     settings = replace(settings, home=settings.home_dir, host=host or settings.host)
+    settings = with_files(settings, files)
     wanted = settings.port if port is None else port
     if wanted and not _is_free(settings.host, wanted):
-        if port is not None or not free:
+        if port is not None or not files:
             raise ConfigError(
                 f"Port {wanted} is in use; give another with --port, or --port 0 for a free one."
             )
@@ -141,6 +141,16 @@ def _settings(host: str | None, port: int | None, *, free: bool) -> Settings:
         settings.flower_port if _is_free(settings.host, settings.flower_port) else _free_port(settings.host)
     )
     return replace(settings, port=wanted or _free_port(settings.host), flower_port=flower)
+
+
+def with_files(settings: Settings, playbooks: Collection[Path]) -> Settings:
+    """What listens to this machine alone works for its user; the directories of `--run` are roots where there are any."""
+    if not settings.files and is_loopback(settings.host):
+        settings = replace(settings, files="user")
+    if not settings.file_roots:
+        return settings
+    named = [one for file in playbooks for one in directories_of(file)]
+    return replace(settings, file_roots=tuple(dict.fromkeys((*settings.file_roots, *named))))
 
 
 def _is_free(host: str, port: int) -> bool:

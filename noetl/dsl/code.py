@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
+from noetl.dsl.code_checks import check_source_file, check_sql_syntax
+from noetl.dsl.code_templates import templates_between
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.document import Step, Tool, known_keys
 from noetl.dsl.problems import Code, Path, shown
-from noetl.errors import NoetlError
+from noetl.dsl.python_syntax import Fault, parsed
 from noetl.facts.json import JsonMap
 from noetl.net.model import KindInfo, Template
 
@@ -52,8 +51,31 @@ def as_written(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) ->
     true."""
     if spec.get("render") is True:
         return ()
-    with_params = kind.verbatim_with_params if config.get("params") is not None else ()
-    return tuple(key for key in dict.fromkeys((*kind.verbatim, *with_params)) if key in config)
+    params = kind.verbatim_with_params if config.get("params") is not None else ()
+    # Where a script is may be a template, whatever its text binds.
+    with_params = [key for key in params if not isinstance(config.get(key), Mapping)]
+    return tuple(
+        key
+        for key in dict.fromkeys((*kind.verbatim, *with_params))
+        if key in config and not _is_rendered(kind, key, config[key], spec)
+    )
+
+
+def _is_rendered(kind: KindInfo, key: str, value: Template, spec: JsonMap) -> bool:
+    """Whether a template stands where python could never have it: the code is meant to be rendered."""
+    return (
+        key in kind.python_keys
+        and spec.get("render") is not False
+        and isinstance(value, str)
+        and bool(templates_between(value).code)
+    )
+
+
+def renders_script(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> bool:
+    """Whether the tool itself renders a text that it reads, with the whole context."""
+    return spec.get("render") is True and any(
+        isinstance(config.get(key), Mapping) for key in kind.source_files
+    )
 
 
 def check_code(
@@ -62,23 +84,41 @@ def check_code(
     config: Mapping[str, Template],
     paths: Mapping[str, Path],
     verbatim: tuple[str, ...],
+    spec: JsonMap,
     task: Path,
 ) -> None:
     """Adds the problems of a tool's configuration: required keys, python syntax, templates in code and SQL."""
     for group in kind.required:
         _check_required(context, kind, group, config, task)
+    params = config.get("params")
     for key in kind.source_files:
         if key in config:
-            _check_source_file(context, config[key], paths[key])
+            check_source_file(context, kind, config[key], paths[key], params)
     for key, value in config.items():
-        if not isinstance(value, str):
-            continue
-        if key in verbatim and key in kind.python_keys:
-            _check_python(context, value, paths[key])
-        if key in verbatim:
-            _check_templates_in_code(context, kind, key, value, paths[key])
-        elif key in kind.verbatim_with_params:
-            _check_sql(context, value, paths[key])
+        if key in kind.verbatim_with_params:
+            check_sql_syntax(context, kind, value, paths[key], params)
+        if isinstance(value, str):
+            _check_text(context, kind, key, value, paths[key], verbatim, spec)
+
+
+def _check_text(
+    context: Context,
+    kind: KindInfo,
+    key: str,
+    value: str,
+    path: Path,
+    verbatim: tuple[str, ...],
+    spec: JsonMap,
+) -> None:
+    is_python = key in kind.python_keys
+    if key in verbatim:
+        if is_python:
+            _check_python(context, value, path)
+        _check_templates_in_code(context, kind, key, value, path)
+    elif is_python:
+        _check_rendered_code(context, key, value, path, spec)
+    elif key in kind.verbatim_with_params:
+        _check_sql(context, value, path)
 
 
 def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
@@ -128,8 +168,8 @@ def names_read(
 
 
 def _names(code: str) -> set[str] | None:
-    tree = _parsed(code)
-    if isinstance(tree, _Fault):
+    tree = parsed(code)
+    if isinstance(tree, Fault):
         # `check_code` says what is wrong with it.
         return None
     names: set[str] = set()
@@ -174,29 +214,9 @@ def _check_required(
     context.report.missing(task, first, f"{kind.kind} needs {first}{or_else}", f"add {first}:")
 
 
-def _check_source_file(context: Context, named: Template, path: Path) -> None:
-    """Of a file that can be read: its syntax. What comes from elsewhere is not looked at."""
-    name = named
-    if isinstance(named, Mapping):
-        name = named.get("file") or named.get("path")
-    if context.sources is None or not isinstance(name, str) or is_template(name) or "://" in name:
-        return
-    try:
-        source = context.sources(name)
-    except NoetlError as error:
-        context.report.add(
-            Code.FILE, path, error.message.rstrip("."), "name a file below the playbook's directory"
-        )
-        return
-    tree = _parsed(source)
-    if isinstance(tree, _Fault):
-        message = f"python: {name}:{tree.line}: {tree.message}"
-        context.report.add(Code.PYTHON, path, message, "the line is that of the script")
-
-
 def _check_python(context: Context, code: str, path: Path) -> None:
-    tree = _parsed(code)
-    if isinstance(tree, _Fault):
+    tree = parsed(code)
+    if isinstance(tree, Fault):
         before = code.split("\n")[: tree.line - 1]
         # What is missing at the end is missing behind the last word.
         place = min(sum(len(one) + 1 for one in before) + tree.column - 1, max(len(code.rstrip()) - 1, 0))
@@ -214,31 +234,10 @@ def _line(context: Context, code: str, path: Path, line: int) -> int:
     return line if found is None else found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
-    """Why code is no python: `line` and `column` count from 1."""
-
-    line: int
-    column: int
-    message: str
-
-
-@lru_cache(maxsize=8)
-def _parsed(code: str) -> ast.Module | _Fault:
-    """The syntax tree of python code, which nobody changes."""
-    try:
-        with warnings.catch_warnings():
-            # Invalid escapes in strings warn; they are the author's business, not a problem.
-            warnings.simplefilter("ignore")
-            return ast.parse(code)
-    except SyntaxError as error:
-        return _Fault(max(error.lineno or 1, 1), max(error.offset or 1, 1), error.msg)
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _Fault(1, 1, str(error) or "nested too deeply")
-
-
 def _check_templates_in_code(context: Context, kind: KindInfo, key: str, code: str, path: Path) -> None:
-    found = _IN_CODE.search(code)
+    is_python = key in kind.python_keys
+    comments = templates_between(code).comments if is_python else ()
+    found = next((one for one in _IN_CODE.finditer(code) if not _is_within(one.start(), comments)), None)
     if found is None:
         return
     message, way = f"`{key}` is handed over as written", "hand the value over with input:"
@@ -246,6 +245,23 @@ def _check_templates_in_code(context: Context, kind: KindInfo, key: str, code: s
         message, way = f"{message}, because it comes with params", "write :name and bind it in params:"
     message, hint = f"{message}: the template in it is not rendered", f"{way}, or set spec.render: true"
     context.report.add(Code.TEMPLATE_IN_CODE, path, message, hint, within=(code, found.start()))
+
+
+def _is_within(place: int, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= place < end for start, end in spans)
+
+
+def _check_rendered_code(context: Context, key: str, code: str, path: Path, spec: JsonMap) -> None:
+    """Of code that is rendered because of what stands in it, and not because the task asks for it."""
+    between = templates_between(code).code if spec.get("render") is not True else ()
+    if between:
+        context.report.add(
+            Code.TEMPLATE_IN_CODE,
+            path,
+            f"a template stands in `{key}`, which is rendered: text from it becomes part of the code",
+            "hand it over with input:",
+            within=(code, between[0][0]),
+        )
 
 
 def _check_sql(context: Context, sql: str, path: Path) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.dsl.canonical import compile_document
+from noetl.dsl.code_checks import check_names_of_code
 from noetl.dsl.context import Context
 from noetl.dsl.demands import check_inputs
 from noetl.dsl.document import Document
@@ -61,7 +62,8 @@ def compile_playbook(
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
 
     `strict` makes warnings errors. `sources` yields the text of a source file by the name that the playbook has
-    for it, and raises NoetlError where there is none: with it such files are checked too.
+    for it, and raises NoetlError where there is none: with it such files are checked too, and what takes a parser of
+    its own, which is slow to load: SQL.
     """
     with _without_collector():
         return _compiled(text, file, kinds, strict, sources)
@@ -102,6 +104,7 @@ def _compiled(
     if net is not None and tree is not None:
         check_flow(net, report, tree, context.arc_paths)
         check_inputs(context, net)
+        check_names_of_code(context, net)
     found = None if report.failed else net
     return Compiled(found, document, report.problems, report.source, report.shown, report.respelled)
 

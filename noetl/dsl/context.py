@@ -45,6 +45,17 @@ class Expecting:
     own: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class CodeUse:
+    """Python code of a task: `given` are the names that the task itself gives it. `file`: where it is that of a script."""
+
+    path: Path
+    step: str
+    code: str
+    given: frozenset[str]
+    file: str = ""
+
+
 @dataclass(slots=True)
 class Context:
     """The document being compiled, the problems found, the templates met."""
@@ -60,6 +71,7 @@ class Context:
     #: Where each arc stands, by its id.
     arc_paths: dict[str, Path] = field(default_factory=dict)
     expecting: list[Expecting] = field(default_factory=list)
+    codes: list[CodeUse] = field(default_factory=list)
     #: A step or an arc was left out because of an error: what follows from the graph is not known.
     graph_broken: bool = False
     _shared: int = 0

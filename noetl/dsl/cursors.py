@@ -64,7 +64,7 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         context.use(at, part.claim, site.step)
     paths |= {_COMMAND: at, "params": (*path, "params")}
     config |= {_COMMAND: part.claim, **({"params": params} if params else {})}
-    check_code(context, kind, config, paths, verbatim, path)
+    check_code(context, kind, config, paths, verbatim, spec, path)
     check_config(context, kind, config, paths, verbatim, path)
     return Task(
         name=NAME,

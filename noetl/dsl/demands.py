@@ -106,6 +106,11 @@ def check_inputs(context: Context, net: Net) -> None:
                 context.report.add(Code.MISSING, one.path, message, hint)
 
 
+def inputs_around(net: Net, step: str) -> set[str]:
+    """The names of the inputs that a step and the arcs to it give to its tasks."""
+    return _given_by_arcs(net).get(step, set()) | _given_by_step(net, net.steps[step], of_nothing=True)
+
+
 def _head(demand: Demand) -> str:
     return str((path_of(demand.path) or ("",))[0])
 
@@ -118,7 +123,8 @@ def _given_by_arcs(net: Net) -> Mapping[str, set[str]]:
     return given
 
 
-def _given_by_step(net: Net, step: Transition) -> set[str]:
+def _given_by_step(net: Net, step: Transition, *, of_nothing: bool = False) -> set[str]:
+    """`of_nothing`: those that are null as well."""
     handed = (step.args, *(task.given for task in step.tasks))
-    given = {name for names in handed for name, value in names.items() if value is not None}
+    given = {name for names in handed for name, value in names.items() if of_nothing or value is not None}
     return given | OF_FINAL_STEP if step.name == net.final_step else given

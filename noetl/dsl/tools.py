@@ -8,7 +8,15 @@ from typing import Any
 
 from noetl.dsl.after import Siblings, after, check_order, siblings
 from noetl.dsl.assignments import assignments, task_level
-from noetl.dsl.code import as_written, check_code, names_context, names_read, warn_unknown_config
+from noetl.dsl.code import (
+    as_written,
+    check_code,
+    names_context,
+    names_read,
+    renders_script,
+    warn_unknown_config,
+)
+from noetl.dsl.code_checks import note_code
 from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import WORKBOOK, Context, Site, holds_template
 from noetl.dsl.demands import asserted, expecting
@@ -67,7 +75,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     tools = [path for _, path in entry.parts]
     spec = effective_spec(context, kind, site, tools)
     verbatim = as_written(kind, config, spec)
-    check_code(context, kind, config, paths, verbatim, entry.path)
+    check_code(context, kind, config, paths, verbatim, spec, entry.path)
     if site.step != WORKBOOK:
         # What the workbook says may lack what its callers say.
         check_config(context, kind, config, paths, verbatim, entry.path)
@@ -83,7 +91,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     loop = task_loop(context, entry, site)
     # Each item has a scope of its own, which rules may write to.
     inside = site if loop is None else replace(site, iterating=True)
-    return Task(
+    task = Task(
         name=entry.name,
         kind=kind.kind,
         config=config,
@@ -95,7 +103,7 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
         lines={key: context.line(path) for key, path in lines.items()},
         verbatim=verbatim,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
-        wants_context=names_context(kind, config),
+        wants_context=names_context(kind, config) or renders_script(kind, config, spec),
         by_reference=kind.by_reference,
         reads=names_read(kind, config, verbatim),
         result=keeping(context, site, tools),
@@ -105,6 +113,9 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
         stages=stages,
         after=after(context, entry, site.step),
     )
+    if not any(tool.repeat for tool, _ in entry.parts):  # whose calls hand on inputs of their own
+        note_code(context, kind, config, task, paths, site.step or WORKBOOK)
+    return task
 
 
 def _refuse_misplaced(context: Context, tool: Tool, path: Path) -> None:

@@ -75,6 +75,8 @@ class Requested:
     overrides: JsonMap = field(default_factory=dict)
     #: Who called it; None where somebody from outside asked for it.
     parent: Parent | None = None
+    #: Where relative names of files start: the playbook's directory, then that of the command.
+    directories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

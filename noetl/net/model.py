@@ -408,6 +408,10 @@ class Spelling:
         return f"No effect: {self.warning}." if self.warning else "No effect."
 
 
+def _parses(_text: str, _with_params: bool) -> tuple[int, str] | None:
+    return None
+
+
 def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()
 
@@ -422,12 +426,13 @@ class KindInfo:
     Texts in `quoted` (or in a list there) are command lines: what templates put into them is quoted, unless
     the task says `spec.quote: false`.
     `defaults` is the kind's default `spec`. `python_keys` hold python source (checked for syntax), `source_files`
-    name files of it below the playbook's directory. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
+    name files of it. `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to the tool as references
     to results (`noetl.facts.reference`), unopened, wherever one stands in them; `*` stands for the task's args.
     `sections` are what outcomes have besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: not told.
     `abandons`: what calls of it began elsewhere it can end, called once more with `Call.abandoned`.
     `spellings` are other ways to write its keys, by the way to them (`source/type`).
     `credentials` are the places of the configuration where a credential is named, dotted, `*` for any key.
+    `parse` says of a text of its SQL, and whether names in it are bound, at which character and why it is none.
     `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
     """
 
@@ -450,3 +455,4 @@ class KindInfo:
     credentials: tuple[str, ...] = ("auth",)
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
     faults: Callable[[JsonMap], Sequence[ErrorDetails]] = _no_faults
+    parse: Callable[[str, bool], tuple[int, str] | None] = _parses

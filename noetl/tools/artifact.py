@@ -21,7 +21,7 @@ from noetl.pipeline.model import Call
 from noetl.tools import touching
 from noetl.tools.artifact_content import JSON, decoded, encoded, guessed, measured, part
 from noetl.tools.base import Tool, ToolConfig
-from noetl.tools.places import Place, artifact_place, key_parts, local_file, place_of
+from noetl.tools.places import Place, artifact_place, key_parts, place_of
 from noetl.usecases.ports import Results
 
 #: Artifacts that one `list` names.
@@ -39,7 +39,7 @@ class ArtifactConfig(ToolConfig):
     )
     uri: str | None = Field(
         default=None,
-        description="Instead of a key: a file below the playbook's directory, or an object, `s3://bucket/name`.",
+        description="Instead of a key: a file, from the playbook's directory on, or an object, `s3://bucket/name`.",
     )
     ref: str | dict[str, Json] | None = Field(
         default=None,
@@ -52,9 +52,10 @@ class ArtifactConfig(ToolConfig):
     encoding: Literal["base64"] | None = Field(
         default=None, description="For `put`: `data` is base64 of the bytes."
     )
-    file: str | None = Field(default=None, description="For `put`: a file below the playbook's directory.")
+    file: str | None = Field(default=None, description="For `put`: a file, from the playbook's directory on.")
     to: str | None = Field(
-        default=None, description="For `get`: the file below the playbook's directory that it is written to."
+        default=None,
+        description="For `get`: the file that it is written to, from the playbook's directory on.",
     )
     content_type: str | None = Field(
         default=None, description="How it is to be read; by default what the end of its name says."
@@ -98,8 +99,8 @@ class Artifact(Tool):
     """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them back.
 
     A key belongs to its execution unless `scope: shared`; what is put again replaces what was there, at once and as a
-    whole. Nothing removes artifacts but you. `uri` reads and writes other files: those below the playbook's directory
-    (`report.csv`, `file:///...`), those in `NOETL_FILE_ROOTS`, and objects of `s3://` and `gs://` where the worker has the
+    whole. Nothing removes artifacts but you. `uri` reads and writes other files (`report.csv`, `file:///...`) by
+    [the rule for files](../operations.md#files), and objects of `s3://` and `gs://` where the worker has the
     driver. `ref` reads a result that was too large for the log.
 
     `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact without reading it.
@@ -175,7 +176,7 @@ class Artifact(Tool):
 
     def _put(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
-        with self._content(config) as (source, content_type):
+        with self._content(call, config) as (source, content_type):
             about = {
                 **measured(source),
                 "content_type": config.content_type or guessed(place.uri) or content_type,
@@ -184,10 +185,10 @@ class Artifact(Tool):
         return {**_named(config, place), **about}
 
     @contextlib.contextmanager
-    def _content(self, config: ArtifactConfig) -> Iterator[tuple[Path, str]]:
+    def _content(self, call: Call, config: ArtifactConfig) -> Iterator[tuple[Path, str]]:
         """A file with what is to be put, and its content type."""
         if config.file is not None:
-            path = local_file(config.file, self.services, "`file`")
+            path = self.services.files_of(call).path(config.file, "`file`")
             if not path.is_file():
                 raise ToolError("client_error", f"There is no file '{config.file[:200]}'.", type="NotFound")
             yield path, guessed(config.file) or "application/octet-stream"
@@ -210,7 +211,7 @@ class Artifact(Tool):
         place = self._place(call, config)
         size = self._size(call, config, place)
         if config.to is not None:
-            target = local_file(config.to, self.services, "`to`")
+            target = self.services.files_of(call).target(config.to, "`to`")
             place.read_to(target)
             return {**_named(config, place), "file": config.to, **measured(target)}
         if size > self.services.result_limit:
@@ -248,7 +249,9 @@ class Artifact(Tool):
 
     def _place(self, call: Call, config: ArtifactConfig) -> Place:
         if config.uri is not None:
-            return place_of(config.uri, self.services, self._options(config.auth), "`uri`")
+            policy = self.services.files_of(call)
+            find = policy.target if config.action == "put" else policy.path
+            return place_of(config.uri, self.services, find, self._options(config.auth))
         scope = "shared" if config.scope == "shared" else f"executions/{call.where.execution_id}"
         return artifact_place(self.services, scope, *(key_parts(config.key) if config.key else ()))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,6 +22,7 @@ from noetl.facts.outcome import Outcome
 from noetl.facts.secret import Seal, unsealed
 from noetl.net.model import KindInfo, Spelling
 from noetl.pipeline.model import Call, Suspension
+from noetl.tools.files import FilePolicy
 from noetl.usecases.ports import Results
 from noetl.usecases.secrets import Safe
 
@@ -31,6 +32,11 @@ Effects = Literal["none", "internal", "external"]
 def no_credentials(name: str) -> Mapping[str, Json]:
     """The credential source of a process that has none."""
     raise ToolError("auth", f"Credential '{name}' does not exist: this process has no credential store.")
+
+
+def no_directories(_execution_id: str) -> tuple[Path, ...]:
+    """The directories of executions in a process that knows of none."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,10 @@ class Services:
     private: tuple[Path, ...] = ()
     #: Where temporary files go.
     scratch: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
-    #: The directory that relative file names of a playbook start from. None: there is none.
-    base_dir: Path | None = None
-    #: Directories whose files tools may name besides.
-    file_roots: tuple[Path, ...] = ()
+    #: Which files tools may name.
+    files: FilePolicy = field(default_factory=FilePolicy)
+    #: Where relative names of an execution's files start, as whoever started it said.
+    directories: Callable[[str], tuple[Path, ...]] = no_directories
     #: Where artifacts are kept, as an fsspec URL; empty: there is no such place.
     artifacts_url: str = ""
     #: Address space of a child that runs user code.
@@ -81,6 +87,12 @@ class Services:
     default_deadline_s: float = 3600.0
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
+
+    def files_of(self, call: Call) -> FilePolicy:
+        """The rule for files, for one call: relative names start where its execution was started."""
+        if self.files.directories or not self.files.as_user:
+            return self.files
+        return replace(self.files, directories=self.directories(call.where.execution_id))
 
 
 class ToolConfig(BaseModel):
@@ -165,6 +177,14 @@ class Tool(ABC):
         return ()
 
     @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:  # noqa: ARG003 - see `touches`
+        """Where and why `text` is no SQL that the kind could run, as its parser says; None where it is, or nobody knows.
+
+        `with_params`: `:name` in it is bound.
+        """
+        return None
+
+    @classmethod
     def info(cls) -> KindInfo:
         """What the compiler needs to know of this kind."""
         return KindInfo(
@@ -186,4 +206,5 @@ class Tool(ABC):
             sections=cls.sections,
             credentials=cls.credentials,
             spellings=cls.spellings,
+            parse=cls.parse,
         )

@@ -18,6 +18,7 @@ from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb_config import DuckDbConfig
 from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.duckdb_names import Grants, located
 from noetl.tools.duckdb_open import Database
 from noetl.tools.duckdb_tables import opened_tables
 from noetl.tools.duckdb_work import Order, Work
@@ -25,6 +26,8 @@ from noetl.tools.large import scratch_folder, shelf_of
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import NAMES, WORK, WrittenSql
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_scripts import SqlScripts
+from noetl.tools.sql_syntax import duckdb_fault
 from noetl.tools.sql_values import Bounds
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
@@ -37,8 +40,9 @@ _LONGEST_PAUSE_S = 15.0
 class DuckDb(Tool):
     """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
-    below it. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
+    `params` are those of [postgres](postgres.md). Names of files follow [the rule for files](../operations.md#files): `read_csv('data/*.csv')` and
+    `COPY ... TO 'out.csv'` start at the playbook's directory. A name that SQL computes reaches only what lies below it,
+    or in `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
 
     A database file is opened for each call and closed after it. One task at a time uses it for writing, among all workers
     of a machine that share `NOETL_HOME`; tasks with `read_only: true` share it across processes. The others wait, up to
@@ -79,16 +83,19 @@ class DuckDb(Tool):
     written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
+    source_files = ("script",)
     suspends = True
     by_reference = ("rows", "tables")
     credentials = ("attach.*", "attach.*.auth")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._scripts = SqlScripts(services)
         self._files = FileLocks(services.scratch / "leases")
         self._running = Running()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
         deadline_s = call.deadline_s or DEADLINE_S
         waited_s = float((call.checkpoint or {}).get("waited_s", 0.0))
         ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
@@ -104,8 +111,9 @@ class DuckDb(Tool):
 
     def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
         bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
-        statements = config.bound()
-        path = database_path(config.database, self.services.base_dir)
+        policy, grants = self.services.files_of(call), Grants()
+        statements = located(config.bound(), policy, grants, external=config.allow_external)
+        path = database_path(config.database, policy)
         with contextlib.ExitStack() as stack:
             stop = stack.enter_context(self._running.enter(call))
             write = write_of(config, self.services.results)
@@ -114,7 +122,7 @@ class DuckDb(Tool):
             stack.enter_context(self._files.hold(path, wait))
             tables = stack.enter_context(opened_tables(config.tables, self.services.results))
             folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
-            database = Database(path, config, self.services, tables, folder)
+            database = Database(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.opened(wait))
             order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
             with stop.watch(ends - time.monotonic(), connection.interrupt):
@@ -125,6 +133,10 @@ class DuckDb(Tool):
         warnings = sorted(bounds.notes) + (write.warnings() if write else [])
         meta: dict[str, Json] = {"warnings": warnings} if warnings else {}
         return succeeded(result, meta, duckdb={"statements": len(statements)})
+
+    @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return duckdb_fault(text, with_params)
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -141,3 +153,6 @@ class DuckDb(Tool):
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._scripts.close()

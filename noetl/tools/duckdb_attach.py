@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.base import Services
-from noetl.tools.duckdb_files import resolved
+from noetl.tools.files import FilePolicy
 from noetl.tools.sql_rows import quoted
 from noetl.tools.sqlite_files import refuse_engine_file
 from noetl.tools.vault import postgres_dsn
@@ -40,13 +40,16 @@ class Attached:
 
 
 def attach(
-    connection: DuckDBPyConnection, wanted: Mapping[str, str | Mapping[str, Json]], services: Services
+    connection: DuckDBPyConnection,
+    wanted: Mapping[str, str | Mapping[str, Json]],
+    services: Services,
+    policy: FilePolicy,
 ) -> None:
     """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
     import duckdb  # see `duckdb_open`
 
     for alias, given in wanted.items():
-        one = described(alias, given, services)
+        one = described(alias, given, services, policy)
         _load(connection, one)
         try:
             connection.execute(one.statement)
@@ -90,7 +93,9 @@ def _packaged(extension: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def described(alias: str, given: str | Mapping[str, Json], services: Services) -> Attached:
+def described(
+    alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
+) -> Attached:
     """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
     credential that is unknown or incomplete."""
     config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
@@ -105,7 +110,7 @@ def described(alias: str, given: str | Mapping[str, Json], services: Services) -
     read_only = config.get("read_only", True)
     if not isinstance(read_only, bool):
         raise _unusable(alias, "`read_only` is true or false")
-    source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, services)
+    source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, policy)
     return Attached(alias, str(kind), source, read_only)
 
 
@@ -124,11 +129,11 @@ def _postgres(data: Mapping[str, Json]) -> str:
     return make_dsn(**{name: str(value) for name, value in postgres_dsn(data).items()})
 
 
-def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], services: Services) -> str:
+def _sqlite(alias: str, config: Mapping[str, Json], data: Mapping[str, Json], policy: FilePolicy) -> str:
     name = config.get("database") or data.get("database") or data.get("path")
     if not isinstance(name, str):
         raise _unusable(alias, "name the file in `database`")
-    path = resolved(name, services.base_dir, f"`attach.{alias}.database`")
+    path = policy.path(name, f"`attach.{alias}.database`")
     if not path.is_file():
         raise _unusable(alias, f"there is no file {path}")
     refuse_engine_file(path)

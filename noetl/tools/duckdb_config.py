@@ -16,11 +16,11 @@ class DuckDbConfig(SqlConfig):
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
-        description="Files and directories that SQL may read and write (`~/...` in SQL is the playbook's directory).",
+        description="Files and directories that SQL may reach by names that it computes; names in its text need none.",
     )
     allow_external: bool = Field(
         default=False,
-        description="Let SQL reach every file, the network and extensions, and change settings.",
+        description="Let SQL reach the network, extensions and other databases, and change settings.",
     )
     tables: dict[str, Json] = Field(
         default_factory=dict,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from noetl.errors import ToolError
+from noetl.tools.files import FilePolicy
 
 MEMORY: Final = ":memory:"
 #: How often a call that waits looks whether it still should, in seconds.
@@ -22,27 +23,11 @@ _PAUSE_S: Final = 0.1
 _LOOK_S: Final = 0.01
 
 
-def database_path(database: str, base_dir: Path | None) -> Path | None:
-    """The database file, None for memory. A relative name stays below the playbook's directory."""
+def database_path(database: str, policy: FilePolicy) -> Path | None:
+    """The database file, None for memory. Raises ToolError(client_error) where it may not be named."""
     if not database or database.startswith(MEMORY):
         return None
-    return resolved(database, base_dir, "`database`")
-
-
-def resolved(name: str, base_dir: Path | None, place: str) -> Path:
-    """`name` as an absolute path without links. Raises ToolError(client_error) where it leaves its root."""
-    root = (base_dir or Path.cwd()).resolve()
-    try:
-        path = (root / name.removeprefix("~/")).resolve()
-    except (ValueError, OSError, RuntimeError) as error:
-        raise ToolError("client_error", f"{place} names no usable file: {error}.", type="BadPath") from error
-    if not Path(name).is_absolute() and not path.is_relative_to(root):
-        raise ToolError(
-            "client_error",
-            f"{place} '{name[:200]}' leads out of the playbook's directory; name it by its absolute path.",
-            type="BadPath",
-        )
-    return path
+    return policy.path(database, "`database`")
 
 
 class Busy(Exception):

@@ -14,8 +14,10 @@ from noetl.tools.base import Services
 from noetl.tools.duckdb_attach import attach
 from noetl.tools.duckdb_config import DuckDbConfig
 from noetl.tools.duckdb_errors import first_line
-from noetl.tools.duckdb_files import MEMORY, Wait, resolved
+from noetl.tools.duckdb_files import MEMORY, Wait
+from noetl.tools.duckdb_names import Grants
 from noetl.tools.duckdb_tables import Tables, create_tables
+from noetl.tools.files import FilePolicy
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,13 +27,16 @@ _PAUSE_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """What a call opens: a file (None: memory), with `tables` in it. `folder` is the call's own."""
+    """What a call opens: a file (None: memory), with `tables` in it. `folder` is the call's own,
+    `grants` is what its SQL names."""
 
     path: Path | None
     config: DuckDbConfig
     services: Services
     tables: Tables
     folder: Path
+    policy: FilePolicy
+    grants: Grants
 
     @contextlib.contextmanager
     def opened(self, wait: Wait) -> Iterator[DuckDBPyConnection]:
@@ -43,7 +48,7 @@ class Database:
         try:
             try:
                 create_tables(connection, self.tables)
-                attach(connection, self.config.attach, self.services)
+                attach(connection, self.config.attach, self.services, self.policy)
                 self._confine(connection)
             except duckdb.Error as error:
                 why = first_line(error)
@@ -85,29 +90,28 @@ class Database:
         }
 
     def _confine(self, connection: DuckDBPyConnection) -> None:
-        """Lets SQL touch what `files` names, the objects behind `tables` and the call's own folder, and nothing else.
-
-        `~` in SQL is the playbook's directory: other relative names start from wherever the worker runs.
-        """
+        """Lets SQL touch what its names were granted, what `files` names, the directories that relative names start from,
+        the objects behind `tables` and the call's own folder, and nothing else."""
+        if self.policy.start is not None:
+            connection.execute(f"SET home_directory = {_quoted(str(self.policy.start.resolve()))}")
         if self.config.allow_external:
             return
-        base_dir = self.services.base_dir
-        connection.execute(f"SET home_directory = {_quoted(str((base_dir or Path.cwd()).resolve()))}")
-        folders, single = _named(self.config.files, base_dir)
-        _allow(connection, "allowed_directories", [*folders, self.folder])
-        _allow(connection, "allowed_paths", [*single, *self.tables.paths])
+        for directory in self.policy.places:
+            self.grants.add_directory(directory.resolve(), self.policy)
+        self._grant_files()
+        _allow(connection, "allowed_directories", [*self.grants.directories, self.folder])
+        _allow(connection, "allowed_paths", [*self.grants.files, *self.tables.paths])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
 
-
-def _named(files: str | Sequence[str], base_dir: Path | None) -> tuple[list[Path], list[Path]]:
-    """Folders and single files of `files`."""
-    names = [files] if isinstance(files, str) else files
-    paths = [resolved(name, base_dir, "`files`") for name in names]
-    folders = [path for path, name in zip(paths, names, strict=True) if path.is_dir() or name.endswith("/")]
-    single = [path for path in paths if path not in folders]
-    # DuckDB writes a file under a `tmp_` name beside it first.
-    return folders, single + [path.with_name(f"tmp_{path.name}") for path in single]
+    def _grant_files(self) -> None:
+        names = [self.config.files] if isinstance(self.config.files, str) else self.config.files
+        for name in names:
+            path = self.policy.path(name, "`files`")
+            if path.is_dir() or name.endswith("/"):
+                self.grants.add_directory(path, self.policy)
+            else:
+                self.grants.add_file(path)
 
 
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path]) -> None:

@@ -146,8 +146,9 @@ class Work:
             line += int(told[1]) - 1
         hint = ""
         if name == "PermissionException":
-            hint = " (only what `files` names can be reached, by absolute path or as `~/...` from the playbook's "
-            hint += "directory; `allow_external: true` lifts that)"
+            hint = (
+                " (names of files stand in the text or are parameters; `files` names what else SQL reaches)"
+            )
         return ToolError(
             kind,
             f"{self._place(index)} failed at line {line}: {first_line(error)}{hint}",

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlsplit
 
@@ -122,10 +121,9 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
     url = (config.url or config.endpoint or "").strip()
     if not url:
         raise ToolError("client_error", "`url` is empty; give the address to call.")
-    if isinstance(config.verify, str) and not Path(config.verify).exists():
-        raise ToolError(
-            "client_error", f"`verify` names '{config.verify[:200]}', which is no file on the worker."
-        )
+    verify = config.verify
+    if isinstance(verify, str):
+        verify = str(services.files_of(call).existing(verify, "`verify`"))
     method = config.method.upper()
     headers = {"user-agent": f"NoETL/{__version__}", "accept": "*/*", "accept-encoding": "gzip, deflate"}
     if method in _CHANGING:
@@ -144,7 +142,7 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
         pairs(config.params or {}),
         body,
         files,
-        verify=config.verify,
+        verify=verify,
         follow=config.allow_redirects,
         proxy=_proxy_of(config.proxy, services),
     )

@@ -30,6 +30,8 @@ def run(request: PythonRequest, scratch: Path) -> RunnerReply:
         )
     # Through JSON, as in a child: the code must not get hold of what the engine holds.
     message = json.loads(encoded(request, lambda path: path))
+    # Of a process there is one such directory, which other threads start from, too.
+    message["cwd"] = None
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
         with _one_at_a_time:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.addresses import Guard, check_host
 from noetl.tools.base import Services
+from noetl.tools.files import LONGEST_NAME, bad_path, is_long
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -26,48 +27,17 @@ if TYPE_CHECKING:
 #: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its own, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
-#: Characters of a name that messages repeat.
-_LONGEST_NAME: Final = 200
-#: Bytes of one name between slashes: file systems take no more.
-_LONGEST_PART: Final = 255
-
-
-def local_file(name: str, services: Services, what: str) -> Path:
-    """The file that `name` means: below the playbook's directory, or one of the settings' roots.
-
-    `what` is how messages call the key that it stands in. Raises ToolError(client_error).
-    """
-    base = services.base_dir
-    if base is None and not Path(name).is_absolute():
-        raise _bad(f"{what} '{name[:_LONGEST_NAME]}' is relative, and this playbook has no directory.")
-    roots = [root.resolve() for root in (*([base] if base else []), *services.file_roots)]
-    try:
-        path = ((base or Path("/")) / name).resolve()
-    except (ValueError, OSError, RuntimeError) as error:  # a NUL, a loop of links, a name that is too long
-        raise _bad(f"{what} names no usable file: {error}.") from error
-    if any(map(_is_long, path.parts)):
-        raise _bad(f"{what} '{name[:_LONGEST_NAME]}' names no usable file: it is too long.")
-    if not any(path.is_relative_to(root) and path != root for root in roots):
-        raise _bad(
-            f"{what} '{name[:_LONGEST_NAME]}' leads out of the playbook's directory; put the file there, or name its "
-            "folder in NOETL_FILE_ROOTS on the worker."
-        )
-    return path
-
-
-def _is_long(part: str) -> bool:
-    return len(part.encode("utf-8", "replace")) > _LONGEST_PART
 
 
 def key_parts(key: str) -> tuple[str, ...]:
     """A key (`reports/2026.csv`) as names. Raises ToolError(client_error) where it is none."""
     parts = PurePosixPath(key).parts
     if not key or len(key) > _LONGEST_KEY or key.startswith("/") or "/".join(parts) != key:
-        raise _bad(
-            f"The key '{key[:_LONGEST_NAME]}' cannot be used; write names with / between them, like a/b.csv."
+        raise bad_path(
+            f"The key '{key[:LONGEST_NAME]}' cannot be used; write names with / between them, like a/b.csv."
         )
-    if any(part in (".", "..") or _is_long(part) or not part.isprintable() or "\\" in part for part in parts):
-        raise _bad(f"The key '{key[:_LONGEST_NAME]!r}' cannot be used: it leads elsewhere, or is no text.")
+    if any(part in (".", "..") or is_long(part) or not part.isprintable() or "\\" in part for part in parts):
+        raise bad_path(f"The key '{key[:LONGEST_NAME]!r}' cannot be used: it leads elsewhere, or is no text.")
     return parts
 
 
@@ -117,9 +87,11 @@ class Place:
         return [one for one in listed if not _is_draft(one[0])]
 
 
-def place_of(uri: str, services: Services, options: Mapping[str, Json], what: str) -> Place:
-    """What `uri` means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the driver's `options`.
-    The URI of an artifact means that one.
+def place_of(
+    uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
+) -> Place:
+    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
+    driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
 
     Raises ToolError(client_error).
     """
@@ -128,14 +100,14 @@ def place_of(uri: str, services: Services, options: Mapping[str, Json], what: st
         return artifact_place(services, *key_parts(uri.removeprefix(store)))
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
-        file = local_file(rest if separator else uri, services, what)
+        file = find(rest if separator else uri, "`uri`")
         return Place(_opened("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
-        raise _bad(f"{what} '{uri[:_LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
+        raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
     _check_endpoint(options, services)
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
-        raise _bad(f"{what} '{uri[:_LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
+        raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
     files, path = _opened(uri, options)
     return Place(files, path, uri, False)
 
@@ -158,7 +130,9 @@ def artifact_place(services: Services, *names: str) -> Place:
     path = "/".join([base.rstrip("/"), *names])
     is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
     if is_local and not Path(path).resolve().is_relative_to(Path(base).resolve()):
-        raise _bad(f"The key '{'/'.join(names)[:_LONGEST_NAME]}' leads out of the artifacts through a link.")
+        raise bad_path(
+            f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
+        )
     return Place(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
 
 
@@ -179,7 +153,7 @@ def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, 
             type="NoDriver",
         ) from error
     except (ValueError, TypeError) as error:
-        raise _bad(f"'{uri[:_LONGEST_NAME]}' cannot be opened: {error}.") from error
+        raise bad_path(f"'{uri[:LONGEST_NAME]}' cannot be opened: {error}.") from error
     return files, str(path)
 
 
@@ -225,7 +199,3 @@ def _reached(uri: str) -> Iterator[None]:
 
 def _why(error: Any) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split())[:300].rstrip(".")
-
-
-def _bad(message: str) -> ToolError:
-    return ToolError("client_error", message, type="BadPath")

@@ -22,6 +22,8 @@ from noetl.tools.postgres_work import Order, Work
 from noetl.tools.sql_calls import Running
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql_rows import write_of
+from noetl.tools.sql_scripts import SqlScripts
+from noetl.tools.sql_syntax import postgres_fault
 from noetl.tools.sql_values import Bounds
 from noetl.tools.vault import postgres_dsn
 
@@ -67,6 +69,10 @@ class Postgres(Tool):
     With `params` and `spec.render: true` it is both: the name of a table may be a template, and values are bound.
     Mappings and nested lists are sent as JSON, lists of scalars as arrays. Each statement is a transaction of its own
     unless `transaction` or `exactly_once` says otherwise.
+
+    `script` as a mapping says where the SQL stands: `{file: make.sql}`, `{ref: ...}` or `{url: ..., sha256: ...}`, as for
+    [python](python.md). The file is found by [the rule for files](../operations.md#files), its text takes the place of
+    `command`, is handed over as written, and is rendered with `spec.render: true`. A text or a list under `script` is SQL.
 
     Rows with more text than the inline limit (`spec.result.inline_bytes`, else `NOETL_INLINE_BYTES`) never are a list in the
     worker: they become a Parquet table of the result store, and `rows` is the reference to it; `row_count` and `columns`
@@ -129,15 +135,18 @@ class Postgres(Tool):
     written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
+    source_files = ("script",)
     by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._scripts = SqlScripts(services)
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._running = Running()
 
     def run(self, call: Call, config: PostgresConfig) -> Outcome:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
         order = Order(
             call,
             config.bound(),
@@ -164,6 +173,10 @@ class Postgres(Tool):
         if failure is not None:
             raise failure
         return _outcome(order, work, result, notices)
+
+    @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return postgres_fault(text, with_params)
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -194,6 +207,7 @@ class Postgres(Tool):
         self._running.interrupt(call)
 
     def close(self) -> None:
+        self._scripts.close()
         with self._lock:
             if self._pool is not None:
                 self._pool.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import Field, model_validator
 
@@ -28,13 +29,14 @@ class PythonConfig(ToolConfig):
     )
     script: Script | str | None = Field(
         default=None,
-        description="In the place of `code`: a file below the playbook's directory, a `noetl://` reference to a"
+        description="In the place of `code`: a file, a `noetl://` reference to a"
         " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",
     )
     libs: dict[str, str] | list[str] | None = Field(
         default=None,
-        description="Modules to import before the code runs: names (`pandas as pd` too), or a mapping from alias"
-        " to a module or something in one (`os.path.join`).",
+        description="Modules to import before the code runs: names (`pandas as pd` too) or installed distributions"
+        " (`python-dateutil`), or a mapping from alias to a module or something in one (`os.path.join`, or"
+        " `{from: os.path, import: join}`).",
     )
     env: dict[str, user_code.EnvValue] = Field(
         default_factory=dict,
@@ -56,15 +58,17 @@ class PythonConfig(ToolConfig):
 class Python(Tool):
     """Runs code in a process of its own, with a deadline and a memory limit (`spec.memory_mb`).
 
-    `code` is handed over as written unless `spec.render: true`. Each input is a global of it; all of them are `input_data`
+    `code` is handed over as written unless `spec.render: true`. A template outside of string literals and comments, where
+    python could have none, has the code rendered, with a warning; `spec.render: false` turns that off. Each input is a global of it; all of them are `input_data`
     and `args` too. Code that names `context` gets a mapping of everything that a template would see.
 
-    The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
+    The code starts in the playbook's directory; `$SCRATCH` and `$TMPDIR` are a directory of its own. The child has a few variables of the worker's environment (`PATH`, `HOME`, locale, time zone, certificates), those of
     `NOETL_PYTHON_ENV_ALLOW` and of `env`, and none of NoETL's. `spec.isolation: sandbox` runs it without network and
     without the files of the machine.
 
-    **Scripts.** `script` is a file below the playbook's directory (links that lead out are refused), a reference to a
-    result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
+    **Scripts.** `script` is a file by [the rule for files](../operations.md#files), looked for in the playbook's directory,
+    then in that of the command, then below `NOETL_FILE_ROOTS`; a reference to a result that is a text (`noetl://...`), or a mapping of one of `file` (`path`), `ref` (`{{ step }}` too) and `url` (`uri`), with `sha256`.
+    `{uri: ..., source: {type: file | http | ref}}` is the same, and `source: {type: inline, code: ...}` is `code`.
     A `url` is fetched by the rules of http tasks, at most 1 MiB of it, and runs only if its hash is the given one; a
     worker fetches it once. `noetl validate` reads the files. A script knows its `__file__`; it sees its inputs, not
     `context`, and modules beside it are not imported.
@@ -141,6 +145,7 @@ class Python(Tool):
                     keep=self._keeper(call),
                     name=source.name,
                     file=source.file,
+                    cwd=_text(self.services.files_of(call).start),
                 )
                 reply = user_code.ask_python(self._runners, self.services, call, request, self.deadline(call))
         except InputGone as gone:
@@ -157,7 +162,7 @@ class Python(Tool):
     def _source(self, call: Call, config: PythonConfig) -> Source:
         if config.script is None:
             return Source(config.code or "")
-        return self._scripts.source(config.script, self.deadline(call))
+        return self._scripts.source(config.script, self.services.files_of(call), self.deadline(call))
 
     def _keeper(self, call: Call) -> Keeper:
         inline = call.result.inline_bytes
@@ -171,6 +176,10 @@ class Python(Tool):
     def close(self) -> None:
         self._runners.close()
         self._scripts.close()
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _context(call: Call, source: Source) -> Mapping[str, Json] | None:

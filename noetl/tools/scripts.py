@@ -1,4 +1,4 @@
-"""Where the source of a python task comes from: the playbook, a file beside it, a result, or an address."""
+"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from noetl.errors import NoetlError, ToolError, Unavailable
 from noetl.facts.reference import RESULT_REF
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy, bad_path
 from noetl.tools.http_answer import refusal
 from noetl.tools.runner.requests import CODE
 
@@ -34,12 +35,23 @@ _PATIENCE_S: Final = 60.0
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
+class ScriptSource(BaseModel):
+    """What the `uri` of a script is, and what another system needs besides, which means nothing here."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: Literal["file", "http", "ref", "inline"] = Field(
+        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the text."
+    )
+    code: str | None = Field(default=None, description="The text, where `type` is inline.")
+
+
 class Script(BaseModel):
     """Where a script is: one of `file` (or `path`), `ref`, `url` (or `uri`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    file: str | None = Field(default=None, description="A file below the playbook's directory.")
+    file: str | None = Field(default=None, description="A file, looked for from the playbook's directory on.")
     path: str | None = Field(default=None, description="The same as `file`.")
     ref: str | dict[str, Any] | None = Field(
         default=None,
@@ -51,6 +63,9 @@ class Script(BaseModel):
     )
     sha256: str | None = Field(
         default=None, description="Hash of the script's bytes, in hexadecimal: nothing else is run."
+    )
+    source: ScriptSource | None = Field(
+        default=None, description="What `uri` is, as others write it: `{uri: x.py, source: {type: file}}`."
     )
 
     @model_validator(mode="after")
@@ -86,7 +101,7 @@ class Scripts:
         self._downloaded: OrderedDict[str, bytes] = OrderedDict()
         self._client: Client | None = None
 
-    def source(self, script: str | Script, deadline_s: float) -> Source:
+    def source(self, script: str | Script, policy: FilePolicy, deadline_s: float) -> Source:
         """Raises ToolError that names the script and what is wrong with it."""
         given = (
             script
@@ -97,7 +112,7 @@ class Scripts:
         )
         place, sha256 = given.place, (given.sha256 or "").lower()
         if given.file is not None or given.path is not None:
-            return source_file(str(place), self._services.base_dir, sha256)
+            return source_file(str(place), policy, sha256)
         if given.ref is not None and isinstance(place, str) and _scheme(place) != "noetl":
             # What a template yields for a result that is small enough to stand in the log.
             return _checked(place.encode("utf-8", "replace"), RESULT, sha256)
@@ -134,7 +149,7 @@ class Scripts:
             raise ToolError(
                 "client_error",
                 f"The script '{url[:200]}' has no address that is spoken here: http, https and noetl are; a file is "
-                "named by its path below the playbook's directory.",
+                "named by its path.",
                 type="InvalidUrl",
             )
         if not sha256:
@@ -182,50 +197,20 @@ def _scheme(place: str) -> str:
     return urlsplit(place).scheme.lower() if "://" in place else ""
 
 
-def source_file(name: str, base_dir: Path | None, sha256: str = "") -> Source:
-    """The script `name` below the playbook's directory. Raises ToolError that names it."""
-    path = _inside(name, base_dir)
+def source_file(name: str, policy: FilePolicy, sha256: str = "") -> Source:
+    """The script in a file. Raises ToolError that names it."""
+    path = policy.existing(name, "The script")
     return _checked(_read(path, name), name, sha256, str(path))
-
-
-def _inside(name: str, base_dir: Path | None) -> Path:
-    """The path without links. Raises ToolError where it leads out of the directory."""
-    if base_dir is None:
-        raise ToolError(
-            "client_error",
-            f"The script '{name[:200]}' is a file, and this worker has no playbook directory: "
-            "name it as a result (ref) or an address (url).",
-            type="BadPath",
-        )
-    root = base_dir.resolve()
-    try:
-        path = (root / name).resolve()
-    except (ValueError, OSError, RuntimeError) as error:
-        raise ToolError(
-            "client_error", f"The script names no usable file: {error}.", type="BadPath"
-        ) from error
-    if not path.is_relative_to(root):
-        raise ToolError(
-            "client_error",
-            f"The script '{name[:200]}' leads out of the playbook's directory.",
-            type="BadPath",
-        )
-    return path
 
 
 def _read(path: Path, name: str) -> bytes:
     try:
         if not path.is_file():
-            reason = "it is no file" if path.exists() else "there is no such file"
-            raise ToolError(
-                "client_error", f"The script '{name[:200]}' cannot be read: {reason}.", type="NoFile"
-            )
+            raise bad_path(f"The script '{name[:200]}' cannot be read: it is no file.", "NoFile")
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ToolError(
-            "client_error", f"The script '{name[:200]}' cannot be read: {error.strerror}.", type="NoFile"
-        ) from error
+        raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 
 
 def _checked(content: bytes, name: str, sha256: str, file: str | None = None) -> Source:

@@ -70,7 +70,8 @@ class Shell(Tool):
     one template is used as it is. What a command hands to another shell (`bash -c "…"`, `ssh`, `eval`) is read there
     again, unquoted: use `argv`, `env` or `stdin`.
 
-    `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
+    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and `$TMPDIR` are a directory of
+    the call's own. `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
     """
 
     kind = "shell"
@@ -111,12 +112,17 @@ class Shell(Tool):
         request = ShellRequest(
             commands=_commands(config),
             env=user_code.environment(config.env),
-            cwd=self._directory(config.cwd),
+            cwd=self._directory(call, config.cwd),
             stdin=config.stdin,
             owner=call.where.owner,
             limits=user_code.limits(self.services, call.spec, KEPT),
         )
-        reply = user_code.ask(self._runners.of(isolation), request, self.deadline(call), token=call)
+        reply = user_code.ask(
+            self._runners.of(isolation, self.services.files_of(call)),
+            request,
+            self.deadline(call),
+            token=call,
+        )
         if reply.status != "ok":
             return user_code.failure(reply, "shell", "The command")
         return _outcome(reply, several=len(request.commands) > 1)
@@ -129,14 +135,15 @@ class Shell(Tool):
         )
         return tuple(touching.command(one) for one in commands)
 
-    def _directory(self, cwd: str | None) -> str | None:
-        base = self.services.base_dir
+    def _directory(self, call: Call, cwd: str | None) -> str | None:
+        start = self.services.files_of(call).start
         if cwd is None:
-            return None if base is None else str(base)
+            return None if start is None else str(start)
+        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets them.
         path = Path(cwd)
-        if not path.is_absolute() and base is None:
+        if not path.is_absolute() and start is None:
             raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")
-        return str(path if base is None else base / path)
+        return str(path if start is None else start / path)
 
     def interrupt(self, call: Call) -> None:
         self._runners.interrupt(call)

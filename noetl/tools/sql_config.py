@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.base import ToolConfig
+from noetl.tools.scripts import Script
 from noetl.tools.sql import Bound, Statement, bind, split
 
 NAMES = ("command", "commands", "query", "sql", "script")
@@ -24,7 +25,10 @@ class SqlConfig(ToolConfig):
     commands: str | list[str] | None = Field(default=None, description=_SAME)
     query: str | list[str] | None = Field(default=None, description=_SAME)
     sql: str | list[str] | None = Field(default=None, description=_SAME)
-    script: str | list[str] | None = Field(default=None, description=_SAME)
+    script: str | list[str] | Script | None = Field(
+        default=None,
+        description="The same as `command`; or where its text is: `{file | ref | url, sha256}`, as written unless `spec.render: true`.",
+    )
     params: dict[str, Json] | list[Json] | None = Field(
         default=None, description="A mapping binds `:name`, a list `$1`, `$2`."
     )
@@ -73,12 +77,14 @@ class SqlConfig(ToolConfig):
     @property
     def texts(self) -> list[str]:
         value = next((v for name in NAMES if (v := getattr(self, name)) is not None), None)
+        if isinstance(value, Script):
+            raise ToolError("internal", "The text of the script was not read.")
         return [value] if isinstance(value, str) else list(value or [])
 
     @property
     def is_one_text(self) -> bool:
         """Whether lines of statements are lines of the command."""
-        return len(self.texts) == 1
+        return len(self.texts) == 1 and not isinstance(self.script, Script)
 
     @property
     def keys(self) -> tuple[str, ...]:

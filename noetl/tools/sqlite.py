@@ -23,6 +23,8 @@ from noetl.tools.sql import Bound
 from noetl.tools.sql_calls import Running, Stop
 from noetl.tools.sql_config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql_rows import Write, write_of
+from noetl.tools.sql_scripts import SqlScripts
+from noetl.tools.sql_syntax import sqlite_fault
 from noetl.tools.sql_values import Answer, Bounds, Gathered, result_of
 from noetl.tools.sqlite_files import Waits, opened
 from noetl.tools.sqlite_values import Faults, bindable, first_word
@@ -46,8 +48,8 @@ class SqliteConfig(SqlConfig):
 class Sqlite(Tool):
     """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). Relative names of files start at the playbook's directory and stay
-    below it. The file gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
+    `params` are those of [postgres](postgres.md). The file is named by [the rule for files](../operations.md#files), from
+    the playbook's directory on. It gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
     mappings are bound as JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused, and
     so is the database that the engine itself keeps, wherever it lies.
     """
@@ -77,16 +79,19 @@ class Sqlite(Tool):
     written_model: ClassVar[type[BaseModel] | None] = WrittenSql
     required = (WORK,)
     verbatim_with_params = NAMES
+    source_files = ("script",)
     by_reference = ("rows",)
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._scripts = SqlScripts(services)
         self._running = Running()
 
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
+        config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
         deadline_s = call.deadline_s or DEADLINE_S
         write = write_of(config, self.services.results)
-        path = database_path(config.database, self.services.base_dir)
+        path = database_path(config.database, self.services.files_of(call))
         waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
         with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
             bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
@@ -101,6 +106,10 @@ class Sqlite(Tool):
         return succeeded(result, meta, sqlite={"statements": len(work.bound)})
 
     @classmethod
+    def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:
+        return sqlite_fault(text, with_params)
+
+    @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = touching.one_line(config.get("database") or MEMORY)
         place = "SQLite in memory" if database == MEMORY else touching.file("SQLite", database, config)
@@ -108,6 +117,9 @@ class Sqlite(Tool):
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)
+
+    def close(self) -> None:
+        self._scripts.close()
 
 
 class _Work:

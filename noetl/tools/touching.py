@@ -80,6 +80,8 @@ def sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
     """
     if (table := config.get("table")) is not None:
         return (f"SQL on {place}: {config.get('mode', 'insert')} rows, table {one_line(table)}",)
+    if isinstance(script := config.get("script"), Mapping):
+        return (f"SQL of {address(first(script, 'file', 'path', 'url', 'uri', 'ref'))} on {place}",)
     verbs = Counter(verb for text in listed(first(config, *NAMES)) for verb in _verbs(str(text)))
     told = [verb if count == 1 else f"{verb} ×{count}" for verb, count in verbs.items()]
     return (f"SQL on {place}: {', '.join(told) or 'no statement'}",)

@@ -20,7 +20,8 @@ from noetl.tools import touching
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb import PATIENCE_S, DuckDb
 from noetl.tools.duckdb_config import DuckDbConfig
-from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held, resolved
+from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.duckdb_names import Grants
 from noetl.tools.duckdb_open import Database
 from noetl.tools.duckdb_tables import Tables
 from noetl.tools.http import Http
@@ -60,7 +61,7 @@ class Transfer(Tool):
     - `postgres`: `auth` (a credential, or its fields), and `query` or `table`;
     - `duckdb`, `sqlite`: `database`, and `query` or `table`;
     - `http`: `url`, `path` to the rows in the answer (`data.items`), `headers`, `auth`;
-    - `file`: `file` below the playbook's directory or absolute: Parquet, CSV, NDJSON or JSON, by its name or by `format`;
+    - `file`: `file` by [the rule for files](../operations.md#files): Parquet, CSV, NDJSON or JSON, by its name or by `format`;
     - `result`: `ref`: a reference, a SQL task's result, or a list of mappings.
 
     So has `target`:
@@ -202,7 +203,7 @@ class Transfer(Tool):
     ) -> Mark:
         match config.target:
             case FileTarget() as target:
-                path = resolved(target.file, self.services.base_dir, "`target.file`")
+                path = self.services.files_of(call).target(target.file, "`target.file`")
                 with deadline.watched(reader.interrupt):
                     write_file(reader, staged, path, target.format)
                 return Mark(staged.sha256, staged.rows, staged.rows, 1)
@@ -228,14 +229,17 @@ class Transfer(Tool):
                     yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
             case DuckDbTarget():
                 wait = Wait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
-                path = database_path(target.database, self.services.base_dir)
+                policy = self.services.files_of(call)
+                path = database_path(target.database, policy)
                 tables = Tables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
-                database = Database(path, DuckDbConfig(query="-"), self.services, tables, folder)
+                database = Database(
+                    path, DuckDbConfig(query="-"), self.services, tables, folder, policy, Grants()
+                )
                 with self._files.hold(path, wait), database.opened(wait) as connection:
                     yield DuckDbLoader(connection, call, target, staged)
             case SqliteTarget():
                 waits = Waits(time.monotonic() + deadline.left(), _BUSY_S)
-                path = database_path(target.database, self.services.base_dir)
+                path = database_path(target.database, self.services.files_of(call))
                 with opened(path, False, waits) as connection:
                     yield SqliteLoader(connection, reader, waits, call, target, staged)
             case _:

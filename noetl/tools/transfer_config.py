@@ -64,7 +64,7 @@ class FileSource(ToolConfig):
     """Rows of a file."""
 
     kind: Literal["file"]
-    file: str = Field(description="File below the playbook's directory, or an absolute path.")
+    file: str = Field(description="A file, from the playbook's directory on.")
     format: Format | None = Field(default=None, description="What the file is, where its name does not tell.")
 
 
@@ -127,7 +127,7 @@ class FileTarget(ToolConfig):
     """A file, which takes the place of an older one when all of it is there."""
 
     kind: Literal["file"]
-    file: str = Field(description="File below the playbook's directory, or an absolute path.")
+    file: str = Field(description="A file, from the playbook's directory on.")
     format: Literal["parquet", "csv", "ndjson"] | None = Field(
         default=None, description="What the file becomes, where its name does not tell."
     )

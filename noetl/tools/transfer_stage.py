@@ -18,7 +18,6 @@ from noetl.pipeline.model import Call, Later
 from noetl.tools.base import Services, Tool, ToolConfig
 from noetl.tools.duckdb import DuckDb
 from noetl.tools.duckdb_config import DuckDbConfig
-from noetl.tools.duckdb_files import resolved
 from noetl.tools.http import Http
 from noetl.tools.http_request import HttpConfig
 from noetl.tools.large import NEVER_INLINE, PARQUET, Spool, shelf_of
@@ -73,7 +72,7 @@ class Stage:
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             found: JsonMap = source.ref
             return found
-        tool, config = self._work(source)
+        tool, config = self._work(call, source)
         inner = replace(
             call, kind=tool.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
         )
@@ -93,7 +92,7 @@ class Stage:
             )
         return dict(rows)
 
-    def _work(self, source: Source) -> _Work:
+    def _work(self, call: Call, source: Source) -> _Work:
         match source:
             case PostgresSource():
                 return self.postgres, PostgresConfig(auth=source.auth, query=_query(source))
@@ -110,18 +109,18 @@ class Stage:
                     given | ({"auth": source.auth} if source.auth else {})
                 )
             case FileSource():
-                return self.duckdb, self._file(source)
+                return self.duckdb, self._file(call, source)
             case ResultSource():
                 return self.duckdb, DuckDbConfig(tables={"given": source.ref}, query="FROM given")
             case _:
                 assert_never(source)
 
-    def _file(self, source: FileSource) -> DuckDbConfig:
-        path = resolved(source.file, self.services.base_dir, "`source.file`")
+    def _file(self, call: Call, source: FileSource) -> DuckDbConfig:
+        path = self.services.files_of(call).path(source.file, "`source.file`")
         if not path.is_file():
             raise ToolError("client_error", f"There is no file {path}.", type="FileMissing")
         reader = _READERS[format_of(path, source.format, "source")]
-        return DuckDbConfig(files=[str(path)], query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
+        return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
 
     def _spooled(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
         shelf = shelf_of(call, self.services)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -15,6 +16,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.pipeline.model import Call
 from noetl.tools import inline
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.runner.client import Request, Runner, shared_runner
 from noetl.tools.runner.control import RunnerGone, RunnerSettings
 from noetl.tools.runner.requests import Limits, PythonRequest, RunnerReply
@@ -32,23 +34,32 @@ class Runners:
     """The runners of one tool, one for each isolation; each starts its process with its first call."""
 
     def __init__(self, services: Services) -> None:
-        plain = RunnerSettings(services.scratch, inherited=services.python_env)
-        readable = () if services.base_dir is None else (services.base_dir,)
-        boxed = replace(plain, sandbox=True, readable=readable, hidden=services.private)
-        self._runners = {"process": shared_runner(plain), "sandbox": shared_runner(boxed)}
+        self._plain = RunnerSettings(services.scratch, inherited=services.python_env)
+        self._hidden = services.private
+        self._lock = threading.Lock()
+        self._runners: dict[RunnerSettings, Runner] = {}
 
-    def of(self, isolation: Literal["process", "sandbox"]) -> Runner:
-        """That of the process, shared with other tools."""
-        return self._runners[isolation]
+    def of(self, isolation: Literal["process", "sandbox"], policy: FilePolicy) -> Runner:
+        """That of the process, shared with other tools. A sandbox shows the directory that the code starts in."""
+        settings = self._plain
+        if isolation == "sandbox":
+            readable = () if policy.start is None else (policy.start,)
+            settings = replace(settings, sandbox=True, readable=readable, hidden=self._hidden)
+        with self._lock:
+            if settings not in self._runners:
+                self._runners[settings] = shared_runner(settings)
+            return self._runners[settings]
 
     def interrupt(self, token: object) -> None:
         """Ends the call of `token`, wherever it runs (see `Runner.interrupt`)."""
-        for runner in self._runners.values():
+        for runner in list(self._runners.values()):
             runner.interrupt(token)
 
     def close(self) -> None:
         """Lets go of all of them."""
-        for runner in self._runners.values():
+        with self._lock:
+            runners, self._runners = list(self._runners.values()), {}
+        for runner in runners:
             runner.close()
 
 
@@ -123,7 +134,7 @@ def ask_python(
     where = isolation(services, call.spec)
     if where == "inline":
         return inline.run(request, services.scratch)
-    return ask(runners.of(where), request, deadline_s, token=call)
+    return ask(runners.of(where, services.files_of(call)), request, deadline_s, token=call)
 
 
 def context(call: Call, code: str) -> Mapping[str, Json] | None:

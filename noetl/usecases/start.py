@@ -48,6 +48,8 @@ class StartRequest:
     idempotency_key: str | None = None
     #: Of a playbook that came with the request: what counts is then its text, not the version it got.
     content_sha256: str | None = None
+    #: Where relative names of files start: absolute paths on the machine of the workers.
+    directories: tuple[str, ...] = ()
 
 
 def start(rt: Runtime, request: StartRequest) -> str:
@@ -197,7 +199,9 @@ def _record(
             updated_at=now,
         )
     )
-    fact = Requested(row.path, row.version, digest, request.payload, found.overrides)
+    fact = Requested(
+        row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
+    )
     tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
     return new_id
 
@@ -221,5 +225,12 @@ def _check(rt: Runtime, request: StartRequest) -> None:
 
 
 def _fingerprint(request: StartRequest) -> str:
-    body = [request.path, request.content_sha256 or request.version, request.payload, request.overrides]
+    body: list[object] = [
+        request.path,
+        request.content_sha256 or request.version,
+        request.payload,
+        request.overrides,
+    ]
+    if request.directories:
+        body.append(request.directories)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -111,6 +111,43 @@ def test_up_run_executes_a_playbook_over_rest_on_celery_and_stops_everything(hom
     assert "Traceback" not in said
 
 
+def test_up_run_hands_the_playbooks_directory_on_to_its_workers_and_to_what_the_playbook_calls(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "book"
+    folder.mkdir()
+    (folder / "in.csv").write_text("n\n4\n")
+    (folder / "own.py").write_text("import os\nresult = os.getcwd()")
+    (folder / "inner.yaml").write_text(
+        head("inner") + "workflow: [{step: start, tool: {kind: python, script: own.py}}]\n"
+    )
+    inner = yaml.safe_load((folder / "inner.yaml").read_text())["metadata"]["path"]
+    (folder / "outer.yaml").write_text(
+        head("outer")
+        + f"""
+workflow:
+  - step: start
+    tool:
+      kind: duckdb
+      commands: ["COPY (FROM 'in.csv') TO 'out.csv'", "COPY (SELECT 1) TO '{tmp_path}/there.csv'"]
+    next: lists
+  - step: lists
+    tool: {{kind: shell, command: cat out.csv}}
+    next: call
+  - step: call
+    tool: {{kind: playbook, path: {inner}}}
+"""
+    )
+
+    done = noetl(home, "up", "--no-flower", "--run", str(folder / "outer.yaml"), "--json")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = json.loads(done.stdout)["steps"]
+    assert steps["lists"]["result"]["stdout"] == "n\n4\n"
+    assert (tmp_path / "there.csv").exists()
+    assert str(folder) in json.dumps(steps["call"]["result"])
+
+
 def elsewhere(queue: str, then: str = "end") -> str:
     return (
         head(queue)

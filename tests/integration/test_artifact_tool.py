@@ -16,6 +16,7 @@ from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.registry import Registry
 from noetl.usecases.ports import Results
 
@@ -42,7 +43,12 @@ def book(tmp_path: Path) -> Path:
 @pytest.fixture
 def registry(store: str, results: Results, book: Path) -> Iterator[Registry]:
     made = Registry(
-        Services(base_dir=book, results=results, artifacts_url=f"{store}/artifacts", result_limit=100_000)
+        Services(
+            files=FilePolicy(roots=(book,), directories=(book,)),
+            results=results,
+            artifacts_url=f"{store}/artifacts",
+            result_limit=100_000,
+        )
     )
     yield made
     made.close()
@@ -233,10 +239,12 @@ def test_a_link_among_the_artifacts_leads_nowhere(tmp_path: Path) -> None:
 
 
 def test_roots_of_the_settings_may_be_named_as_well(tmp_path: Path) -> None:
-    registry = Registry(Services(file_roots=(tmp_path,)))
+    registry = Registry(Services(files=FilePolicy(roots=(tmp_path,))))
     result(registry, "put", uri=str(tmp_path / "a.txt"), data="x")
     assert (tmp_path / "a.txt").read_text() == "x"
-    assert "this playbook has no directory" in error(registry, "get", uri="a.txt").message
+    assert result(registry, "get", uri="a.txt")["data"] == "x"
+    nobody = error(Registry(Services()), "get", uri="a.txt").message
+    assert "has no roots for files; set NOETL_FILE_ROOTS on the worker" in nobody
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.tools.base import Services, Tool
 from noetl.tools.duckdb import DuckDb
+from noetl.tools.files import FilePolicy
 from noetl.tools.postgres import Postgres
 from noetl.tools.postgres_read import Sink
 from noetl.tools.sql_values import Bounds
@@ -35,7 +36,7 @@ def services(tmp_path: Path, request: pytest.FixtureRequest) -> Services:
     return Services(
         credential=credentials.__getitem__,
         results=open_results(str(tmp_path / "results")),
-        base_dir=tmp_path / "base",
+        files=FilePolicy(roots=(tmp_path / "base",), directories=(tmp_path / "base",)),
         scratch=tmp_path / "scratch",
     )
 
@@ -274,7 +275,7 @@ def test_duckdb_reads_tables_of_the_store_where_they_lie(services: Services, tmp
     assert ran(tool, ALL, command=command, tables=tables)["rows"] == [
         {"r": 20, "n": 5, "b": "x", "l": 2, "j": 3, "m": 4}
     ]
-    with pytest.raises(ToolError, match="only what `files` names can be reached"):
+    with pytest.raises(ToolError, match="leads out of"):
         ran(tool, ALL, command="select * from read_csv('/etc/passwd')", tables=tables)
 
 

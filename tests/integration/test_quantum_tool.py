@@ -18,6 +18,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
 from noetl.results import open_results
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.quantum import sweep
 from noetl.tools.quantum.config import QuantumConfig
 from noetl.tools.quantum.tool import Quantum
@@ -46,7 +47,9 @@ def turned() -> str:
 @pytest.fixture
 def services(tmp_path: Path) -> Services:
     return Services(
-        results=open_results(str(tmp_path / "results")), base_dir=tmp_path, scratch=tmp_path / "scratch"
+        results=open_results(str(tmp_path / "results")),
+        files=FilePolicy(as_user=True, directories=(tmp_path,)),
+        scratch=tmp_path / "scratch",
     )
 
 

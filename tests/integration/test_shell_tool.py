@@ -11,6 +11,7 @@ import pytest
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.registry import Registry
 
 
@@ -80,7 +81,9 @@ def test_env_and_stdin_reach_the_command_and_settings_do_not(
 def test_cwd_starts_at_the_playbooks_directory(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "data.txt").write_text("here")
-    registry = Registry(Services(scratch=tmp_path / "scratch", base_dir=tmp_path))
+    registry = Registry(
+        Services(scratch=tmp_path / "scratch", files=FilePolicy(as_user=True, directories=(tmp_path,)))
+    )
     try:
         assert run(registry, command="cat data.txt", cwd="sub").result["stdout"] == "here"
         assert run(registry, command="cat sub/data.txt").result["stdout"] == "here"

@@ -15,6 +15,7 @@ from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.sqlite import Sqlite, SqliteConfig
 from tests.pace import within
 
@@ -25,12 +26,14 @@ EVIL = "'; drop table t;--"
 def tool(tmp_path: Path) -> Sqlite:
     base = tmp_path / "base"
     base.mkdir()
-    return Sqlite(Services(base_dir=base, scratch=tmp_path / "scratch"))
+    return Sqlite(
+        Services(files=FilePolicy(roots=(base,), directories=(base,)), scratch=tmp_path / "scratch")
+    )
 
 
 def base(tool: Sqlite) -> Path:
-    assert tool.services.base_dir is not None
-    return tool.services.base_dir
+    assert tool.services.files.start is not None
+    return tool.services.files.start
 
 
 def order(deadline_s: float | None = None) -> Call:
@@ -156,7 +159,8 @@ def test_a_vacuum_runs(tool: Sqlite) -> None:
     assert run(tool, "create table t (a); vacuum; analyze").ok
 
 
-def test_the_database_of_the_engine_is_refused(tool: Sqlite, sqlite_url: str) -> None:
+def test_the_database_of_the_engine_is_refused(tmp_path: Path, sqlite_url: str) -> None:
+    tool = Sqlite(Services(files=FilePolicy(as_user=True), scratch=tmp_path / "scratch"))
     path = sqlite_url.removeprefix("sqlite:///")
 
     error = refused(tool, "delete from event", database=path)

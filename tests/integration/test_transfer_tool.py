@@ -20,6 +20,7 @@ from noetl.pipeline.model import Call, Later, Where
 from noetl.results import open_results
 from noetl.tools.base import Services
 from noetl.tools.duckdb import DuckDb, DuckDbConfig
+from noetl.tools.files import FilePolicy
 from noetl.tools.postgres import Postgres, PostgresConfig
 from noetl.tools.sqlite import Sqlite, SqliteConfig
 from noetl.tools.transfer import Transfer
@@ -35,7 +36,7 @@ def services(tmp_path: Path, request: pytest.FixtureRequest) -> Services:
     return Services(
         credential=credentials.__getitem__,
         results=open_results(str(tmp_path / "results")),
-        base_dir=tmp_path / "base",
+        files=FilePolicy(roots=(tmp_path / "base",), directories=(tmp_path / "base",)),
         scratch=tmp_path / "scratch",
         allow_private_networks=True,
     )
@@ -229,8 +230,8 @@ def test_files_are_written_and_read_again(tool: Transfer, services: Services, na
 
     assert services.results is not None
     assert opened(result["ref"], services.results.load) == odd
-    assert services.base_dir is not None
-    assert [path.name for path in services.base_dir.iterdir()] == [name]
+    assert services.files.start is not None
+    assert [path.name for path in services.files.start.iterdir()] == [name]
 
 
 def test_what_cannot_be_transferred_says_why(tool: Transfer, services: Services) -> None:

@@ -26,8 +26,9 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         allow_private_networks=True,
         inline_bytes=INLINE[request.param],
     )
-    # Databases that playbooks name are files below the working directory.
-    with chdir(home), bootstrap.local(settings) as opened:
+    # Files that playbooks name lie below the working directory, as data of tests do.
+    files = tmp_path_factory.mktemp("files")
+    with chdir(files), bootstrap.local(settings, base_dir=files) as opened:
         yield opened
 
 

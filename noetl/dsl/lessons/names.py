@@ -150,4 +150,18 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         + "workload: {cities: [Oslo, Rome]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.cities }}', iterator: city}\n"
         "  tool: {kind: noop, input: {where: '{{ city }}'}}\n",
     ),
+    Code.UNDEFINED_IN_CODE: Lesson(
+        why="Code sees its inputs, its libraries and what it defines itself. Another name is a NameError when the task runs, as "
+        "pyflakes would say. Where code defines names by `exec`, `globals()` or an import of everything, nothing is told.",
+        bad="- step: start\n  tool:\n    kind: python\n    code: |\n      result = price * 2\n",
+        at="price",
+        good="- step: start\n  tool:\n    kind: python\n    input: {price: 4}\n    code: |\n      result = price * 2\n",
+    ),
+    Code.SQL_SYNTAX: Lesson(
+        why="The parser of the database itself has read it: DuckDB's, PostgreSQL's, SQLite's. Whether there are such tables and "
+        "columns is not looked at, nor is SQL with a template in it. `noetl validate` and `noetl plan` tell it.",
+        bad="- step: start\n  tool:\n    kind: sqlite\n    command: SELEC 1\n",
+        at="SELEC",
+        good="- step: start\n  tool:\n    kind: sqlite\n    command: SELECT 1\n",
+    ),
 }

@@ -96,7 +96,7 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.FILE: Lesson(
         why="A task that names a file which is not there fails when it is called. The same is said of a playbook that cannot "
-        "be read. Names of files begin at the playbook's directory.",
+        "be read. Names of files begin at the playbook's directory, then at that in which the command was started, then at NOETL_FILE_ROOTS.",
         bad="- step: start\n  tool:\n    kind: python\n    script: jobs/missing.py\n",
         at="jobs/missing.py",
         good="- step: start\n  tool:\n    kind: python\n    code: result = 1\n",

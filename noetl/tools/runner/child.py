@@ -28,7 +28,7 @@ USER_PROCESSES = 4096
 
 
 def scratch(root: str, pid: int) -> str:
-    """The directory of a child: its working directory and its TMPDIR."""
+    """The directory of a child: its `$SCRATCH` and `$TMPDIR`, and where it starts unless it is said."""
     return os.path.join(root, str(pid))
 
 
@@ -87,7 +87,7 @@ def _settle(runner: int, root: str, channel: int, out: int, err: int) -> None:
         _lower(resource.RLIMIT_NPROC, USER_PROCESSES)
     directory = scratch(root, os.getpid())
     os.mkdir(directory, 0o700)
-    os.environ["TMPDIR"] = directory
+    os.environ["TMPDIR"] = os.environ["SCRATCH"] = directory
     if processes.LINUX:
         # When memory runs out on the machine, user code goes before its worker.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:

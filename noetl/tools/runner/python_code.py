@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import difflib
 import errno
 import importlib
 import inspect
 import json
 import linecache
+import os
 import sys
 import traceback
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import frames, plain, responses, returns
+from . import distributions, frames, plain, responses, returns
 from .requests import PythonRequest
 
 #: The module that the code is.
@@ -91,6 +93,7 @@ def _encoded(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
 def _call(names: dict[str, Any], request: Mapping[str, Any]) -> Any:
     code, is_function = _code(request["code"], request["name"])
     inputs = _inputs(request)
+    _start_in(request["cwd"])
     names["__builtins__"] = builtins
     if request["file"] is not None:
         names["__file__"] = request["file"]
@@ -114,6 +117,13 @@ def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], input
     else:
         exec(code, names)  # noqa: S102 - running the playbook's code is what this process is for
     return _awaited(_yielded(names, inputs))
+
+
+def _start_in(directory: str | None) -> None:
+    """A directory that is not there, or that a sandbox does not show, is not started in: code starts in scratch."""
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            os.chdir(directory)
 
 
 def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +215,9 @@ def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
 def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, Any]) -> None:
     pairs = libs.items() if isinstance(libs, dict) else map(_aliased, libs or ())
     for alias, path in pairs:
+        if not alias and (modules := distributions.modules(path)) is not None:
+            names.update(modules)
+            continue
         found = _library(path)
         top = path.partition(".")[0]
         names[alias or top] = found if alias else sys.modules.get(top, found)

@@ -69,6 +69,8 @@ class PythonRequest:
     keep: Keep | None = None
     name: str = CODE
     file: str | None = None
+    #: Where it starts; None is the child's scratch directory.
+    cwd: str | None = None
 
     def message(self, show: Show) -> dict[str, Any]:
         return {
@@ -83,6 +85,7 @@ class PythonRequest:
             "context": self.context,
             "libs": self.libs,
             "env": self.env,
+            "cwd": self.cwd,
             **limits_message(self.limits),
         }
 

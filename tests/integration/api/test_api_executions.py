@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
+from noetl.api.app import create_app
+from noetl.config import Settings
 from noetl.testing import Simulation
+from noetl.tools.vault import Vault
 from noetl.usecases import inspect
 
 Started = Callable[..., str]
@@ -464,3 +467,21 @@ def test_overrides_of_what_the_playbook_does_not_know_are_refused_unless_they_ar
     added = client.post("/api/executions", json={**body, "overrides": {"+m": 3, "n": 4}})
     sim.settle()
     assert client.get(added.json["links"]["self"]).json["result"] == {"total": 8}
+
+
+def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alone(
+    sim: Simulation, vault: Vault
+) -> None:
+    body = {"path": "examples/doubling", "directories": ["/books"]}
+    refused = (
+        create_app(sim.rt, Settings(), encrypt=vault.encrypt).test_client().post("/api/executions", json=body)
+    )
+    own = create_app(sim.rt, Settings(files="user"), encrypt=vault.encrypt).test_client()
+    taken = own.post("/api/executions", json=body)
+    relative = own.post("/api/executions", json={**body, "directories": ["books"]})
+
+    assert refused.status_code == 400
+    assert "NOETL_FILE_ROOTS" in refused.json["detail"]
+    assert relative.status_code == 400
+    first = own.get(f"/api/executions/{taken.json['execution_id']}/events").json["events"][0]
+    assert first["payload"]["directories"] == ["/books"]

@@ -55,7 +55,7 @@ result = {
     "remounted": mounted(),
     "secret": tried(lambda: open(places["home"] + "/secret.key").read()),
     "beside": tried(lambda: open(places["playbooks"] + "/data.txt").read()),
-    "own": tried(lambda: open("mine.txt", "w").write("x")),
+    "own": tried(lambda: open(os.environ["SCRATCH"] + "/mine.txt", "w").write("x")),
     "programs": subprocess.run(["sh", "-c", "echo ran"], capture_output=True, text=True).stdout,
 }
 """

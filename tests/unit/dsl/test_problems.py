@@ -194,6 +194,12 @@ SAMPLES = [
         "bind it in params:",
     ),
     (
+        Code.UNDEFINED_IN_CODE,
+        "workflow:\n- step: a\n  tool:\n    kind: python\n    input: {price: 1}\n    code: |\n      n = 1\n      result = prize * n\n",
+        11,
+        "price",
+    ),
+    (
         Code.SQL_INTERPOLATION,
         "workload: {n: 1}\nworkflow:\n- step: a\n  tool:\n    kind: postgres\n    command: |\n      select 1\n"
         "      where a = '{{ n }}'\n",
@@ -287,7 +293,8 @@ def test_one_fault_is_one_problem_of_its_severity(
 
 def test_every_code_is_unique_has_a_meaning_and_a_sample(compiled: Compile) -> None:
     # What a text can be guilty of; that its file is missing is found before there is one.
-    produced = {Code.FILE, *ELSEWHERE} | {code for code, *_ in SAMPLES}
+    # SQL is parsed by the tools (tests/integration/test_sql_syntax.py).
+    produced = {Code.FILE, Code.SQL_SYNTAX, *ELSEWHERE} | {code for code, *_ in SAMPLES}
     for code, text in TEXTS.items():
         assert code in {problem.code for problem in compiled(text).problems}
         produced.add(code)
@@ -407,7 +414,7 @@ NUMBERS = {
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
-    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
+    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
     "RETRY_ONCE": 558, "CLAIM": 559,
 }  # fmt: skip

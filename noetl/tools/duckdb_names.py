@@ -1,0 +1,313 @@
+"""Names of files in DuckDB's SQL: found, checked by the rule for files, and made absolute.
+
+DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are bound as parameters where
+a file is named, are checked here and granted one by one; what SQL computes is left to DuckDB's own confinement.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from noetl.errors import ToolError
+from noetl.facts.json import Json
+from noetl.tools.files import FilePolicy, bad_path
+from noetl.tools.sql import Bound, Token, tokens
+
+#: Table functions whose first argument names files.
+_READS: Final = re.compile(r"read_\w+|parquet_\w+|sniff_csv|glob")
+#: Functions that run text as SQL.
+_RUNS: Final = frozenset({"query", "json_execute_serialized_sql"})
+#: Words after which a text names a file, by the statement's first word.
+_STATEMENTS: Final = {
+    "copy": frozenset({"to", "from"}),
+    "export": frozenset({"database", "to"}),
+    "import": frozenset({"database"}),
+    "attach": frozenset({"attach", "database", "exists"}),
+    "load": frozenset({"load"}),
+}
+#: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
+_OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
+#: What DuckDB reads where it stands in the place of a table.
+_TABLE_FILE: Final = re.compile(r"\.[A-Za-z]\w{1,9}(\.(gz|zst))?$")
+#: Functions with `FROM` between their arguments.
+_FROM_INSIDE: Final = frozenset({"trim", "extract", "substring", "overlay", "position"})
+_MAGIC: Final = re.compile(r"[*?\[]")
+#: Databases that are files, in the words of ATTACH.
+_FILE_SCHEME: Final = re.compile(r"^(sqlite|duckdb|file):(//)?", re.IGNORECASE)
+_OTHER_SCHEME: Final = re.compile(r"^\w+:|=")
+#: Files of a directory or a pattern that are granted one by one.
+_MOST_FILES: Final = 10_000
+_WHAT: Final = "The file"
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What DuckDB is let at: directories with all below them, and single files."""
+
+    directories: list[Path] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+    def add_file(self, path: Path) -> None:
+        """A file that is read or written, or the directory of one that is written in parts."""
+        # DuckDB writes a file under a `tmp_` name beside it first.
+        self.files.extend((path, path.with_name(f"tmp_{path.name}")))
+        self.directories.append(path)
+
+    def add_directory(self, path: Path, policy: FilePolicy) -> None:
+        """All below `path` but what the engine keeps to itself."""
+        if not policy.holds_private(path):
+            self.directories.append(path)
+            return
+        for inner in islice(path.iterdir() if path.is_dir() else (), _MOST_FILES):
+            if inner.is_dir() and not policy.holds_private(inner.resolve()):
+                self.directories.append(inner)
+            elif inner.is_file() and not policy.is_private(inner.resolve()):
+                self.files.append(inner)
+
+
+def located(
+    bounds: Sequence[Bound], policy: FilePolicy, grants: Grants, *, external: bool = False
+) -> list[Bound]:
+    """The statements with absolute names of files, which are added to `grants`.
+
+    `external`: DuckDB does not confine the statements itself. Raises ToolError(client_error) for a name that the rule
+    for files refuses, for one that SQL computes where nobody could hold it to the rule, and for a statement that needs
+    `allow_external`.
+    """
+    if not external:
+        _refuse_outward(bounds)
+    return [_Statement(bound, policy, grants, external).located() for bound in bounds]
+
+
+def _refuse_outward(bounds: Sequence[Bound]) -> None:
+    for bound in bounds:
+        text = bound.dollar()
+        words = (text[one.start : one.end].lower() for one in tokens(text) if one.kind == "word")
+        begun = tuple(islice(words, 2))
+        if any(begun[: len(one)] == one for one in _OUTWARD):
+            raise ToolError(
+                "client_error",
+                f"{begun[0].upper()} reaches out of this database: set `allow_external: true`, or open another database "
+                "with `attach`.",
+                line=bound.statement.line,
+                type="NotAllowed",
+            )
+
+
+class _Statement:
+    """One statement on its way to absolute names."""
+
+    def __init__(self, bound: Bound, policy: FilePolicy, grants: Grants, external: bool) -> None:
+        self._bound = bound
+        self._text = bound.dollar()
+        self._policy = policy
+        self._grants = grants
+        self._external = external
+        self._tokens = [one for one in tokens(self._text) if one.kind not in ("space", "comment")]
+        self._values: dict[str, Json] = dict(bound.values)
+        self._edits: list[tuple[Token, str]] = []
+        self._verb = self._found_verb()
+
+    def located(self) -> Bound:
+        for at in list(self._named()):
+            self._locate(at)
+        if self._external:
+            self._refuse_others()
+        if not self._edits:
+            return self._bound
+        text, done = "", 0
+        for token, name in sorted(self._edits, key=lambda edit: edit[0].start):
+            text, done = text + self._text[done : token.start] + name, token.end
+        text += self._text[done:]
+        # DuckDB takes no value that nothing names any more.
+        used = {text[one.start + 1 : one.end] for one in tokens(text) if one.kind == "word"}
+        values = {key: value for key, value in self._values.items() if key in used}
+        return replace(self._bound, pieces=(text,), values=values)
+
+    # --- where names stand ---------------------------------------------------------------------------------
+
+    def _named(self) -> Iterator[int]:
+        """Where the tokens stand that name files."""
+        words = _STATEMENTS.get(self._verb, frozenset[str]())
+        opened: list[str] = []
+        for at in range(len(self._tokens)):
+            word = self._word(at)
+            if word == "(":
+                opened.append(self._word(at - 1))
+                yield from self._arguments(at)
+            elif word == ")":
+                opened = opened[:-1]
+            elif word in words and not opened:
+                yield from self._operand(at + 1)
+            elif self._is_table_file(at, opened):
+                yield at + 1
+
+    def _operand(self, at: int) -> Iterator[int]:
+        if self._is_value(at):
+            yield at
+        elif self._word(at) == "(":
+            self._refuse_computed(self._verb.upper())
+
+    def _arguments(self, at: int) -> Iterator[int]:
+        """The names in the first argument of the function whose parenthesis stands at `at`."""
+        function = self._word(at - 1)
+        if function not in _RUNS and not _READS.fullmatch(function):
+            return
+        inner = list(self._first_argument(at + 1))
+        if inner and self._word(inner[0]) == "[" and self._word(inner[-1]) == "]":
+            inner = [one for one in inner[1:-1] if self._word(one) != ","]
+        elif len(inner) > 1:
+            inner = []
+        if not inner or not all(map(self._is_value, inner)):
+            self._refuse_computed(f"{function}()")
+        elif function in _RUNS:
+            self._look_into(inner)
+        else:
+            yield from inner
+
+    def _first_argument(self, at: int) -> Iterator[int]:
+        depth = 0
+        while at < len(self._tokens):
+            word = self._word(at)
+            if depth == 0 and word in (",", ")"):
+                return
+            depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
+            yield at
+            at += 1
+
+    def _look_into(self, texts: Sequence[int]) -> None:
+        """SQL in a text is read like any other; names in it have to be absolute."""
+        for at in texts:
+            inner = replace(self._bound, pieces=(str(self._value(at)),), values={})
+            _Statement(inner, self._policy, self._grants, self._external).located()
+
+    def _refuse_computed(self, where: str) -> None:
+        """DuckDB itself holds what is computed to what it was granted, but before 2.0 it does not see where links lead."""
+        if self._external or not _sees_links():
+            raise bad_path(
+                f"{where} is given a name that SQL computes, and nobody can see where that leads; write the name itself, or "
+                "bind it as a parameter."
+            )
+
+    def _is_table_file(self, at: int, opened: Sequence[str]) -> bool:
+        """Whether what follows the word at `at` is a file in the place of a table."""
+        following = self._tokens[at + 1 : at + 2]
+        if self._word(at) not in ("from", "join", ",") or not following or following[0].kind != "quoted":
+            return False
+        if self._word(at - 1) == "distinct" or (opened and opened[-1] in _FROM_INSIDE):
+            return False
+        # Behind a comma it is a table where what stands before it is one.
+        if self._word(at) == "," and not (at >= 2 and self._is_table_file(at - 2, opened)):
+            return False
+        return _TABLE_FILE.search(str(self._value(at + 1))) is not None
+
+    # --- what becomes of them ------------------------------------------------------------------------------
+
+    def _locate(self, at: int) -> None:
+        name, text = self._value(at), self._source(at)
+        if not isinstance(name, str) or not name or self._is_elsewhere(name):
+            return
+        scheme = _FILE_SCHEME.match(name)
+        bare = name[scheme.end() :] if scheme else name
+        if text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
+            return  # a table that is called like a file
+        path = (scheme[0] if scheme else "") + self._granted(bare, self._is_written(at))
+        if text.startswith("$"):
+            self._values[f"{text[1:]}_file"] = path
+            self._edits.append((self._tokens[at], f"{text}_file"))
+        else:
+            quote = text[0]
+            self._edits.append((self._tokens[at], quote + path.replace(quote, quote * 2) + quote))
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether a name means no file of this machine."""
+        if _FILE_SCHEME.match(name):
+            return False
+        if "://" in name or name.startswith(":memory:"):
+            return True
+        return self._verb == "attach" and _OTHER_SCHEME.search(name) is not None and not Path(name).exists()
+
+    def _is_written(self, at: int) -> bool:
+        return (self._verb, self._word(at - 1)) in (("copy", "to"), ("export", "database"), ("export", "to"))
+
+    def _granted(self, name: str, written: bool) -> str:
+        magic = _MAGIC.search(name)
+        if magic is not None and not written:
+            return self._granted_pattern(name, name[: magic.start()].rpartition("/")[0])
+        path = self._policy.target(name, _WHAT) if written else self._policy.path(name, _WHAT)
+        self._grants.add_file(path)
+        return str(path)
+
+    def _granted_pattern(self, name: str, above: str) -> str:
+        """The pattern below the first place that has a file of it."""
+        magic = name[len(above) :].lstrip("/")
+        above = above or ("/" if name.startswith("/") else ".")
+        places = self._policy.candidates(above, _WHAT)
+        directory = next(
+            (one for one in places if next(glob.iglob(str(one / magic), recursive=True), None)), places[0]
+        )
+        self._policy.checked(directory / "-", name, _WHAT)
+        self._grants.files.append(directory / magic)
+        for found in map(Path, islice(glob.iglob(str(directory / magic), recursive=True), _MOST_FILES)):
+            # What is private there is not granted; a link that leads out is an error.
+            if not self._policy.is_private(found.resolve()):
+                self._grants.files.extend((found, self._policy.checked(found.resolve(), name, _WHAT)))
+        if _sees_links() and not self._policy.holds_private(directory):
+            self._grants.directories.append(directory)
+        return str(directory / magic)
+
+    def _refuse_others(self) -> None:
+        """Of what is not known to name a file: absolute names that lead to one that may not be named."""
+        for at in range(len(self._tokens)):
+            value = self._value(at)
+            if isinstance(value, str) and value.startswith(("/", "file:/")) and "\0" not in value:
+                path = Path(value.removeprefix("file:").replace("//", "/"))
+                if len(value) < 4096 and path.exists():
+                    self._policy.checked(path.resolve(), value, _WHAT)
+
+    # --- tokens --------------------------------------------------------------------------------------------
+
+    def _source(self, at: int) -> str:
+        token = self._tokens[at]
+        return self._text[token.start : token.end]
+
+    def _value(self, at: int) -> Json:
+        """What a literal or a parameter says; None for everything else."""
+        if at >= len(self._tokens):
+            return None
+        text = self._source(at)
+        if text.startswith("$"):
+            return self._values.get(text[1:])
+        if self._tokens[at].kind != "quoted" or text[0] not in "'\"" or len(text) < 2:
+            return None
+        return text[1:-1].replace(text[0] * 2, text[0])
+
+    def _is_value(self, at: int) -> bool:
+        return self._value(at) is not None
+
+    def _word(self, at: int) -> str:
+        if not 0 <= at < len(self._tokens) or self._tokens[at].kind == "quoted":
+            return ""
+        return self._source(at).lower()
+
+    def _found_verb(self) -> str:
+        """The statement's first word; of EXPLAIN and PREPARE that of the statement inside."""
+        at = 0
+        while self._word(at) in ("explain", "analyze"):
+            at += 1
+        if self._word(at) == "prepare":
+            at = next((one + 1 for one in range(at, len(self._tokens)) if self._word(one) == "as"), at)
+        return self._word(at)
+
+
+def _sees_links() -> bool:
+    """Whether DuckDB judges names by where links lead, as it does from 2.0 on."""
+    import duckdb  # see `duckdb_open`
+
+    return int(duckdb.__version__.partition(".")[0]) >= 2
