@@ -40,10 +40,24 @@ class Links(Answer):
     children: str
 
 
+class PlaybookWarning(Answer):
+    """What the compiler warned of; without a place where it says that there is more."""
+
+    source: Literal["playbook"]
+    code: str | None
+    message: str
+    hint: str | None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    path: str | None = Field(None, description="the part of the playbook, such as `workflow[2].tool`")
+
+
 class Accepted(Answer):
     execution_id: str
     status: ExecutionStatus
     links: Links
+    warnings: list[PlaybookWarning] = Field(description="of the playbook, when it was registered")
 
 
 class Stands(Answer):
@@ -175,7 +189,11 @@ class PlaybookList(Answer):
     playbooks: list[PlaybookSummary]
 
 
-class PlaybookView(PlaybookSummary):
+class PlaybookRegistered(PlaybookSummary):
+    warnings: list[PlaybookWarning]
+
+
+class PlaybookView(PlaybookRegistered):
     content: str
     content_sha256: str
     versions: list[int]

@@ -63,7 +63,9 @@ def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartReques
 
 def acknowledge(rt: Runtime, execution_id: str) -> tuple[dict[str, Json], int, dict[str, str]]:
     """202 for an execution that was asked for."""
-    answer = shapes.accepted(inspect.execution(rt, execution_id))
+    row = inspect.execution(rt, execution_id)
+    warnings = catalog.warnings_of(catalog.playbook(rt, row.path, row.playbook_version))
+    answer = shapes.accepted(row, warnings)
     return answer, 202, {"Location": answer["links"]["self"]}
 
 

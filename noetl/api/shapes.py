@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
+from noetl.usecases.catalog import warnings_of
 from noetl.usecases.ports import CredentialRow, ExecutionRow, PlaybookRow, WorkerRow
 
 
@@ -40,8 +41,13 @@ def execution_times(row: ExecutionRow) -> dict[str, Json]:
     }
 
 
-def accepted(row: ExecutionRow) -> dict[str, Json]:
-    return {"execution_id": row.execution_id, "status": row.status, "links": links(row.execution_id)}
+def accepted(row: ExecutionRow, warnings: list[JsonMap]) -> dict[str, Json]:
+    return {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "links": links(row.execution_id),
+        "warnings": warnings,
+    }
 
 
 def stands(row: ExecutionRow) -> dict[str, Json]:
@@ -56,6 +62,10 @@ def playbook(row: PlaybookRow) -> dict[str, Json]:
         "description": row.description,
         "created_at": instant(row.created_at),
     }
+
+
+def registered(row: PlaybookRow) -> dict[str, Json]:
+    return {**playbook(row), "warnings": warnings_of(row)}
 
 
 def credential(row: CredentialRow) -> dict[str, Json]:

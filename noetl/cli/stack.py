@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from noetl.cli.broker import Broker, choose
+from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
@@ -104,6 +105,8 @@ class Stack:
             click.echo(click.style(str(file), bold=True), err=True)
         with Client(self.url) as client:
             row = client.register(text)
+            if not quiet:
+                warn_of_playbook(row["warnings"], str(file))
             register_called(client, file, text)
             execution_id = client.start(row["path"], row["version"], payload, overrides)
             there = There(client, execution_id)
@@ -148,7 +151,7 @@ def register_called(client: Client, file: Path, text: str) -> None:
         elif known is not None:
             # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
             with contextlib.suppress(PlaybookInvalid):
-                todo += calls(load_playbook(known, file=path, kinds=kinds))
+                todo += calls(load_playbook(known, file=path, kinds=kinds, lenient=True))
 
 
 @contextlib.contextmanager

@@ -110,6 +110,7 @@ def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, St
 
 def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, int]) -> bool:
     if step.step is None:
+        warn_unknown(step, path, context.report)
         hint = "write step: instead of name:" if "name" in (step.model_extra or {}) else "add step: <name>"
         context.report.missing(path, "step", "the step has no name", hint)
         return False

@@ -9,6 +9,7 @@ from typing import Final, get_args
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Part, ResultSpec, SelectSpec, Step, Tool, known_keys
 from noetl.dsl.identifiers import readable
+from noetl.dsl.misspelt import add_unknown_key, keys_near
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
@@ -76,7 +77,7 @@ def _warn_unknown(context: Context, model: type[Part], given: JsonMap, path: Pat
         if key not in known:
             hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
             message = f"the key {shown(key)} means nothing here"
-            context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
+            add_unknown_key(context.report, (*path, key), message, hint, keys_near(model), given)
 
 
 def _inline(context: Context, value: int, path: Path) -> int | None:

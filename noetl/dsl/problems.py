@@ -47,6 +47,7 @@ class Code(StrEnum):
     MISPLACED = "NOETL209"
     SCOPE = "NOETL210"
     UNREDUCED = "NOETL211"
+    MISSPELT_KEY = "NOETL212"
     UNKNOWN_KEY = "NOETL250"
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
@@ -110,6 +111,7 @@ MEANING: Mapping[Code, str] = {
     Code.MISPLACED: "a key that stands in the wrong place",
     Code.SCOPE: "a target of `set` that cannot be assigned here",
     Code.UNREDUCED: "a parallel loop writes ctx without a reducer",
+    Code.MISSPELT_KEY: "a key that is likely misspelt, and would have no effect",
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",

@@ -13,11 +13,13 @@ _MAX_COMPARED = 200_000
 
 
 class Report:
-    """Problems found so far. `strict` turns warnings into errors."""
+    """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document was accepted
+    before: what older versions let pass stays a warning."""
 
-    def __init__(self, source: Source, *, strict: bool = False) -> None:
+    def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
         self.source = source
         self.strict = strict
+        self.lenient = lenient
         self._problems: dict[tuple[str, str, int, int], Problem] = {}
         self._faulty: set[Path] = set()
         self._compared = 0

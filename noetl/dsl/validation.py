@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys
+from noetl.dsl.misspelt import add_unknown_key, keys_near
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
@@ -82,15 +83,24 @@ def warn_unknown(
 ) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
     belong to another part, with the hint that says to which."""
-    known = canonical_keys(type(part))
+    model = type(part)
+    known = canonical_keys(model)
     for key in part.model_extra or {}:
         if key in except_for:
             continue
-        hint = "put it under spec:" if key in _keys_of_spec(type(part)) else elsewhere.get(key)
-        hint = hint or report.suggest(key, known, f"known here: {', '.join(known)}")
-        report.add(
-            Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
-        )
+        misplaced = "put it under spec:" if key in _keys_of_spec(model) else elsewhere.get(key)
+        hint = misplaced or report.suggest(key, known, f"known here: {', '.join(known)}")
+        message = f"the key {shown(key)} means nothing here"
+        near = () if misplaced else keys_near(model)
+        add_unknown_key(report, (*path, key), message, hint, near, _keys_of(part))
+
+
+def _keys_of(part: Part) -> frozenset[str]:
+    """The keys that the part has, as the document writes them."""
+    fields = type(part).model_fields
+    return frozenset(
+        (fields[name].alias or name) if name in fields else name for name in part.model_fields_set
+    )
 
 
 @cache

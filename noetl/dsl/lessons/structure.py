@@ -81,11 +81,19 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good="- step: visit\n  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, reduce: {ctx.seen: append}}}\n"
         "  tool: {kind: noop, set: {ctx.seen: '{{ n }}'}}\n",
     ),
+    Code.MISSPELT_KEY: Lesson(
+        why="One letter away from a key that means something here, or its plural, or the same word with other capitals or "
+        "hyphens: what stands under it would be passed over without a word, a whole task perhaps. Keys of your own may "
+        "begin with `x-`. Versions that were registered before this was an error go on starting.",
+        bad="- step: start\n  tools: {kind: http, url: https://example.com/}\n",
+        at="tools",
+        good="- step: start\n  tool: {kind: http, url: https://example.com/}\n  x-owner: ada\n",
+    ),
     Code.UNKNOWN_KEY: Lesson(
-        why="What is misspelt has no effect, and nothing else would tell. The message names the nearest key that there is.",
-        bad="- step: start\n  tool: {kind: http, url: https://example.com/, metod: POST}\n",
-        at="metod",
-        good="- step: start\n  tool: {kind: http, url: https://example.com/, method: POST}\n",
+        why="The key has no effect, and nothing else would tell. Keys of your own may begin with `x-`: nothing looks at them.",
+        bad="- step: start\n  tool: {kind: noop}\n  remark: begins here\n",
+        at="remark",
+        good="- step: start\n  desc: begins here\n  tool: {kind: noop}\n",
     ),
     Code.IGNORED: Lesson(
         why="The key is known, and does nothing where it stands.",

@@ -122,7 +122,7 @@ def test_validate_answers_in_the_documented_shape(cli: Cli) -> None:
 
 
 def test_validate_in_text_is_one_line_for_each_problem(cli: Cli) -> None:
-    Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("noop", "nope") + "wrokload: {}\n")
+    Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("noop", "nope") + "load: {}\n")
     ended = cli("validate", "bad.yaml", ".")
     assert ended.code == 2
     first, second, third = ended.out.splitlines()
@@ -156,7 +156,7 @@ def test_validate_counts_what_is_too_much_to_be_shown(cli: Cli) -> None:
 
 
 def test_strict_makes_warnings_errors(cli: Cli) -> None:
-    Path("warned.yaml").write_text(Path("sum.yaml").read_text() + "wrokload: {}\n")
+    Path("warned.yaml").write_text(Path("sum.yaml").read_text() + "load: {}\n")
     assert cli("validate", "warned.yaml").code == 0
     assert cli("validate", "warned.yaml", "--strict").code == 2
 
@@ -179,7 +179,7 @@ def test_the_catalog_keeps_versions(cli: Cli) -> None:
     )
     Path("sum.yaml").write_text(Path("sum.yaml").read_text().replace("a: 1", "a: 2"))
     assert json.loads(cli("catalog", "register", "sum.yaml", "--json").out) == [
-        {"path": "tests/sum", "version": 2}
+        {"path": "tests/sum", "version": 2, "warnings": []}
     ]
     listed = json.loads(cli("catalog", "list", "--json").out)
     assert sorted((one["path"], one["version"], one["name"]) for one in listed) == [
