@@ -123,14 +123,14 @@ def test_validate_answers_in_the_documented_shape(cli: Cli) -> None:
 
 def test_validate_in_text_is_one_line_for_each_problem(cli: Cli) -> None:
     Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("noop", "nope") + "load: {}\n")
-    ended = cli("validate", "bad.yaml", ".")
+    ended = cli("validate", "bad.yaml", "bda.yaml")
     assert ended.code == 2
     first, second, third = ended.out.splitlines()
     assert first.startswith(
         "bad.yaml:7:18: error[NOETL302]: no tool of kind 'nope' is installed (did you mean 'noop'?"
     )
     assert second.startswith("bad.yaml:9:1: warning[NOETL250]:")
-    assert third == ".:1:1: error[NOETL114]: '.' is a directory, not a file"
+    assert third == "bda.yaml:1:1: error[NOETL114]: There is no file 'bda.yaml'. Did you mean 'bad.yaml'?"
     assert ended.err == "2 playbooks: 2 errors, 1 warning.\n"
 
 
