@@ -79,7 +79,7 @@ def _rule(code: Code) -> JsonMap:
 
 def _result(problem: Problem, rule: int) -> JsonMap:
     region = {"startLine": problem.line, "startColumn": problem.column}
-    location: JsonMap = {
+    location: dict[str, Json] = {
         "physicalLocation": {"artifactLocation": {"uri": _uri(problem.file)}, "region": region}
     }
     if problem.path:

@@ -75,12 +75,13 @@ def add_unknown_key(
     if meant is None and path[0] == _NOTES:
         return
     hint = f"did you mean {meant!r}?" if meant else hint
-    if meant is None or report.lenient or path[0] in _FORGIVING:
+    if meant is None or path[0] in _FORGIVING:
         report.add(Code.UNKNOWN_KEY, path, message, hint, at_key=True)
         return
     report.add(Code.MISSPELT_KEY, path, message, hint, at_key=True)
-    # That it is missing is explained by this.
-    report.mark_faulty((*path[:-1], meant))
+    if not report.lenient:
+        # That it is missing is explained by this.
+        report.mark_faulty((*path[:-1], meant))
 
 
 def keys_near(model: type[Part]) -> frozenset[str]:

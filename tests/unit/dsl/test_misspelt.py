@@ -210,4 +210,4 @@ def test_what_was_registered_before_is_read_as_it_was() -> None:
     assert compile_playbook(text, file="p", kinds=KINDS).net is None
     old = compile_playbook(text, file="p", kinds=KINDS, lenient=True)
     assert old.net is not None
-    assert [one.code for one in old.problems] == [Code.UNKNOWN_KEY]
+    assert [(one.code, one.severity) for one in old.problems] == [(Code.MISSPELT_KEY, "warning")]
