@@ -108,12 +108,13 @@ def _far(word: str, other: str) -> tuple[bool, bool, int, str]:
 @cache
 def _words() -> frozenset[str]:
     """All keys that some part of a document has."""
-    models = [*_subclasses(Part)]
+    models = [*models_below(Part)]
     return frozenset(key for model in models for key in keys_near(model))
 
 
-def _subclasses(model: type[Part]) -> list[type[Part]]:
-    return [model, *(inner for one in model.__subclasses__() for inner in _subclasses(one))]
+def models_below(model: type[Part]) -> list[type[Part]]:
+    """`model` and all that are made of it."""
+    return [model, *(inner for one in model.__subclasses__() for inner in models_below(one))]
 
 
 def _plain(key: str) -> str:
