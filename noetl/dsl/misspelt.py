@@ -102,6 +102,7 @@ def slip_for(key: str, known: Iterable[str], given: Collection[str] = ()) -> str
 
 
 def _far(word: str, other: str) -> tuple[bool, bool, int, str]:
+    """Sorts first what differs in its writing only, then in one letter, then the shortest."""
     return word != other, not _is_one_edit(word, other), len(other), other
 
 

@@ -32,9 +32,9 @@ _TEXTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("timeout", "delay", "jitter", "ttl", "initial_delay", "max_delay"), _DURATION),
     **dict.fromkeys(("attempts", "max_attempts", "max_in_flight", "max", "max_pages", "max_rows"), _COUNT),
 }
-
-
-_MODELS: Final = {model.__name__: model for model in models_below(Part)}
+_MODELS: Final[Mapping[str, type[Part]]] = {model.__name__: model for model in models_below(Part)}
+#: What pydantic says of mappings that take anything.
+_ANY_MORE: Final = ("additionalProperties", True)
 
 
 def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
@@ -92,6 +92,3 @@ def _tidy(node: Any, pattern: str | None) -> Any:
     elif pattern is not None and kept.get("type") in ("integer", "number"):
         kept["minimum"] = 1 if pattern == _COUNT else 0
     return kept
-
-
-_ANY_MORE: Final = ("additionalProperties", True)

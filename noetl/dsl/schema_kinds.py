@@ -26,6 +26,19 @@ _OF_WORKBOOKS: Final = "#/$defs/WorkbookTool"
 
 def add_kinds(parts: dict[str, Schema], kinds: Mapping[str, KindInfo]) -> None:
     """Makes `parts` know the tools of `kinds` and no others. In the workbook a task may lack what its callers say."""
+    _add_tools(parts, kinds)
+    parts["NamedTask"]["properties"]["tool"] = of_workbook(parts["NamedTask"]["properties"]["tool"])
+    _add_cursors(parts["Cursor"], kinds)
+    tools = parts["Requires"]["properties"]["tools"]
+    parts["Requires"]["properties"]["tools"] = {**tools, "items": {"enum": [*sorted(kinds), "workbook"]}}
+    around = {key for kind in kinds.values() for key in kind.defaults}
+    for name in ("StepSpec", "LoopSpec", "ExecutorSpec", "CallSpec"):
+        _allow(parts[name], around)
+    own = {key for kind in kinds.values() for key in _keys(kind)}
+    _allow(parts["CallSpec"], own | {"input", "args", "with"})
+
+
+def _add_tools(parts: dict[str, Schema], kinds: Mapping[str, KindInfo]) -> None:
     tool = parts["Tool"]
     common = list(tool["properties"])
     tool["required"] = ["kind"]
@@ -36,21 +49,10 @@ def add_kinds(parts: dict[str, Schema], kinds: Mapping[str, KindInfo]) -> None:
             _if_kind(kinds[kind], {"$ref": f"#/$defs/kind.{kind}"}, complete=complete)
             for kind in sorted(kinds)
         ]
+    known = [*sorted(kinds), "workbook"]
     for name in _NAMING:
-        known = [*sorted(kinds), "workbook"]
-        parts[name]["properties"]["kind"] = {
-            "enum": known if name in ("Tool", "WorkbookTool") else [*known, None]
-        }
-    parts["NamedTask"]["properties"]["tool"] = of_workbook(parts["NamedTask"]["properties"]["tool"])
-    _add_cursors(parts["Cursor"], kinds)
-    tools = parts["Requires"]["properties"]["tools"]
-    parts["Requires"]["properties"]["tools"] = {**tools, "items": {"enum": [*sorted(kinds), "workbook"]}}
-    around = {key for kind in kinds.values() for key in kind.defaults}
-    for name in ("StepSpec", "LoopSpec", "ExecutorSpec", "TaskSpec", "CallSpec"):
-        if name in parts:
-            _allow(parts[name], around)
-    own = {key for kind in kinds.values() for key in _keys(kind)}
-    _allow(parts["CallSpec"], own | {"input", "args", "with"})
+        # Sinks and actions may say it otherwise.
+        parts[name]["properties"]["kind"] = {"enum": known if "required" in parts[name] else [*known, None]}
 
 
 def _allow(part: Schema, keys: Iterable[str]) -> None:
