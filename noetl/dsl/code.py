@@ -12,7 +12,8 @@ from typing import Final
 
 from noetl.dsl.context import Context, is_template
 from noetl.dsl.document import Part, Step, Tool, known_keys
-from noetl.dsl.misspelt import add_unknown_key, keys_near
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap

@@ -8,8 +8,9 @@ from typing import Final, get_args
 
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Part, ResultSpec, SelectSpec, Step, Tool, known_keys
+from noetl.dsl.document.keys import keys_near
 from noetl.dsl.identifiers import readable
-from noetl.dsl.misspelt import add_unknown_key, keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds

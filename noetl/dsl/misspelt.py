@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Final
 
-from noetl.dsl.document import (
-    Admit,
-    Allow,
-    Arc,
-    FrameSpec,
-    Part,
-    Policy,
-    Requires,
-    ResultSpec,
-    Router,
-    Then,
-    Tool,
-    known_keys,
-)
-from noetl.dsl.document.classic import Retry
+from noetl.dsl.document import Part
+from noetl.dsl.document.keys import keys_near, models_below
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
 
@@ -35,27 +22,6 @@ _FORGIVING: Final = frozenset({_NOTES, "keychain"})
 
 #: Shorter keys have neighbours by chance: these count only where the key itself is missing.
 _LONG: Final = 4
-
-#: Spellings of other dialects that are rewritten before a part is read as the model.
-_SPELLINGS: Final[Mapping[type[Part], Collection[str]]] = {
-    Tool: (
-        *("credential", "timeout_seconds", "pool", "task", "verify_ssl", "follow_redirects", "cmds"),
-        *("chunk_size", "mapping", "result_ref"),
-    ),
-    FrameSpec: (
-        *("row_concurrency", "process", "max_seconds", "max_bytes", "lease_seconds", "heartbeat_seconds"),
-    ),
-    Policy: ("exec", "results", "defaults"),
-    Admit: ("mode",),
-    Requires: ("features",),
-    ResultSpec: ("output_select", "inline_max_bytes", "store"),
-    Retry: ("retry_on", "retry_on_status", "backoff_seconds"),
-    # What stands below `else` may be what follows itself.
-    Then: ("then",),
-    Allow: ("then",),
-    # A router with none of its keys was meant as an arc.
-    Router: known_keys(Arc),
-}
 
 
 def is_free(key: str) -> bool:
@@ -84,11 +50,6 @@ def add_unknown_key(
         report.mark_faulty((*path[:-1], meant))
 
 
-def keys_near(model: type[Part]) -> frozenset[str]:
-    """The keys of all dialects that such a part may have: what its other keys may be slips for."""
-    return frozenset({*known_keys(model), *_SPELLINGS.get(model, ())})
-
-
 def slip_for(key: str, known: Iterable[str], given: Collection[str] = ()) -> str | None:
     """The one of `known` that `key` is another form of (plural, case, `-`, `_`), or one letter away from."""
     word = _plain(key)
@@ -111,11 +72,6 @@ def _words() -> frozenset[str]:
     """All keys that some part of a document has."""
     models = [*models_below(Part)]
     return frozenset(key for model in models for key in keys_near(model))
-
-
-def models_below(model: type[Part]) -> list[type[Part]]:
-    """`model` and all that are made of it."""
-    return [model, *(inner for one in model.__subclasses__() for inner in models_below(one))]
 
 
 def _plain(key: str) -> str:

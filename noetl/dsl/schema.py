@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from noetl.dsl.document import Document, Part, Router
-from noetl.dsl.misspelt import keys_near, models_below
+from noetl.dsl.document.keys import COUNTS, DURATIONS, keys_near, models_below
 from noetl.dsl.schema_forms import told_apart
 from noetl.dsl.schema_kinds import add_kinds, of_workbook
 from noetl.facts.json import Json
@@ -29,8 +29,8 @@ _DURATION: Final = (
 )
 _COUNT: Final = r"\{\{|\{%|^\s*\d+\s*$"
 _TEXTS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("timeout", "delay", "jitter", "ttl", "initial_delay", "max_delay"), _DURATION),
-    **dict.fromkeys(("attempts", "max_attempts", "max_in_flight", "max", "max_pages", "max_rows"), _COUNT),
+    **dict.fromkeys(DURATIONS, _DURATION),
+    **dict.fromkeys(COUNTS, _COUNT),
 }
 _MODELS: Final[Mapping[str, type[Part]]] = {model.__name__: model for model in models_below(Part)}
 #: What pydantic says of mappings that take anything.

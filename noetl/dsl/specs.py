@@ -18,7 +18,8 @@ from noetl.dsl.document import (
     Tool,
     canonical_keys,
 )
-from noetl.dsl.misspelt import add_unknown_key, keys_near
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys
-from noetl.dsl.misspelt import add_unknown_key, keys_near
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
