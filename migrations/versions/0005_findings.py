@@ -1,6 +1,6 @@
 """How many errors an execution went on after, and how many warnings it has.
 
-Revision 0005, after 0003. Expands only: programs of the revision before leave both at zero.
+Revision 0005, after 0004. Expands only: programs of the revision before leave both at zero.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 

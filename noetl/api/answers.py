@@ -61,7 +61,9 @@ class WarningView(Answer):
 class Accepted(Answer):
     execution_id: str
     status: ExecutionStatus
-    warnings: list[WarningView] = Field(description="what is wrong with the payload: keys that nothing reads")
+    warnings: list[WarningView] = Field(
+        description="of the playbook, and keys of the payload that nothing reads"
+    )
     links: Links
 
 
@@ -220,7 +222,11 @@ class PlaybookList(Answer):
     playbooks: list[PlaybookSummary]
 
 
-class PlaybookView(PlaybookSummary):
+class PlaybookRegistered(PlaybookSummary):
+    warnings: list[WarningView]
+
+
+class PlaybookView(PlaybookRegistered):
     content: str
     content_sha256: str
     versions: list[int]

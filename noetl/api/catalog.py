@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask_openapi3.models import RawModel
 
 from noetl.api import shapes
-from noetl.api.answers import PlaybookList, PlaybookSummary, PlaybookView
+from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookView
 from noetl.api.groups import group
 from noetl.api.guards import YAML_TYPES
 from noetl.api.requests import CatalogBody, CatalogPath, VersionQuery
@@ -23,21 +23,22 @@ class PlaybookText(RawModel):
     mimetypes = ["application/json", "application/yaml"]  # noqa: RUF012 - the library's attribute
 
 
-@api.post("", responses={201: PlaybookSummary})
+@api.post("", responses={201: PlaybookRegistered})
 def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Register a playbook
 
     Under its `metadata.path`: a new version when the text changed, else the newest one. 422 carries every
-    problem of the text with its line and column.
+    problem of the text with its line and column; `warnings` are those that do not keep it from running.
     """
-    row = catalog.register(services().rt, _content(raw))
-    return shapes.playbook(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
+    body = _body(raw)
+    row = catalog.register(services().rt, body.content, strict=body.strict)
+    return shapes.registered(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
 
 
-def _content(raw: PlaybookText) -> str:
+def _body(raw: PlaybookText) -> CatalogBody:
     if raw.mimetype in YAML_TYPES:
-        return decode(body_of(raw))
-    return CatalogBody.model_validate(raw.get_json()).content
+        return CatalogBody.model_construct(content=decode(body_of(raw)))
+    return CatalogBody.model_validate(raw.get_json())
 
 
 @api.get("", responses={200: PlaybookList})
@@ -52,7 +53,7 @@ def playbook(path: CatalogPath, query: VersionQuery) -> dict[str, Json]:
     rt = services().rt
     row = catalog.playbook(rt, path.path, query.version)
     return {
-        **shapes.playbook(row),
+        **shapes.registered(row),
         "content": row.content,
         "content_sha256": row.content_sha256,
         "versions": [one.version for one in catalog.versions(rt, path.path)],

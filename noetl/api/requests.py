@@ -271,6 +271,7 @@ class WorkflowBody(Body):
 
 class CatalogBody(Body):
     content: str = Field(min_length=1, description="the playbook's YAML text")
+    strict: bool = Field(False, description="refuse it where there are warnings")
 
 
 class ReasonBody(Body):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from noetl.facts.json import Json, JsonMap
+from noetl.usecases.catalog import warnings_of
 from noetl.usecases.ports import CredentialRow, ExecutionRow, PlaybookRow, WorkerRow
 
 
@@ -63,6 +64,10 @@ def playbook(row: PlaybookRow) -> dict[str, Json]:
         "description": row.description,
         "created_at": instant(row.created_at),
     }
+
+
+def registered(row: PlaybookRow) -> dict[str, Json]:
+    return {**playbook(row), "warnings": warnings_of(row)}
 
 
 def credential(row: CredentialRow) -> dict[str, Json]:

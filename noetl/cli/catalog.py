@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.inputs import json_out, read_text
 from noetl.cli.opened import opened
 from noetl.cli.tables import table
@@ -28,9 +29,15 @@ def register(files: tuple[Path, ...], as_json: bool) -> None:
     with opened() as rt:
         rows = [playbooks.register(rt, read_text(file), str(file)) for file in files]
     if as_json:
-        json_out([{"path": row.path, "version": row.version} for row in rows])
+        json_out(
+            [
+                {"path": row.path, "version": row.version, "warnings": playbooks.warnings_of(row)}
+                for row in rows
+            ]
+        )
         return
-    for row in rows:
+    for file, row in zip(files, rows, strict=True):
+        warn_of_playbook(playbooks.warnings_of(row), str(file))
         click.echo(f"{row.path} version {row.version}")
 
 

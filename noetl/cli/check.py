@@ -10,6 +10,8 @@ import click
 
 from noetl.cli.complaints import INVALID
 from noetl.cli.inputs import directories_of, json_out, read_bytes, read_text
+from noetl.cli.playbook_files import named
+from noetl.cli.problem_formats import FORMATS, Checked
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
 from noetl.dsl.lessons.page import section
@@ -35,10 +37,12 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
     ctx.exit()
 
 
-@click.command(epilog="Example: noetl validate examples/*.yaml --strict")
+@click.command(epilog="Example: noetl validate examples --strict")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to answer.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="How to answer."
+)
 @click.option(
     "--explain",
     metavar="CODE",
@@ -49,30 +53,36 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
 )
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: str) -> None:
-    """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint)."""
+    """Check playbooks and explain every problem at once: file:line:col: error[CODE]: message (hint).
+
+    FILES are playbooks, directories (the playbooks below them), or patterns such as 'flows/**/*.yaml'.
+    """
     kinds = installed_kinds()
-    checked = [_checked(file, kinds, strict=strict) for file in files]
-    problems = [problem for found, _ in checked for problem in found]
-    ok = not any(problem.severity == "error" for problem in problems)
-    if form == "json":
-        json_out({"ok": ok, "problems": [problem.as_json() for problem in problems]})
-    else:
-        for found, text in checked:
-            for line in listed(found, text if sys.stdout.isatty() else None):
+    found = named(files)
+    checked = [_checked(file, kinds, strict=strict) for file in found.files]
+    checked += [Checked(name, (_file_fault(name, fault),)) for name, fault in found.faults.items()]
+    problems = [problem for one in checked for problem in one.problems]
+    if form == "text":
+        for one in checked:
+            for line in listed(one.problems, one.text if sys.stdout.isatty() else None):
                 click.echo(line)
-        click.echo(_verdict(len(files), problems), err=True)
-    ctx.exit(0 if ok else INVALID)
+        click.echo(_verdict(len(found.files), problems, found.passed_over), err=True)
+    else:
+        click.echo(FORMATS[form](checked))
+    ctx.exit(INVALID if any(problem.severity == "error" for problem in problems) else 0)
 
 
-def _checked(
-    file: Path, kinds: Mapping[str, KindInfo], *, strict: bool
-) -> tuple[tuple[Problem, ...], str | None]:
-    """The problems of one file, and its text. That it cannot be read is one, so that the others are told of, too."""
+def _checked(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Checked:
+    """One file. That it cannot be read is a problem of it, so that the others are checked all the same."""
     try:
         found = compiled(file, kinds, strict=strict)
     except BadRequest as error:
-        return (Problem(Code.FILE, "error", str(file), 1, 1, "", error.message.rstrip(".")),), None
-    return found.problems, found.shown
+        return Checked(str(file), (_file_fault(str(file), error.message),))
+    return Checked(str(file), found.problems, found.shown)
+
+
+def _file_fault(name: str, message: str) -> Problem:
+    return Problem(Code.FILE, "error", name, 1, 1, "", message.rstrip("."))
 
 
 def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Compiled:
@@ -86,13 +96,12 @@ def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Comp
     return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
 
 
-def _verdict(files: int, problems: list[Problem]) -> str:
+def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:
     errors = sum(1 for problem in problems if problem.severity == "error")
     warnings = len(problems) - errors
-    name = "1 playbook" if files == 1 else f"{files} playbooks"
-    if not problems:
-        return f"{name}: no problems."
-    return f"{name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}."
+    found = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}" if problems else "no problems"
+    others = f" {_count(passed_over, 'other file')} passed over." if passed_over else ""
+    return f"{_count(files, 'playbook')}: {found}.{others}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -6,10 +6,12 @@ import contextlib
 import logging
 import os
 import sys
+from collections.abc import Iterable
 
 import click
 
 from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, PlaybookInvalid
+from noetl.facts.json import JsonMap
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,16 @@ def complain(error: NoetlError) -> int:
         message = f"{file} cannot be run: {number} error{'' if number == 1 else 's'}."
     click.echo(f"{word('error', 'red')}: {message}", err=True)
     return INVALID if isinstance(error, BadRequest | ConfigError | NotFound | PlaybookInvalid) else FAILED
+
+
+def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
+    """Prints what the compiler warned of (see `catalog.warnings_of`) to standard error, as `noetl validate` would for
+    `file`."""
+    for one in warnings:
+        place = f"{file}:{one['line']}:{one['column']}" if one.get("line") else file
+        code = f"[{one['code']}]" if one.get("code") else ""
+        hint = f" ({one['hint']})" if one.get("hint") else ""
+        click.echo(f"{place}: {word('warning', 'yellow')}{code}: {one['message']}{hint}", err=True)
 
 
 def complain_of_usage(error: click.ClickException) -> int:

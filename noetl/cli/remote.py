@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 import requests
 
-from noetl.cli.complaints import word
+from noetl.cli.complaints import warn_of_playbook, word
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
@@ -55,8 +55,9 @@ class Client:
         """Gives its connections back: a server that stops waits for those that are kept alive."""
         self._session.close()
 
-    def register(self, content: str) -> JsonMap:
-        row: JsonMap = self._call("POST", "/api/catalog", {"content": content})
+    def register(self, content: str, *, strict: bool = False) -> JsonMap:
+        body: JsonMap = {"content": content, **({"strict": True} if strict else {})}
+        row: JsonMap = self._call("POST", "/api/catalog", body)
         return row
 
     def playbook(self, path: str) -> str | None:
@@ -190,11 +191,25 @@ class There:
 
 
 def run_remote(
-    server: str, content: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
+    server: str,
+    content: str,
+    payload: JsonMap,
+    overrides: JsonMap,
+    progress: Progress,
+    *,
+    wait: bool,
+    strict: bool = False,
+    warn_as: str | None = None,
 ) -> JsonMap:
-    """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running."""
+    """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running.
+
+    `strict` refuses a playbook with warnings; `warn_as` is what its file is called where they are printed, None prints none.
+    """
     with Client(server) as client:
-        row = client.register(content)
+        row = client.register(content, strict=strict)
+        if warn_as is not None:
+            # Servers of older versions tell of none.
+            warn_of_playbook(row.get("warnings", ()), warn_as)
         execution_id = client.start(row["path"], row["version"], payload, overrides)
         _warn_of_waiting(client, content)
         with progress:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from noetl import bootstrap
-from noetl.cli.complaints import hush, word
+from noetl.cli.complaints import hush, warn_of_playbook, word
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
@@ -54,6 +54,7 @@ GRACE_S = 3.0
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
+@click.option("--strict", is_flag=True, help="Refuse a playbook with warnings.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.pass_context
 def run(
@@ -64,6 +65,7 @@ def run(
     as_json: bool,
     wait: bool,
     server: str | None,
+    strict: bool,
     quiet: bool,
 ) -> None:
     """Run the playbook FILE here: no server, no broker, the log in NOETL_HOME.
@@ -76,24 +78,31 @@ def run(
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
-        report = run_remote(server, text, given, over, progress, wait=wait)
+        said = str(file) if not as_json else None
+        report = run_remote(server, text, given, over, progress, wait=wait, strict=strict, warn_as=said)
     else:
-        report = _run_here(file, text, given, over, progress, wait=wait)
+        with _here(file, text, strict=strict) as (rt, row):
+            if not as_json:
+                warn_of_playbook(catalog.warnings_of(row), str(file))
+            report = _run_here(rt, _request(file, row, given, over), progress, wait=wait)
     show(report, as_json=as_json, file=str(file))
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
 
-def _run_here(
-    file: Path, text: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
-) -> JsonMap:
+@contextmanager
+def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, PlaybookRow]]:
+    """This process as the whole of NoETL, and the version that `text` is."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     with ended_like_by_hand(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
-        row = catalog.register(rt, text, str(file))
-        execution_id = start(rt, _request(file, row, payload, overrides))
-        with progress:
-            _follow(rt, execution_id, progress, wait=wait)
-        return inspect.report(rt, execution_id).as_json()
+        yield rt, catalog.register(rt, text, str(file), strict=strict)
+
+
+def _run_here(rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool) -> JsonMap:
+    execution_id = start(rt, request)
+    with progress:
+        _follow(rt, execution_id, progress, wait=wait)
+    return inspect.report(rt, execution_id).as_json()
 
 
 def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap) -> StartRequest:

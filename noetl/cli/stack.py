@@ -16,6 +16,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.broker import Broker, choose
+from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow
 from noetl.cli.inputs import directories_of
 from noetl.cli.progress import progress_for
@@ -112,6 +113,8 @@ class Stack:
             click.echo(click.style(str(file), bold=True), err=True)
         with Client(self.url) as client:
             row = client.register(text)
+            if not quiet:
+                warn_of_playbook(row["warnings"], str(file))
             register_called(client, file, text)
             directories = directories_of(file) if self.settings.files == "user" else ()
             execution_id = client.start(
@@ -159,7 +162,7 @@ def register_called(client: Client, file: Path, text: str) -> None:
         elif known is not None:
             # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
             with contextlib.suppress(PlaybookInvalid):
-                todo += calls(load_playbook(known, file=path, kinds=kinds))
+                todo += calls(load_playbook(known, file=path, kinds=kinds, lenient=True))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ rewritten to the canonical form (`lowering`), which alone is turned into a Net (
 
 from __future__ import annotations
 
-from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook
+from noetl.dsl.compiler import Compiled, compile_playbook, load_playbook, net_of
 from noetl.dsl.problems import MEANING, Code, Problem
 from noetl.dsl.schema import json_schema
 
@@ -18,4 +18,5 @@ __all__ = [
     "compile_playbook",
     "json_schema",
     "load_playbook",
+    "net_of",
 ]

@@ -75,7 +75,7 @@ def _check_root(context: Context, document: Document) -> None:
     warn_unknown(document, (), report)
     if document.metadata is not None:
         # Whoever keeps playbooks may note there what they like.
-        warn_unknown(document.metadata, ("metadata",), report, only_near=True)
+        warn_unknown(document.metadata, ("metadata",), report)
     if document.executor is not None:
         warn_unknown(document.executor, ("executor",), report)
     check_requirements(context, document.executor or Executor())
@@ -112,6 +112,7 @@ def _named_steps(context: Context, document: Document) -> Iterator[tuple[str, St
 
 def _is_named_once(context: Context, step: Step, path: Path, seen: Mapping[str, int]) -> bool:
     if step.step is None:
+        warn_unknown(step, path, context.report)
         hint = "write step: instead of name:" if "name" in (step.model_extra or {}) else "add step: <name>"
         context.report.missing(path, "step", "the step has no name", hint)
         return False

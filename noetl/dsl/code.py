@@ -10,7 +10,9 @@ from typing import Final
 from noetl.dsl.code_checks import check_source_file, check_sql_syntax
 from noetl.dsl.code_templates import templates_between
 from noetl.dsl.context import Context, is_template
-from noetl.dsl.document import Step, Tool, known_keys
+from noetl.dsl.document import Part, Step, Tool, known_keys
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.python_syntax import Fault, parsed
 from noetl.facts.json import JsonMap
@@ -121,23 +123,21 @@ def _check_text(
         _check_sql(context, value, path)
 
 
-def warn_unknown_config(context: Context, kind: KindInfo, paths: Mapping[str, Path]) -> None:
-    """Warns of keys that mean nothing to the kind."""
+def warn_unknown_config(
+    context: Context, kind: KindInfo, paths: Mapping[str, Path], model: type[Part] = Tool
+) -> None:
+    """Adds the problems of keys that mean nothing to the kind. `model` is the part in which they stand."""
     if kind.schema.get("additionalProperties") is not False:
         return
     known = kind.schema.get("properties", {})
     for key, path in paths.items():
         if key not in known and key != "policy":
-            hint = context.report.suggest(key, [*known, *known_keys(Tool)], _known_to(known))
+            hint = context.report.suggest(key, [*known, *known_keys(model)], _known_to(known))
+            near = {*known, *keys_near(model)}
             if key in _OF_STEPS:
-                hint = "put it beside tool:"
-            context.report.add(
-                Code.UNKNOWN_KEY,
-                path,
-                f"the key {shown(key)} means nothing to {kind.kind}",
-                hint,
-                at_key=True,
-            )
+                hint, near = "put it beside tool:", set()
+            message = f"the key {shown(key)} means nothing to {kind.kind}"
+            add_unknown_key(context.report, path, message, hint, near, paths)
 
 
 def _known_to(keys: Iterable[str]) -> str:

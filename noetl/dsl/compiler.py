@@ -57,16 +57,19 @@ def compile_playbook(
     file: str,
     kinds: Mapping[str, KindInfo],
     strict: bool = False,
+    lenient: bool = False,
     sources: Callable[[str], str] | None = None,
 ) -> Compiled:
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
 
-    `strict` makes warnings errors. `sources` yields the text of a source file by the name that the playbook has
+    `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a warning when they were
+    registered is no error now. `sources` yields the text of a source file by the name that the playbook has
     for it, and raises NoetlError where there is none: with it such files are checked too, and what takes a parser of
     its own, which is slow to load: SQL.
     """
     with _without_collector():
-        return _compiled(text, file, kinds, strict, sources)
+        report = Report(read(text, file), strict=strict, lenient=lenient)
+        return _compiled(report, kinds, sources)
 
 
 @contextmanager
@@ -83,15 +86,10 @@ def _without_collector() -> Iterator[None]:
 
 
 def _compiled(
-    text: bytes | str,
-    file: str,
-    kinds: Mapping[str, KindInfo],
-    strict: bool,
-    sources: Callable[[str], str] | None,
+    report: Report, kinds: Mapping[str, KindInfo], sources: Callable[[str], str] | None
 ) -> Compiled:
-    source = read(text, file)
-    report = Report(source, strict=strict)
-    read_as = to_document(source.data, report) if source.data is not None else None
+    data = report.source.data
+    read_as = to_document(data, report) if data is not None else None
     document = lower(*read_as, kinds, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
@@ -110,10 +108,19 @@ def _compiled(
 
 
 def load_playbook(
-    text: bytes | str, *, file: str, kinds: Mapping[str, KindInfo], strict: bool = False
+    text: bytes | str,
+    *,
+    file: str,
+    kinds: Mapping[str, KindInfo],
+    strict: bool = False,
+    lenient: bool = False,
 ) -> Net:
     """The net of `text`. Raises PlaybookInvalid with every problem found where any is an error."""
-    compiled = compile_playbook(text, file=file, kinds=kinds, strict=strict)
+    return net_of(compile_playbook(text, file=file, kinds=kinds, strict=strict, lenient=lenient))
+
+
+def net_of(compiled: Compiled) -> Net:
+    """What was compiled. Raises PlaybookInvalid with every problem found where any is an error."""
     if compiled.net is not None:
         return compiled.net
     errors = compiled.errors

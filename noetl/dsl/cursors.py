@@ -10,6 +10,7 @@ from noetl.dsl.code import as_written, check_code, warn_unknown_config
 from noetl.dsl.config_faults import check_config
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import ClaimSpec, Cursor, FrameSpec
+from noetl.dsl.misspelt import is_free
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.specs import effective_spec
 from noetl.dsl.validation import warn_unknown
@@ -103,9 +104,10 @@ def _config(
             hint = "write it under claim:"
             context.report.add(Code.MISPLACED, (*path, key), f"`{key}` stands at a cursor", hint, at_key=True)
             continue
-        config[key] = value
+        if not is_free(key):
+            config[key] = value
     paths: dict[str, Path] = {key: (*path, key) for key in config}
-    warn_unknown_config(context, kind, paths)
+    warn_unknown_config(context, kind, paths, Cursor)
     return config, paths
 
 

@@ -8,8 +8,10 @@ from typing import Final, get_args
 
 from noetl.dsl.context import Context, Site
 from noetl.dsl.document import Part, ResultSpec, SelectSpec, SizeThreshold, Step, Tool, canonical_keys
+from noetl.dsl.document.keys import keys_near
 from noetl.dsl.document.specs import MOST_INLINE
 from noetl.dsl.identifiers import readable
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.expressions import path_of, path_text
 from noetl.facts.durations import seconds
@@ -82,7 +84,7 @@ def _warn_unknown(context: Context, model: type[Part], given: JsonMap, path: Pat
         if key not in known:
             hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
             message = f"the key {shown(key)} means nothing here"
-            context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
+            add_unknown_key(context.report, (*path, key), message, hint, keys_near(model), given)
 
 
 def _inline(context: Context, value: int, path: Path) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from noetl.dsl.context import KEYCHAIN, Context, holds_template, is_template
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
@@ -144,7 +145,7 @@ def _check_keys(context: Context, path: Path, kind: str, entry: JsonMap, said: s
         if key not in form.keys:
             hint = context.report.suggest(key, form.keys, "remove it")
             message = f"`{key}` means nothing in a keychain entry of kind {said}"
-            context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
+            add_unknown_key(context.report, (*path, key), message, hint, form.keys)
 
 
 def _check_values(context: Context, path: Path, entry: JsonMap) -> None:

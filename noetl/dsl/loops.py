@@ -105,6 +105,7 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
 
 def _failure(context: Context, given: FailurePolicy, at: Path) -> Failure:
     tolerate = given.tolerate or Tolerate()
+    warn_unknown(tolerate, (*at, "tolerate"), context.report)
     if tolerate.count is not None and tolerate.count < 0:
         context.report.add(
             Code.VALUE, (*at, "tolerate", "count"), f"count is {tolerate.count}", "write 0 or more"

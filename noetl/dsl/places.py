@@ -32,6 +32,23 @@ def unseen(context: Context, name: str, path: Path) -> Fault | None:
     return Code.UNDEFINED, f"`{name}` is not there yet where this is rendered", hint
 
 
+def is_in_task(context: Context, path: Path) -> bool:
+    """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it asks for then gets into
+    the log."""
+    if path[2:4] == ("loop", "cursor"):
+        return True
+    rest = _behind_tool(context, path) if path[:1] == ("workbook",) or path[2:3] == ("tool",) else None
+    if rest is None:
+        return False
+    return rest[:1] not in (("set",), ("repeat",), ("pagination",)) and rest[:3] != _RULES
+
+
+def _behind_tool(context: Context, path: Path) -> Path | None:
+    """What of `path` leads on from the mapping of its task."""
+    size = next((size for size in range(2, _DEEPEST + 1) if "kind" in context.raw(path[:size])), None)
+    return None if size is None else path[size:]
+
+
 def _missing(context: Context, path: Path) -> Set[str]:
     match path[2:]:
         case ("tool", *_):
@@ -47,16 +64,15 @@ def _missing(context: Context, path: Path) -> Set[str]:
 
 
 def _missing_in_task(context: Context, path: Path) -> Set[str]:
-    size = next((size for size in range(3, _DEEPEST + 1) if "kind" in context.raw(path[:size])), None)
-    if size is None:
+    rest = _behind_tool(context, path)
+    if rest is None:
         return frozenset()
-    rest = path[size:]
     if rest[:1] == ("set",):
         return _NOT_IN_SET
     if rest[:3] == _RULES:
         return _NOT_IN_RULES
     # What runs once the pipeline has ended, and what is called again, know how that went.
-    spec = context.raw((*path[:size], "spec"))
+    spec = context.raw((*path[: len(path) - len(rest)], "spec"))
     return frozenset() if spec.get("after") or rest[:1] in (("repeat",), ("pagination",)) else _OF_ENDS
 
 

@@ -47,6 +47,8 @@ class Code(StrEnum):
     MISPLACED = "NOETL209"
     SCOPE = "NOETL210"
     UNREDUCED = "NOETL211"
+    MISSPELT_KEY = "NOETL212"
+    NO_CLOCK = "NOETL213"
     UNKNOWN_KEY = "NOETL250"
     IGNORED = "NOETL251"
     HEADER = "NOETL252"
@@ -112,6 +114,8 @@ MEANING: Mapping[Code, str] = {
     Code.MISPLACED: "a key that stands in the wrong place",
     Code.SCOPE: "a target of `set` that cannot be assigned here",
     Code.UNREDUCED: "a parallel loop writes ctx without a reducer",
+    Code.MISSPELT_KEY: "a key that is likely misspelt, and would have no effect",
+    Code.NO_CLOCK: "a template of a task asks for the time",
     Code.UNKNOWN_KEY: "a key that means nothing here",
     Code.IGNORED: "a key that has no effect here",
     Code.HEADER: "`apiVersion` or `kind` is missing",
@@ -149,6 +153,10 @@ MEANING: Mapping[Code, str] = {
     Code.RETRY_ONCE: "a retry that allows only one attempt",
     Code.CLAIM: "a cursor whose claim does not mark rows, or does not return them",
 }
+
+
+#: Errors that older versions did not find: a playbook that is registered runs, or fails, as it did.
+NEWER: frozenset[Code] = frozenset({Code.MISSPELT_KEY, Code.NO_CLOCK})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Final
 
 from noetl.dsl.assigned import by_tasks, heads
 from noetl.dsl.context import Context
+from noetl.dsl.places import is_in_task
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.nearest import nearest
 from noetl.net.checks import descendants
@@ -58,6 +59,10 @@ class Readings:
         if chain[0] == "_prev" and self._is_first(here, path):
             message = "`_prev` is the result of the task before, and this is the first one"
             yield Code.NOTHING_BEFORE, message, "read a step by its name, or args"
+        if chain[0] == "now" and "now" not in self.net.steps and self._is_in_task(here, path):
+            message = "now() is not there in a task: each attempt would see another instant"
+            hint = 'write input: {at: "{{ now() }}"} at the step, and read at'
+            yield Code.NO_CLOCK, message, hint
         if chain[0] in self.net.steps:
             yield from self._step(here, self.net.steps[chain[0]], chain)
 
@@ -103,6 +108,11 @@ class Readings:
         elif chain[0] == "loop_index" or (name is not None and name not in _OF_THE_CALLER):
             message = f"step {shown(here.name)} has no loop: {shown('.'.join(chain[:2]))} is undefined"
             yield Code.OUTSIDE_OF_LOOP, message, "add loop: to the step, or read args or ctx"
+
+    def _is_in_task(self, here: Transition, path: Path) -> bool:
+        # Inputs of a step that read the item are those of its tasks.
+        handed = path[2:3] in (("input",), ("args",)) and any(path[3] in task.given for task in here.tasks)
+        return handed or is_in_task(self.context, path)
 
     def _task_loops(self, path: Path) -> bool:
         return any("loop" in self.context.raw(path[:size]) for size in range(4, len(path)))

@@ -11,6 +11,7 @@ from noetl.dsl.assignments import assignment, task_level
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.document import Collect, NextCall, Repeat
 from noetl.dsl.entries import Entry
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.pagination import paged
 from noetl.dsl.policies import seconds_at
 from noetl.dsl.problems import Code, Path, shown
@@ -188,7 +189,7 @@ class _Form:
             mine = [*(part for part in _PARTS if known is None or self._key(part) in known), "args", "when"]
             hint = context.report.suggest(key, mine, f"known here: {', '.join(mine)}")
             message = f"the key {shown(key)} means nothing to the next call of {self.task.kind}"
-            context.report.add(Code.UNKNOWN_KEY, (*at, key), message, hint, at_key=True)
+            add_unknown_key(context.report, (*at, key), message, hint, mine, given)
 
     def _kind(self) -> KindInfo:
         return self.context.kinds[self.task.kind]

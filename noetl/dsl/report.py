@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.dsl.problems import Code, Path, Problem, dotted, severity_of
+from noetl.dsl.problems import NEWER, Code, Path, Problem, Severity, dotted, severity_of
 from noetl.dsl.source import Source
 from noetl.facts.nearest import ALIKE, nearest
 
@@ -13,11 +13,13 @@ _MAX_COMPARED = 200_000
 
 
 class Report:
-    """Problems found so far. `strict` turns warnings into errors."""
+    """Problems found so far. `strict` turns warnings into errors; `lenient` says that the document was accepted
+    before: what older versions let pass stays a warning."""
 
-    def __init__(self, source: Source, *, strict: bool = False) -> None:
+    def __init__(self, source: Source, *, strict: bool = False, lenient: bool = False) -> None:
         self.source = source
         self.strict = strict
+        self.lenient = lenient
         self._problems: dict[tuple[str, str, int, int], Problem] = {}
         self._faulty: set[Path] = set()
         self._compared = 0
@@ -39,9 +41,10 @@ class Report:
         """Adds a problem of the part at `path`; `within` says at which character of the text there."""
         line, column = self._place(path, within, at_key=at_key)
         path = self.source.written(path)
-        severity = "error" if self.strict else severity_of(code)
+        own: Severity = "warning" if self.lenient and code in NEWER else severity_of(code)
+        severity = "error" if self.strict else own
         self._keep(Problem(code, severity, self.source.file, line, column, dotted(path), message, hint))
-        if severity_of(code) == "error":
+        if own == "error":
             self._faulty.add(path)
 
     def _place(self, path: Path, within: tuple[str, int] | None, *, at_key: bool) -> tuple[int, int]:

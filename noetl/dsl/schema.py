@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final
 
-from noetl.dsl.document import Document
+from noetl.dsl.document import Document, Part, Router
+from noetl.dsl.document.keys import COUNTS, DURATIONS, keys_near, models_below
+from noetl.dsl.schema_forms import told_apart
+from noetl.dsl.schema_kinds import add_kinds, of_workbook
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
-from noetl.net.spellings import of_kind
 
 #: What editors should demand, though the reader only reports it.
 _REQUIRED: Final = {
@@ -18,63 +21,74 @@ _REQUIRED: Final = {
     "TaskLoop": ["in", "iterator"],
     "Repeat": ["next"],
 }
-#: What pydantic says of its own models, and no author of a playbook needs.
-_NOISE: Final = frozenset({"title", "additionalProperties"})
+#: Parts whose other keys are those of a tool.
+_OPEN: Final = frozenset({"Tool", "Action", "Sink", "Cursor", "Metadata"})
+#: What is a number or a text, and of texts only some are.
+_DURATION: Final = (
+    r"\{\{|\{%|^\s*(\d+([.,]\d+)?|(\d+([.,]\d+)?\s*([mM][sS]|[sSmMhHdDwW])\s*)+|[pP][0-9WDTHMSwdthms.,]+)\s*$"
+)
+_COUNT: Final = r"\{\{|\{%|^\s*\d+\s*$"
+_TEXTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(DURATIONS, _DURATION),
+    **dict.fromkeys(COUNTS, _COUNT),
+}
+_MODELS: Final[Mapping[str, type[Part]]] = {model.__name__: model for model in models_below(Part)}
+#: What pydantic says of mappings that take anything.
+_ANY_MORE: Final = ("additionalProperties", True)
 
 
 def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
-    """A draft 2020-12 schema of the whole document; tools of other kinds than `kinds` are accepted as they are."""
+    """A draft 2020-12 schema of the whole document. Unknown keys are refused but for `x-...`, and so are kinds of tools
+    other than `kinds`; what is at fault is found where it stands."""
     schema = Document.model_json_schema(by_alias=True)
     parts = {"Document": schema, **schema["$defs"]}
     for name, required in _REQUIRED.items():
         parts[name]["required"] = required
-    for part in parts.values():
-        _tidy(part)
-    _add_kinds(parts["Tool"], kinds)
+    loop = parts["Loop"]
+    loop |= {"if": {"not": {"required": ["cursor"]}}, "then": {"required": ["in"]}}
+    for name, part in parts.items():
+        _close(part, is_open=name in _OPEN)
+        _add_spellings(name, part)
+        for key, found in part["properties"].items():
+            part["properties"][key] = told_apart(_tidy(found, _TEXTS.get(key)), parts)
+    add_kinds(schema["$defs"], kinds)
+    schema["properties"]["workbook"] = of_workbook(schema["properties"]["workbook"])
     schema.pop("title", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "NoETL playbook", **schema}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "NoETL playbook",
+        **deepcopy(schema),
+    }
 
 
-def _tidy(node: Any) -> None:
-    """Forms overlap where all their keys may be left out, so the first that fits is enough. Null is what stands
-    where nothing does."""
+def _close(part: dict[str, Any], *, is_open: bool) -> None:
+    del part["title"]
+    part.pop("additionalProperties", None)
+    if not is_open:
+        part["patternProperties"] = {"^x-": {}}
+        part["additionalProperties"] = False
+
+
+def _add_spellings(name: str, part: dict[str, Any]) -> None:
+    """Keys that are rewritten before the model reads them. A router's are none: they are those of arcs."""
+    model = _MODELS.get(name)
+    for key in sorted(keys_near(model)) if model not in (None, Router) else ():
+        part["properties"].setdefault(key, {})
+
+
+def _tidy(node: Any, pattern: str | None) -> Any:
+    """Without what pydantic says of its own models, and no author of a playbook needs; texts have to match `pattern`."""
     if isinstance(node, list):
-        for inner in node:
-            _tidy(inner)
+        return [_tidy(inner, pattern) for inner in node]
     if not isinstance(node, dict):
-        return
-    for key in _NOISE & node.keys():
-        # A property may be called so, and a mapping may say what its values are.
-        if not isinstance(node[key], dict):
-            del node[key]
-    if "oneOf" in node:
-        node["anyOf"] = node.pop("oneOf")
-    if node.get("default", "") is None:
-        del node["default"]
-    for inner in list(node.values()):
-        _tidy(inner)
-
-
-def _add_kinds(tool: dict[str, Any], kinds: Mapping[str, KindInfo]) -> None:
-    """What each kind takes beside the keys of every task. Values are not looked at: they may be templates."""
-    properties = tool["properties"]
-    properties["kind"] = {"anyOf": [{"enum": [*sorted(kinds), "workbook"]}, {"type": ["string", "null"]}]}
-    tool["allOf"] = [
-        {
-            "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-            "then": {"properties": own},
-        }
-        for kind in sorted(kinds)
-        if (own := _own(kinds[kind], properties))
-    ]
-
-
-def _own(kind: KindInfo, known: Mapping[str, Any]) -> dict[str, Any]:
-    own = {
-        key: {"description": found["description"]} if found.get("description") else {}
-        for key, found in kind.schema.get("properties", {}).items()
+        return node
+    kept = {
+        key: _tidy(inner, pattern)
+        for key, inner in node.items()
+        if key != "title" and not (key == "default" and inner is None) and (key, inner) != _ANY_MORE
     }
-    spelled = {
-        key: {"description": spelling.meaning} for key, spelling in of_kind(kind).items() if "/" not in key
-    }
-    return {key: one for key, one in (own | spelled).items() if key not in known}
+    if pattern is not None and kept.get("type") == "string":
+        kept["pattern"] = pattern
+    elif pattern is not None and kept.get("type") in ("integer", "number"):
+        kept["minimum"] = 1 if pattern == _COUNT else 0
+    return kept

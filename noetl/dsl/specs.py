@@ -18,6 +18,8 @@ from noetl.dsl.document import (
     Tool,
     canonical_keys,
 )
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
@@ -73,7 +75,7 @@ def effective_spec(context: Context, kind: KindInfo, site: Site, tools: Sequence
         check_timeout(context, at, takes_parts=_takes_timeout(kind))
         _check_policy(context, at, {"admit": _OF_STEPS, "failure": _OF_BRANCHES})
         if kind.schema.get("additionalProperties") is False:
-            _check_keys(context, at, CallSpec, {*moved, *kind.defaults})
+            _check_keys(context, at, CallSpec, {*kind.schema.get("properties", {}), *moved, *kind.defaults})
     return _without_structure(merged)
 
 
@@ -180,7 +182,8 @@ def _check_keys(context: Context, path: Path, model: type[Part], known: Set[str]
             otherwise = context.report.suggest(key, [*keys, *known], f"known here: {', '.join(keys)}")
             hint = otherwise if place is None else f"put it under {place}"
             message = f"the key {shown(key)} means nothing here"
-            context.report.add(Code.UNKNOWN_KEY, (*path, key), message, hint, at_key=True)
+            near = () if place else {*keys_near(model), *known}
+            add_unknown_key(context.report, (*path, key), message, hint, near, context.raw(path))
 
 
 def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None:
@@ -190,7 +193,8 @@ def _check_policy(context: Context, path: Path, idle: Mapping[str, str]) -> None
         if key not in known:
             message = f"the key {shown(key)} means nothing here"
             hint = context.report.suggest(key, known, f"known here: {', '.join(known)}")
-            context.report.add(Code.UNKNOWN_KEY, (*path, "policy", key), message, hint, at_key=True)
+            at = (*path, "policy", key)
+            add_unknown_key(context.report, at, message, hint, keys_near(Policy), context.raw(at[:-1]))
         if key in idle:
             message = f"`{key}` has no effect here: it is said of {idle[key]}"
             context.report.add(

@@ -23,7 +23,7 @@ BUILTINS = frozenset(
         *("workload", "ctx", "vars", "args", "input", "iter", "step", "keychain", "env", "job"),
         *("execution_id", "event", "outcome", "output", "result", "response", "error"),
         *("_prev", "_task", "_attempt", "loop_index", "now"),
-        *("range", "dict", "namespace"),
+        *("range", "dict", "namespace", "timedelta"),
     }
 )
 #: Names that nobody means who misspells one.
@@ -42,7 +42,19 @@ _ELSEWHERE: Mapping[str, str] = {
 OF_FINAL_STEP = frozenset({"status", "steps", "errors"})
 #: What a workload value may name besides the other workload values.
 FOR_WORKLOAD = frozenset(
-    {"workload", "payload", "keychain", "execution_id", "job", "env", "now", "range", "dict", "namespace"}
+    {
+        "workload",
+        "payload",
+        "keychain",
+        "execution_id",
+        "job",
+        "env",
+        "now",
+        "range",
+        "dict",
+        "namespace",
+        "timedelta",
+    }
 )
 
 _IN_BRACES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)

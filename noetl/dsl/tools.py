@@ -24,6 +24,7 @@ from noetl.dsl.document import PolicyRule, Tool
 from noetl.dsl.entries import Entry, entries_of, inputs_of, workbook_entry
 from noetl.dsl.jumps import check_jumps
 from noetl.dsl.keeping import keeping, warn_of_output
+from noetl.dsl.misspelt import is_free
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.repeat import repeated
@@ -190,7 +191,7 @@ def _config(
 
 
 def _is_config(tool: Tool, key: str) -> bool:
-    return key != "task" or tool.kind != "workbook"
+    return not is_free(key) and (key != "task" or tool.kind != "workbook")
 
 
 def _args(context: Context, entry: Entry, site: Site) -> tuple[dict[str, Template], dict[str, Path]]:

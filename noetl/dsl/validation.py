@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.dsl.document import Document, Part, canonical_keys, spellings_of
+from noetl.dsl.document.keys import keys_near
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
 from noetl.facts.json import Json
@@ -79,21 +81,27 @@ def warn_unknown(
     *,
     except_for: Set[str] = frozenset(),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
-    only_near: bool = False,
 ) -> None:
     """Warns of keys that mean nothing in this part; keys of other dialects are not its business. `elsewhere` are keys that
-    belong to another part, with the hint that says to which. `only_near`: only of those that are nearly known."""
-    known = canonical_keys(type(part))
+    belong to another part, with the hint that says to which."""
+    model = type(part)
+    known = canonical_keys(model)
     for key in (*(part.model_extra or {}), *_meaningless(part)):
         if key in except_for:
             continue
-        hint = "put it under spec:" if key in _keys_of_spec(type(part)) else elsewhere.get(key)
-        hint = hint or report.suggest(key, known, "" if only_near else f"known here: {', '.join(known)}")
-        if not hint:
-            continue
-        report.add(
-            Code.UNKNOWN_KEY, (*path, key), f"the key {shown(key)} means nothing here", hint, at_key=True
-        )
+        misplaced = "put it under spec:" if key in _keys_of_spec(model) else elsewhere.get(key)
+        hint = misplaced or report.suggest(key, known, f"known here: {', '.join(known)}")
+        message = f"the key {shown(key)} means nothing here"
+        near = () if misplaced else keys_near(model)
+        add_unknown_key(report, (*path, key), message, hint, near, _keys_of(part))
+
+
+def _keys_of(part: Part) -> frozenset[str]:
+    """The keys that the part has, as the document writes them."""
+    fields = type(part).model_fields
+    return frozenset(
+        (fields[name].alias or name) if name in fields else name for name in part.model_fields_set
+    )
 
 
 def _meaningless(part: Part) -> Iterator[str]:

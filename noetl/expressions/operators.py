@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, TypeAlias
 
+from noetl.expressions.instants import OUTSIDE, aligned
 from noetl.expressions.limits import Meter, check_bits
-from noetl.expressions.refusals import Broken, Forbidden
+from noetl.expressions.refusals import Broken, Forbidden, OverLimit
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, text
@@ -22,6 +24,7 @@ Binary: TypeAlias = Callable[[Meter, Any, Any], Any]
 
 
 def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
+    left, right = aligned(left, right)
     for side in (left, right):
         if isinstance(side, Undefined):
             raise Broken(f"cannot be computed: '{side.path}' is undefined")
@@ -31,6 +34,10 @@ def _checked(sign: str, left: Any, right: Any, function: Callable[[Any, Any], An
         raise Broken(
             f"cannot be computed: '{sign}' does not work between {kind_of(left)} and {kind_of(right)}"
         ) from error
+    except OverflowError as error:
+        if isinstance(left, date):
+            raise OverLimit(OUTSIDE) from error
+        raise
 
 
 def add(meter: Meter, left: Any, right: Any) -> Any:
@@ -136,7 +143,7 @@ def _comparison(
     def compare(meter: Meter, left: Any, right: Any) -> bool:
         if type(left) not in _CHEAP or type(right) not in _CHEAP:
             _refuse_secrets(left, right)
-            left, right = pay(meter, left, right)
+            left, right = aligned(*pay(meter, left, right))
         try:
             return bool(function(left, right))
         except TypeError as error:

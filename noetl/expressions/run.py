@@ -18,6 +18,7 @@ from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
 from noetl.expressions.results import Result, body_of, is_response, value_of
 from noetl.expressions.strings import TEXT_METHODS, format_text
+from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, TIME_FILTERS, part_of_time
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure
 from noetl.facts.json import Json, JsonMap
@@ -364,16 +365,9 @@ def _from_object(value: Any, name: str) -> Any:
         return value.member(name)
     if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
         return getattr(value, name)
-    if isinstance(value, date | timedelta):
-        return _from_instant(value, name)
+    if isinstance(value, date | timedelta) and (part := part_of_time(value, name)) is not None:
+        return part
     return _absent(value, name)
-
-
-def _from_instant(value: date | timedelta, name: str) -> Any:
-    found = getattr(value, name, None)
-    if found is None or not SANDBOX.is_safe_attribute(value, name, found):
-        return _absent(value, name)
-    return found
 
 
 def _absent(value: Any, key: Any) -> Undefined:
@@ -388,6 +382,8 @@ def _methods(value: Any) -> Mapping[str, Verb]:
         return _OF_MAPPINGS
     if isinstance(value, list | tuple | range | Lazy):
         return _OF_LISTS
+    if isinstance(value, date | timedelta):
+        return OF_INSTANTS if isinstance(value, date) else OF_DURATIONS
     return _OF_NUMBERS if isinstance(value, float) else {}
 
 
@@ -474,4 +470,9 @@ def _namespace(run: Run, *args: Any, **kwargs: Any) -> Namespace:
 
 
 #: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
-GLOBALS: Mapping[str, Verb] = {"range": _range, "dict": _dict, "namespace": _namespace}
+GLOBALS: Mapping[str, Verb] = {
+    "range": _range,
+    "dict": _dict,
+    "namespace": _namespace,
+    "timedelta": TIME_FILTERS["timedelta"],
+}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from math import isfinite
 from typing import Any
 
+from noetl.expressions.instants import iso_duration
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.results import Result
@@ -42,6 +43,10 @@ def kind_of(value: Any) -> str:
             return "a secret" if is_secret(value) else "a mapping"
         case list() | tuple() | range() | Lazy():
             return "a list"
+        case date():
+            return "an instant"
+        case timedelta():
+            return "a duration"
         case _:
             return f"a {type(value).__name__}"
 
@@ -131,6 +136,8 @@ def _plain_other(value: Any) -> Json:
             return _finite(float(value))
         case date():
             return value.isoformat()
+        case timedelta():
+            return iso_duration(value)
         case _:
             raise Broken(f"yields {kind_of(value)}, which is not JSON")
 
@@ -150,6 +157,8 @@ def text(value: Any, meter: Meter) -> str:
         return str(value)
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return iso_duration(value)
     if isinstance(value, Mapping) and is_secret(value):
         return marked(value, meter)
     return to_json(value, meter)

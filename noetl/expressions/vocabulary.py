@@ -8,7 +8,8 @@ from noetl.expressions.list_filters import LIST_FILTERS
 from noetl.expressions.predicates import TESTS
 from noetl.expressions.run import Verb
 from noetl.expressions.text_filters import TEXT_FILTERS
+from noetl.expressions.time_filters import TIME_FILTERS
 
-FILTERS: Mapping[str, Verb] = {**LIST_FILTERS, **TEXT_FILTERS}
+FILTERS: Mapping[str, Verb] = {**LIST_FILTERS, **TEXT_FILTERS, **TIME_FILTERS}
 
 __all__ = ["FILTERS", "TESTS"]

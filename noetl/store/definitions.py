@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, bindparam, case, delete, func, insert, or_, select, text, update
@@ -26,6 +26,7 @@ PLAYBOOK: Final[Sequence[Column[Any]]] = (
     _p.created_at,
     _p.name,
     _p.description,
+    _p.warnings,
 )
 _r = credential.c
 #: In the order of CredentialRow's fields; of a scope of its own, `label` is what people call it.
@@ -41,6 +42,11 @@ CREDENTIAL: Final[Sequence[ColumnElement[Any]]] = (
 
 _net = select(net.c.body).where(net.c.digest == bindparam("digest"))
 _add_playbook = insert(playbook)
+_keep_warnings = (
+    update(playbook)
+    .where(_p.path == bindparam("of_path"), _p.version == bindparam("of_version"))
+    .values(warnings=bindparam("warnings"))
+)
 _versions = select(*PLAYBOOK).where(_p.path == bindparam("path")).order_by(_p.version.desc())
 _newest_of = _versions.limit(1)
 _version = select(*PLAYBOOK).where(_p.path == bindparam("path"), _p.version == bindparam("version"))
@@ -67,6 +73,15 @@ _of_execution = text("scope = 'execution'")
 _owners = select(_r.place).where(_of_execution).distinct()
 _delete_of = delete(credential).where(_of_execution, _r.place == bindparam("owner"))
 _delete = delete(credential).where(_r.name == bindparam("key"))
+
+
+def _playbook(found: Sequence[Any]) -> PlaybookRow:
+    row = PlaybookRow(*found)
+    return replace(row, warnings=tuple(codec.loads(found[-1])))
+
+
+def _dumped(warnings: Sequence[JsonMap]) -> str:
+    return codec.dumps(list(warnings), "list of warnings")
 
 
 def _put_net(dialect: Any) -> Any:
@@ -99,21 +114,27 @@ class Definitions(Concern):
 
     def add_playbook(self, row: PlaybookRow) -> None:
         """Raises Conflict where that version of the path exists."""
-        self._session.write(_add_playbook, {c.name: getattr(row, c.name) for c in PLAYBOOK})
+        values = {c.name: getattr(row, c.name) for c in PLAYBOOK}
+        self._session.write(_add_playbook, values | {"warnings": _dumped(row.warnings)})
+
+    def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
+        """Gives a version other warnings."""
+        values = {"of_path": path, "of_version": version, "warnings": _dumped(warnings)}
+        self._session.write(_keep_warnings, values)
 
     def playbook(self, path: str, version: int | None = None) -> PlaybookRow | None:
         if version is None:
             found = self._session.read(_newest_of, {"path": path}).first()
         else:
             found = self._session.read(_version, {"path": path, "version": version}).first()
-        return PlaybookRow(*found) if found else None
+        return _playbook(found) if found else None
 
     def playbooks(self) -> list[PlaybookRow]:
-        return [PlaybookRow(*found) for found in self._session.read(_newest)]
+        return [_playbook(found) for found in self._session.read(_newest)]
 
     def playbook_versions(self, path: str) -> list[PlaybookRow]:
         """Newest first."""
-        return [PlaybookRow(*found) for found in self._session.read(_versions, {"path": path})]
+        return [_playbook(found) for found in self._session.read(_versions, {"path": path})]
 
     def save_credential(self, row: CredentialRow) -> None:
         """Creates it, or replaces all but `created_at`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -38,6 +38,12 @@ class Definitions(Concern):
                 Conflict(f"It is already recorded: version {row.version} of {row.path}.")
             )
         self._journal.put(table, key, row)
+
+    def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
+        """Gives a version other warnings."""
+        table, key = self._journal.locked.playbooks, (path, version)
+        if key in table.rows:
+            self._journal.put(table, key, replace(table.rows[key], warnings=tuple(warnings)))
 
     def playbook(self, path: str, version: int | None = None) -> PlaybookRow | None:
         if version is not None:

@@ -206,6 +206,8 @@ playbook = Table(
     Column("content_sha256", Text, nullable=False),
     Column("digest", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
+    #: JSON: what the compiler warned of.
+    Column("warnings", Text, nullable=False, server_default=text("'[]'")),
     PrimaryKeyConstraint("path", "version"),
 )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
 
-from noetl.dsl import load_playbook
+from noetl.dsl import Compiled, compile_playbook, load_playbook, net_of
 from noetl.errors import NotFound, PlaybookInvalid
+from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
@@ -16,22 +19,53 @@ from noetl.usecases.ports import PlaybookFile, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 #: Problems of a file that the error of a task tells.
-SHOWN = 5
+SHOWN: Final = 5
+
+#: Warnings that are kept with a version: who has more reads the first ones first.
+MOST_WARNINGS: Final = 100
 
 
-def register(rt: Runtime, content: str, file: str = "playbook.yaml") -> PlaybookRow:
+def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: bool = False) -> PlaybookRow:
     """Keeps `content` under its `metadata.path`: a new version when it changed, else the newest one.
 
-    Raises PlaybookInvalid with every problem of the document.
+    Raises PlaybookInvalid with every problem of the document; `strict` makes warnings errors.
     """
-    net = load_playbook(content, file=file, kinds=rt.kinds)
+    compiled = compile_playbook(content, file=file, kinds=rt.kinds, strict=strict)
+    net, warnings = net_of(compiled), _warnings(compiled)
     sha256 = sha256_of(content)
     with keeping_nets(rt) as tx:
         newest = tx.playbook(net.path)
         if newest is not None and newest.content_sha256 == sha256:
             _keep_net(rt, tx, sha256, net)
-            return newest
-        return _add(rt, tx, net, content, newest.version + 1 if newest else 1)
+            if _texts(newest.warnings) != _texts(warnings):
+                # Another version of NoETL knows more, or less.
+                tx.keep_warnings(newest.path, newest.version, warnings)
+            return replace(newest, warnings=warnings)
+        return _add(rt, tx, net, content, newest.version + 1 if newest else 1, warnings)
+
+
+def warnings_of(row: PlaybookRow) -> list[JsonMap]:
+    """What the compiler warned of when the version was registered: `{source: "playbook", code, message, hint, file, line,
+    column, path}`, the hint null where there is none."""
+    return [{"source": "playbook", **warning} for warning in row.warnings]
+
+
+def _warnings(compiled: Compiled) -> tuple[JsonMap, ...]:
+    found = compiled.warnings
+    kept = []
+    for problem in found[:MOST_WARNINGS]:
+        warning = {**problem.as_json(), "hint": problem.hint or None}
+        del warning["severity"]
+        kept.append(warning)
+    if len(found) > MOST_WARNINGS:
+        message = f"{len(found) - MOST_WARNINGS} more warnings: `noetl validate` shows them all"
+        kept.append({"code": None, "message": message, "hint": None})
+    return tuple(kept)
+
+
+def _texts(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
+    """Them wherever the file is."""
+    return [{key: value for key, value in warning.items() if key != "file"} for warning in warnings]
 
 
 @contextmanager
@@ -45,7 +79,9 @@ def keeping_nets(rt: Runtime) -> Iterator[Transaction]:
         raise
 
 
-def _add(rt: Runtime, tx: Transaction, net: Net, content: str, version: int) -> PlaybookRow:
+def _add(
+    rt: Runtime, tx: Transaction, net: Net, content: str, version: int, warnings: tuple[JsonMap, ...]
+) -> PlaybookRow:
     sha256 = sha256_of(content)
     row = PlaybookRow(
         path=net.path,
@@ -56,6 +92,7 @@ def _add(rt: Runtime, tx: Transaction, net: Net, content: str, version: int) -> 
         created_at=rt.clock(),
         name=net.name,
         description=net.description,
+        warnings=warnings,
     )
     tx.add_playbook(row)
     return row
@@ -119,16 +156,18 @@ def _from_file(
     rt: Runtime, tx: Transaction, path: str, found: PlaybookFile, newest: PlaybookRow | None
 ) -> PlaybookRow | None:
     """The version that `found` makes; `newest` where it has got another path since the library looked."""
-    net = _compiled(rt, found)
+    compiled = compile_playbook(found.content, file=found.file, kinds=rt.kinds)
+    net = _net_to_call(compiled)
     if net.path != path:
         return newest
-    return _add(rt, tx, net, found.content, newest.version + 1 if newest else 1)
+    version = newest.version + 1 if newest else 1
+    return _add(rt, tx, net, found.content, version, _warnings(compiled))
 
 
-def _compiled(rt: Runtime, found: PlaybookFile) -> Net:
+def _net_to_call(compiled: Compiled) -> Net:
     """Raises PlaybookInvalid whose message has the problems themselves: it becomes the error of a task."""
     try:
-        return load_playbook(found.content, file=found.file, kinds=rt.kinds)
+        return net_of(compiled)
     except PlaybookInvalid as error:
         errors = [str(problem) for problem in error.problems if problem.severity == "error"]
         more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
@@ -154,7 +193,8 @@ def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
     known = rt.compiled.get(row.content_sha256)
     if known is not None:
         return known
-    return _keep_net(rt, tx, row.content_sha256, load_playbook(row.content, file=row.path, kinds=rt.kinds))
+    net = load_playbook(row.content, file=row.path, kinds=rt.kinds, lenient=True)
+    return _keep_net(rt, tx, row.content_sha256, net)
 
 
 def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:

@@ -11,7 +11,8 @@ from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
 from noetl.facts.json import Json, JsonMap
 from noetl.net.model import Net, Task
-from noetl.usecases.ports import ExecutionRow
+from noetl.usecases import catalog
+from noetl.usecases.ports import ExecutionRow, PlaybookRow
 from noetl.usecases.runtime import Runtime
 
 #: The keys of a warning, whatever it comes from.
@@ -24,9 +25,14 @@ _EMPTY: Final[JsonMap] = dict.fromkeys(
 _HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
 
 
-def report_warnings(notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
-    """The warnings of a report; `net` is asked for where there are any. Those of the playbook belong before these."""
-    return run_warnings(notices, net()) if notices.kept else []
+def report_warnings(playbook: PlaybookRow, notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
+    """The warnings of a report: those of the playbook, then those of the run; `net` is asked for where there are any."""
+    return playbook_warnings(playbook) + (run_warnings(notices, net()) if notices.kept else [])
+
+
+def playbook_warnings(playbook: PlaybookRow) -> list[JsonMap]:
+    """What the compiler warned of, with the keys that all warnings have."""
+    return [{**_EMPTY, **warning} for warning in catalog.warnings_of(playbook)]
 
 
 def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
@@ -76,13 +82,15 @@ def _line_in(task: Task, place: str) -> int:
 
 
 def start_warnings(rt: Runtime, row: ExecutionRow, payload: JsonMap) -> list[JsonMap]:
-    """What is known to be wrong with a payload before anything runs: the report will say it as well."""
-    if not payload:
-        return []
+    """What is known to be wrong before anything runs, with the playbook and with the payload: the report will say it as
+    well."""
     with rt.store.read() as tx:
+        found = playbook_warnings(catalog.find(tx, row.path, row.playbook_version))
+        if not payload:
+            return found
         plan = rt.plan(tx, row.digest)
     notices = tuple(Notice(one["message"], place=one["place"]) for one in unread_keys(plan, payload))
-    return run_warnings(Notices(notices), plan.net)
+    return found + run_warnings(Notices(notices), plan.net)
 
 
 def step_errors(record: StepRecord) -> dict[str, Json]:

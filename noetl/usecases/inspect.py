@@ -17,7 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import loaded
 from noetl.net.model import Net
-from noetl.usecases import findings, moment
+from noetl.usecases import catalog, findings, moment
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
@@ -194,12 +194,13 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
     with rt.store.read() as tx:
         here = moment.look(tx, moment.find(tx, execution_id))
         children = _children(tx, execution_id)
+        playbook = catalog.find(tx, here.row.path, here.row.playbook_version)
     shown = Resolver(rt) if resolve else _as_it_is
     row, state = here.row, here.state()
     result = shown(result_of(state))
     steps = _steps(state, shown)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
-    warnings = findings.report_warnings(state.notices, lambda: net_of(rt, execution_id))
+    warnings = findings.report_warnings(playbook, state.notices, lambda: net_of(rt, execution_id))
     return Report(
         row, result, ctx, steps, row.error, row.head_version, children, warnings, state.errors_passed_over
     )

@@ -130,6 +130,8 @@ class PlaybookRow:
     created_at: datetime
     name: str = ""
     description: str = ""
+    #: What the compiler warned of when it was registered: see `usecases.catalog.warnings_of`.
+    warnings: tuple[JsonMap, ...] = ()
 
 
 #: Who may use a credential: everybody, playbooks whose path is its place or below, or one execution.
@@ -355,6 +357,9 @@ class Transaction(Protocol):
     def net(self, digest: str) -> JsonMap | None: ...
 
     def add_playbook(self, row: PlaybookRow) -> None: ...
+
+    def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
+        """Gives a version other warnings."""
 
     def playbook(self, path: str, version: int | None = None) -> PlaybookRow | None:
         """That version, or the newest."""

@@ -160,7 +160,7 @@ workflow:
     )
 
 
-def test_up_run_serves_the_queues_that_its_playbooks_and_those_that_they_call_name(
+def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_that_they_call_name(
     home: Path, tmp_path: Path
 ) -> None:
     called, calls = tmp_path / "called.yaml", tmp_path / "calls.yaml"
@@ -168,13 +168,13 @@ def test_up_run_serves_the_queues_that_its_playbooks_and_those_that_they_call_na
     path = yaml.safe_load(called.read_text())["metadata"]["path"]
     calls.write_text(
         elsewhere("pool.caller", "call")
-        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n"
+        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n    remark: x\n"
     )
 
-    done = noetl(home, "up", "--no-flower", "--run", str(calls), "--json")
+    done = noetl(home, "up", "--no-flower", "--run", str(calls))
 
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "completed"
+    assert "warning[NOETL250]: the key 'remark' means nothing here" in done.stderr
 
 
 def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_served(

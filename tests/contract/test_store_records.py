@@ -187,6 +187,16 @@ def test_the_catalog_keeps_every_version_and_shows_the_newest(store: Store) -> N
         assert [row.version for row in tx.playbook_versions("a")] == [10, 9, 2]
 
 
+def test_warnings_of_a_version_are_kept_with_it_and_can_be_replaced(store: Store) -> None:
+    warnings = ({"code": "NOETL250", "message": "é", "hint": None, "line": 3},)
+    with store.begin() as tx:
+        tx.add_playbook(replace(playbook("a", 1), warnings=warnings))
+        tx.add_playbook(playbook("a", 2))
+        tx.keep_warnings("a", 2, [*warnings, *warnings])
+    with store.read() as tx:
+        assert [row.warnings for row in tx.playbook_versions("a")] == [(*warnings, *warnings), warnings]
+
+
 def test_a_version_of_a_playbook_is_added_once(store: Store) -> None:
     with store.begin() as tx:
         tx.add_playbook(playbook("a", 1))

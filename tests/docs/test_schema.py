@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path as File
 from runpy import run_path
 
 import jsonschema
 import pytest
 
-from noetl.dsl import compile_playbook, json_schema
+from noetl.dsl import Code, compile_playbook, json_schema
+from noetl.dsl.lessons import LESSONS, whole
+from noetl.dsl.problems import Path, dotted
 from noetl.dsl.source import read
+from noetl.net.model import KindInfo
 from noetl.tools.registry import kinds
-from tests.playbooks.corpus import Case, cases
+from tests.playbooks.corpus import cases
+from tests.unit.dsl.test_problems import SAMPLES
 
 from .pages import ROOT
 
@@ -37,14 +42,101 @@ def test_the_file_is_fresh() -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda file: file.name)
-def test_every_example_validates(file: Path) -> None:
+def test_every_example_validates(file: File) -> None:
     assert complaints(file.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
-def test_it_accepts_what_compiles(case: Case) -> None:
-    if compile_playbook(HEAD + case.body, file="p", kinds=KINDS).net is not None:
-        assert complaints(HEAD + case.body) == []
+def test_it_accepts_every_playbook_of_the_corpus_that_is_right() -> None:
+    """Unknown keys are warnings of the compiler, and refused here."""
+    wrong = []
+    for case in cases():
+        found = compile_playbook(HEAD + case.body, file="p", kinds=KINDS)
+        if found.net is not None and Code.UNKNOWN_KEY not in {problem.code for problem in found.problems}:
+            wrong += [f"{case.name}: {one}" for one in complaints(HEAD + case.body)]
+    assert "\n".join(wrong) == ""
+
+
+#: What is wrong with the structure, whatever the names in it mean.
+STRUCTURAL = frozenset({Code.TYPE, Code.UNKNOWN_KEY, Code.MISSPELT_KEY, Code.UNKNOWN_KIND})
+
+
+def wrong_documents() -> Iterator[tuple[str, str]]:
+    """The name and the text of every wrong document: of the corpus, of the unit tests, of the lessons."""
+    yield from ((case.name, HEAD + case.body) for case in cases())
+    yield from ((str(code), HEAD + text) for code, text, *_ in SAMPLES if isinstance(text, str))
+    lessons = ((str(code), whole(lesson.bad)) for code, lesson in LESSONS.items())
+    yield from ((name, text) for name, text in lessons if isinstance(text, str))
+
+
+def places(text: str) -> set[Path]:
+    """Where the schema finds something, and the mapping around each: what is unknown is said of its mapping."""
+    checker = jsonschema.Draft202012Validator(SCHEMA)
+    return {tuple(error.absolute_path) for error in checker.iter_errors(read(text, "p").data)}
+
+
+def test_structural_faults_of_every_wrong_document_are_found_where_they_are() -> None:
+    missed, looked_at = [], 0
+    for name, text in wrong_documents():
+        found = compile_playbook(text, file="p", kinds=KINDS)
+        if found.source.data is None:
+            continue
+        said = {dotted(place) for place in places(text)}
+        for problem in found.problems:
+            if problem.code in STRUCTURAL:
+                looked_at += 1
+                around = problem.path.rpartition(".")[0]
+                if problem.path not in said and around not in said:
+                    missed.append(f"{name}: {problem} at {problem.path}, not {sorted(said)}")
+    assert "\n".join(missed) == ""
+    assert looked_at > 40
+
+
+@pytest.mark.parametrize(
+    ("step", "where", "says"),
+    [
+        ("tools: {kind: noop}", "$.workflow[0]", "'tools'"),
+        ("tool: {kind: bash, command: ls}", "$.workflow[0].tool.kind", "'bash' is not one of"),
+        ("tool: {kind: http}", "$.workflow[0].tool", "'url' is a required property"),
+        ("tool: {kind: http, url: u, timeout: soon}", "$.workflow[0].tool.timeout", "'soon'"),
+        ("tool: {kind: noop, spec: {timeout: soon}}", "$.workflow[0].tool.spec.timeout", "'soon'"),
+        ("tool: [{a: {kind: http, url: u, metod: x}}]", "$.workflow[0].tool[0].a", "'metod'"),
+        ("next: {arcs: [{step: a, whn: x}]}", "$.workflow[0].next.arcs[0]", "'whn'"),
+        ("next: [{step: a, then: 5}]", "$.workflow[0].next[0].then", "5 is not of type"),
+        (
+            "tool: {kind: noop, spec: {policy: {rules: [{else: {do: rety}}]}}}",
+            "$.workflow[0].tool.spec.policy.rules[0].else.do",
+            "'rety'",
+        ),
+    ],
+)
+def test_a_fault_is_reported_at_its_place_first_of_all(step: str, where: str, says: str) -> None:
+    text = f"{HEAD}workflow:\n- step: a\n  {step}\n"
+    checker = jsonschema.Draft202012Validator(SCHEMA)
+    best = jsonschema.exceptions.best_match(checker.iter_errors(read(text, "p").data))
+    assert best is not None
+    assert says in best.message
+    assert best.json_path == where
+
+
+def test_keys_of_ones_own_templates_and_tasks_of_the_workbook_that_lack_something_are_accepted() -> None:
+    text = (
+        "x-team: harbour\nworkbook: {ask: {kind: http, x-note: 1}}\nworkflow:\n- step: a\n  x-owner: ada\n"
+        "  tool: {kind: http, x-a: 1, timeout: '{{ n }}', spec: {url: u, x-b: 1, timeout: 5m}}\n"
+    )
+    assert complaints(HEAD + text) == []
+
+
+def test_kinds_of_plug_ins_are_known_by_their_keys() -> None:
+    weigh = KindInfo(
+        kind="weigh",
+        queue="weigh",
+        schema={"properties": {"crate": {"type": "integer"}}, "additionalProperties": False},
+    )
+    checker = jsonschema.Draft202012Validator(json_schema({**KINDS, "weigh": weigh}))
+    text = f"{HEAD}workflow:\n- {{step: a, tool: {{kind: weigh, crate: %s}}}}\n"
+    assert checker.is_valid(read(text % "3", "p").data)
+    assert not checker.is_valid(read(text % "heavy", "p").data)
+    assert not checker.is_valid(read(text % "3, crat: 4", "p").data)
 
 
 def test_the_pattern_for_editors_finds_every_part_of_a_problem() -> None:
@@ -65,13 +157,13 @@ def test_the_pattern_for_editors_finds_every_part_of_a_problem() -> None:
     ("text", "where"),
     [
         ("workflow: {}", "$.workflow"),
-        ("workflow: [{step: 3}]", "$.workflow"),
-        ("workflow: [{step: a, tool: {kind: noop, spec: {timeout: []}}}]", "$.workflow"),
-        ("workflow: [{step: a, loop: {in: []}, tool: {kind: noop}}]", "$.workflow"),
+        ("workflow: [{step: 3}]", "$.workflow[0].step"),
+        ("workflow: [{step: a, tool: {kind: noop, spec: {timeout: []}}}]", "$.workflow[0].tool.spec.timeout"),
+        ("workflow: [{step: a, loop: {in: []}, tool: {kind: noop}}]", "$.workflow[0].loop"),
         ("kind: Playbok\nworkflow: []", "$.kind"),
     ],
 )
 def test_it_refuses_values_of_the_wrong_type(text: str, where: str) -> None:
     head = "apiVersion: noetl.io/v2\n" + ("" if text.startswith("kind") else "kind: Playbook\n")
     (complaint,) = complaints(head + text)
-    assert complaint.startswith(where)
+    assert complaint.startswith(f"{where}:")

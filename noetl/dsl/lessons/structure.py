@@ -81,11 +81,29 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good="- step: visit\n  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, reduce: {ctx.seen: append}}}\n"
         "  tool: {kind: noop, set: {ctx.seen: '{{ n }}'}}\n",
     ),
+    Code.MISSPELT_KEY: Lesson(
+        why="One letter away from a key that means something here, or its plural, or the same word with other capitals or "
+        "hyphens: what stands under it would be passed over without a word, a whole task perhaps. Keys of your own may "
+        "begin with `x-`. Versions that were registered before this was an error go on starting.",
+        bad="- step: start\n  tools: {kind: http, url: https://example.com/}\n",
+        at="tools",
+        good="- step: start\n  tool: {kind: http, url: https://example.com/}\n  x-owner: ada\n",
+    ),
+    Code.NO_CLOCK: Lesson(
+        why="`now()` is there where its value gets into the log: in the workload, `set`, arcs, the `input` of a step. A task is "
+        "rendered before each attempt, and a second one would see another instant than the first; so it has no `now()`, and "
+        "would always fail. An `input` of the step hands the instant over. Filters compute with it: `to_datetime`, `strftime`, "
+        "`timedelta`, `to_timestamp`.",
+        bad="- step: start\n  tool: {kind: noop, input: {day: \"{{ now() | strftime('%F') }}\"}}\n",
+        at="now()",
+        good="- step: start\n  input: {at: '{{ now() }}'}\n"
+        "  tool: {kind: noop, input: {day: \"{{ at | strftime('%F', tz='Europe/Berlin') }}\"}}\n",
+    ),
     Code.UNKNOWN_KEY: Lesson(
-        why="What is misspelt has no effect, and nothing else would tell. The message names the nearest key that there is.",
-        bad="- step: start\n  tool: {kind: http, url: https://example.com/, metod: POST}\n",
-        at="metod",
-        good="- step: start\n  tool: {kind: http, url: https://example.com/, method: POST}\n",
+        why="The key has no effect, and nothing else would tell. Keys of your own may begin with `x-`: nothing looks at them.",
+        bad="- step: start\n  tool: {kind: noop}\n  remark: begins here\n",
+        at="remark",
+        good="- step: start\n  desc: begins here\n  tool: {kind: noop}\n",
     ),
     Code.IGNORED: Lesson(
         why="The key is known, and does nothing where it stands.",

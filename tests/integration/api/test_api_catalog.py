@@ -51,6 +51,26 @@ def test_all_problems_of_a_playbook_are_answered_together(client: FlaskClient, t
     assert len(client.get("/api/catalog").json["playbooks"]) == 1
 
 
+def test_warnings_of_a_playbook_are_answered_wherever_it_is_registered_or_started(
+    client: FlaskClient, text: str
+) -> None:
+    odd = text + "x-free: 1\nremark: {a: 1}\n"
+    warnings = client.post("/api/catalog", json={"content": odd}).json["warnings"]
+    found = {(warning["source"], warning["code"], warning["path"]) for warning in warnings}
+    assert ("playbook", "NOETL250", "remark") in found
+    assert not any("x-free" in warning["path"] for warning in warnings)
+
+    assert client.get("/api/catalog/examples/doubling").json["warnings"] == warnings
+    for body in ({"playbook": odd}, {"path": "examples/doubling"}):
+        answer = client.post("/api/executions", json=body)
+        assert (answer.status_code, answer.json["warnings"]) == (202, warnings)
+    assert client.post("/api/workflows/run", json={"path": "examples/doubling"}).json["warnings"] == warnings
+
+    refused = client.post("/api/catalog", json={"content": odd, "strict": True})
+    assert refused.status_code == 422
+    assert "remark" in {problem["path"] for problem in refused.json["problems"]}
+
+
 def test_an_invalid_playbook_is_not_started(client: FlaskClient) -> None:
     answer = client.post("/api/executions", json={"playbook": "workflow: 7"})
     assert answer.status_code == 422

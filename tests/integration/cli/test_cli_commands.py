@@ -123,15 +123,15 @@ def test_validate_answers_in_the_documented_shape(cli: Cli) -> None:
 
 
 def test_validate_in_text_is_one_line_for_each_problem(cli: Cli) -> None:
-    Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("noop", "nope") + "wrokload: {}\n")
-    ended = cli("validate", "bad.yaml", ".")
+    Path("bad.yaml").write_text(Path("sum.yaml").read_text().replace("noop", "nope") + "load: {}\n")
+    ended = cli("validate", "bad.yaml", "bda.yaml")
     assert ended.code == 2
     first, second, third = ended.out.splitlines()
     assert first.startswith(
         "bad.yaml:7:18: error[NOETL302]: no tool of kind 'nope' is installed (did you mean 'noop'?"
     )
     assert second.startswith("bad.yaml:9:1: warning[NOETL250]:")
-    assert third == ".:1:1: error[NOETL114]: '.' is a directory, not a file"
+    assert third == "bda.yaml:1:1: error[NOETL114]: There is no file 'bda.yaml'. Did you mean 'bad.yaml'?"
     assert ended.err == "2 playbooks: 2 errors, 1 warning.\n"
 
 
@@ -157,7 +157,7 @@ def test_validate_counts_what_is_too_much_to_be_shown(cli: Cli) -> None:
 
 
 def test_strict_makes_warnings_errors(cli: Cli) -> None:
-    Path("warned.yaml").write_text(Path("sum.yaml").read_text() + "wrokload: {}\n")
+    Path("warned.yaml").write_text(Path("sum.yaml").read_text() + "load: {}\n")
     assert cli("validate", "warned.yaml").code == 0
     assert cli("validate", "warned.yaml", "--strict").code == 2
 
@@ -180,7 +180,7 @@ def test_the_catalog_keeps_versions(cli: Cli) -> None:
     )
     Path("sum.yaml").write_text(Path("sum.yaml").read_text().replace("a: 1", "a: 2"))
     assert json.loads(cli("catalog", "register", "sum.yaml", "--json").out) == [
-        {"path": "tests/sum", "version": 2}
+        {"path": "tests/sum", "version": 2, "warnings": []}
     ]
     listed = json.loads(cli("catalog", "list", "--json").out)
     assert sorted((one["path"], one["version"], one["name"]) for one in listed) == [

@@ -268,3 +268,29 @@ def test_resume_goes_on_at_once_after_a_kill(
     report = json.loads(cli("execution", "show", row["execution_id"], "--json").out)
     assert [step["runs"] for step in report["steps"].values()] == [1, 1]
     assert list((home / "locks").iterdir()) == []
+
+
+def test_a_misspelt_key_stops_a_run_and_warnings_are_told(program: Program) -> None:
+    Path("typo.yaml").write_text(SLOW.replace("tool:", "tools:"))
+    typo = program("run", "typo.yaml")
+    out, err = typo.communicate(timeout=60)
+    assert (typo.returncode, out) == (2, "")
+    assert "typo.yaml:7:5: error[NOETL212]: the key 'tools' means nothing here (did you mean 'tool'?)" in err
+
+    Path("odd.yaml").write_text(Path("sum.yaml").read_text() + "remark: 1\n")
+    warned = program("run", "odd.yaml", "-q")
+    out, err = warned.communicate(timeout=60)
+    assert warned.returncode == 0
+    assert "odd.yaml:9:1: warning[NOETL250]: the key 'remark' means nothing here" in err
+
+
+def test_warnings_are_returned_by_register_and_refused_by_strict(cli: Cli) -> None:
+    Path("odd.yaml").write_text(Path("sum.yaml").read_text() + "remark: 1\n")
+    [row] = json.loads(cli("catalog", "register", "odd.yaml", "--json").out)
+    assert [one["code"] for one in row["warnings"]] == ["NOETL250"]
+    assert "odd.yaml:9:1: warning[NOETL250]" in cli("catalog", "register", "odd.yaml").err
+    assert "NOETL250" not in cli("run", "odd.yaml", "--json").err
+    refused = cli("run", "--strict", "odd.yaml")
+    assert (refused.code, refused.out) == (2, "")
+    assert "odd.yaml:9:1: error[NOETL250]" in refused.err
+    assert cli("run", "--strict", "sum.yaml").code == 0

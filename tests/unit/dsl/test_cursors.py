@@ -122,7 +122,7 @@ def test_what_a_claim_names_comes_with_the_command(net_of: NetOf) -> None:
         (looped(claiming(more="spec: {polcy: {}}")), Code.UNKNOWN_KEY, 7, "timeout"),
         (looped(claiming(more="spec: {timeout: 0}")), Code.VALUE, 7, "timeout is 0"),
         (looped(claiming(), "frame: {max_rows: 0}"), Code.VALUE, 6, "max_rows is 0"),
-        (looped(claiming(), "frame: {max_row: 1}"), Code.UNKNOWN_KEY, 6, "max_rows"),
+        (looped(claiming(), "frame: {max_row: 1}"), Code.MISSPELT_KEY, 6, "max_rows"),
         (looped(claiming(), "frame: {max_rows: '{{ nobody }}'}"), Code.UNDEFINED, 6, "nobody"),
         (looped(claiming(more="auth: '{{ nobody }}'")), Code.UNDEFINED, 7, "nobody"),
         (looped(claiming(more="params: {x: '{{ nobody }}'}")), Code.UNDEFINED, 7, "nobody"),

@@ -106,7 +106,7 @@ def test_the_final_step_is_given_what_came_of_the_others(body: Compile) -> None:
         ("{expects: ['a..b']}", Code.VALUE, "workflow[0].tool.assert.expects[0]"),
         ("{returns: {x: strin}}", Code.VALUE, "workflow[0].tool.assert.returns.x"),
         ("{returns: x}", Code.TYPE, "workflow[0].tool.assert.returns"),
-        ("{return: [x]}", Code.UNKNOWN_KEY, "workflow[0].tool.assert.return"),
+        ("{return: [x]}", Code.MISSPELT_KEY, "workflow[0].tool.assert.return"),
     ],
 )
 def test_faults_of_assert_are_told_where_they_stand(

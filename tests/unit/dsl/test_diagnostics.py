@@ -272,7 +272,7 @@ def test_a_secret_is_hidden_in_the_line_of_another_problem_too(body: Compile) ->
         "- step: a\n  tool: {kind: http, url: '{{ cty }}', auth: {token: \"ab\\\n    cdefghi\"}, metod: x}\n"
     )
     assert {problem.code for problem in result.problems} == {
-        *(Code.IN_PLAIN_TEXT, Code.UNDEFINED, Code.UNKNOWN_KEY)
+        *(Code.IN_PLAIN_TEXT, Code.UNDEFINED, Code.MISSPELT_KEY)
     }
     for problem in result.problems:
         assert "cdef" not in render(problem, result.shown)

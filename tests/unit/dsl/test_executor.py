@@ -54,7 +54,7 @@ def test_what_is_installed_may_be_required(body: Compile, requires: str) -> None
         ),
         ("{noetl: 0.1}", Code.TYPE, "executor.requires.noetl", 'quote it: "0.1"'),
         ("http", Code.TYPE, "executor.requires", "must be a list of kinds or a mapping"),
-        ("{tool: [http]}", Code.UNKNOWN_KEY, "executor.requires.tool", "did you mean 'tools'?"),
+        ("{tool: [http]}", Code.MISSPELT_KEY, "executor.requires.tool", "did you mean 'tools'?"),
     ],
 )
 def test_what_is_not_there_is_told(body: Compile, requires: str, code: Code, path: str, says: str) -> None:

@@ -214,7 +214,7 @@ def test_what_is_no_yaml_is_told_where_its_cure_is(body: Compile, steps: str, wo
 
 def test_unknown_keys_of_every_spec_are_told_with_the_place_that_has_them(body: Compile) -> None:
     found = body(_SPECS)
-    assert {problem.code for problem in found.problems} == {Code.UNKNOWN_KEY}
+    assert {problem.code for problem in found.problems} == {Code.UNKNOWN_KEY, Code.MISSPELT_KEY}
     assert [(place.partition(":")[0], hint) for place, hint in _told(found, _SPECS)] == [
         ("entrystep", "did you mean 'entry_step'?"),
         ("mode", "put it under the spec of the loop"),
@@ -251,8 +251,8 @@ def test_a_spec_may_say_what_a_kind_has_defaults_for(body: Compile) -> None:
 
 def test_a_decision_with_a_misspelt_branch_is_told(body: Compile) -> None:
     text = "workflow:\n- step: start\n  next: [{when: '{{ ctx.x }}', thn: [end], else: [end]}]\n- step: end\n"
-    assert [(p.code, p.hint) for p in body(text).problems if p.code is Code.UNKNOWN_KEY] == [
-        (Code.UNKNOWN_KEY, "did you mean 'then'?")
+    assert [(p.code, p.hint) for p in body(text).problems if p.code is Code.MISSPELT_KEY] == [
+        (Code.MISSPELT_KEY, "did you mean 'then'?")
     ]
 
 

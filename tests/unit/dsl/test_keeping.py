@@ -63,7 +63,7 @@ workflow:
 @pytest.mark.parametrize(
     ("result", "code", "word"),
     [
-        ("{inline_byte: 1}", Code.UNKNOWN_KEY, "'inline_bytes'"),
+        ("{inline_byte: 1}", Code.MISSPELT_KEY, "'inline_bytes'"),
         ("{inline_bytes: -1}", Code.VALUE, "inline_bytes is -1"),
         ("{inline: 2000000}", Code.VALUE, "1,048,576"),
         ("{inline_bytes: lots}", Code.TYPE, "whole number"),

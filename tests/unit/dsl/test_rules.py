@@ -56,7 +56,7 @@ FAULTS = [
     ),
     (
         "workflow:\n- step: a\n  rules:\n  - {wen: x, run: []}\n  tool: {kind: noop}",
-        *(Code.UNKNOWN_KEY, 7, 6, "workflow[0].rules[0].wen", "'when'"),
+        *(Code.MISSPELT_KEY, 7, 6, "workflow[0].rules[0].wen", "'when'"),
     ),
     (
         "workflow:\n- step: a\n  rules:\n  - {when: x is defined}\n  tool: {kind: noop}",
@@ -72,7 +72,7 @@ FAULTS = [
     ),
     (
         "tasks: [{name: t, paralel: true, actions: [{kind: noop}]}]\nworkflow: [{step: a, run: t}]",
-        *(Code.UNKNOWN_KEY, 4, 19, "tasks[0].paralel", "'parallel'"),
+        *(Code.MISSPELT_KEY, 4, 19, "tasks[0].paralel", "'parallel'"),
     ),
     (
         "tasks: [{name: t}, {name: u, actions: [{kind: noop}]}]\nworkflow: [{step: a, run: t, tool: {kind: noop}}]",

@@ -25,8 +25,8 @@ def body() -> Compile:
 #: A tool as authors write it, and in the canonical form.
 TOOLS = {
     "input under spec": (
-        '{kind: python, spec: {input: {net: "{{ execution_id }}"}}, code: x}',
-        '{kind: python, input: {net: "{{ execution_id }}"}, code: x}',
+        '{kind: python, spec: {input: {net: "{{ execution_id }}"}}, code: pass}',
+        '{kind: python, input: {net: "{{ execution_id }}"}, code: pass}',
     ),
     "of inputs those beside kind win, then input, then args": (
         "{kind: noop, spec: {with: {a: 1, b: 1, c: 1, d: 1}, args: {a: 2, b: 2, c: 2}, input: {a: 3, b: 3}}, args: {a: 4}}",
@@ -65,8 +65,8 @@ TOOLS = {
         "{kind: sqlite, database: a.db, command: SELECT 1, spec: {timeout: 2}}",
     ),
     "spec.timeout wins over timeout": (
-        "{kind: python, code: x, timeout: 3, timeout_seconds: 4, spec: {timeout: 2, memory_mb: 64}}",
-        "{kind: python, code: x, spec: {timeout: 2, memory_mb: 64}}",
+        "{kind: python, code: pass, timeout: 3, timeout_seconds: 4, spec: {timeout: 2, memory_mb: 64}}",
+        "{kind: python, code: pass, spec: {timeout: 2, memory_mb: 64}}",
     ),
     "spec.timeout wins over timeout_seconds of http": (
         "{kind: http, url: http://gauge.example, timeout_seconds: 2, spec: {timeout: 5}}",
@@ -235,7 +235,7 @@ OTHERS = {
     ),
     "another key of a strategy": (
         TOOL.replace("TOOL", "{kind: noop, output_select: {strategy: size_threshold, treshold_kb: 1}}"),
-        [Code.UNKNOWN_KEY],
+        [Code.MISSPELT_KEY],
         "'treshold_kb'",
     ),
     "a threshold below zero": (
@@ -272,12 +272,12 @@ OTHERS = {
         "'gopher'",
     ),
     "a deadline that is none": (
-        TOOL.replace("TOOL", "{kind: python, code: x, timeout: soon}"),
+        TOOL.replace("TOOL", "{kind: python, code: pass, timeout: soon}"),
         [Code.VALUE],
         "timeout is 'soon'",
     ),
     "a deadline in parts": (
-        TOOL.replace("TOOL", "{kind: python, code: x, timeout: {read: 3}}"),
+        TOOL.replace("TOOL", "{kind: python, code: pass, timeout: {read: 3}}"),
         [Code.VALUE],
         "without parts",
     ),
@@ -321,6 +321,6 @@ def test_notes_in_metadata_are_warned_of_only_where_they_are_nearly_a_key() -> N
 
 
 def test_a_fault_in_what_was_moved_is_told_where_it_was_written(body: Compile) -> None:
-    text = "workflow:\n- step: a\n  tool:\n    kind: python\n    spec:\n      input:\n        x: '{{ 1 | nope }}'\n    code: x\n"
+    text = "workflow:\n- step: a\n  tool:\n    kind: python\n    spec:\n      input:\n        x: '{{ 1 | nope }}'\n    code: pass\n"
     (problem,) = body(text).errors
     assert (problem.line, problem.path) == (10, "workflow[0].tool.spec.input.x")

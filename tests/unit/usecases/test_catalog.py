@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
+
+from noetl.errors import PlaybookInvalid
 from noetl.testing import Simulation
-from noetl.usecases import catalog
+from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import PlaybookRow
+from noetl.usecases.start import StartRequest, start
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -38,3 +42,51 @@ def test_a_playbook_whose_net_is_stored_is_not_compiled_again() -> None:
             row = catalog.find(tx, "tests/known", None)
             digests.append(catalog.net_digest(sim.rt, tx, row))
     assert {*digests} == {sim.rt.compiled.get(row.content_sha256)}
+
+
+MISSPELT = PLAYBOOK.format(name="old").replace("tool:", "tools:")
+
+
+def test_a_version_that_older_programs_registered_with_a_misspelt_key_goes_on_starting() -> None:
+    sim = Simulation(PLAYBOOK.format(name="known"))
+    row = PlaybookRow("tests/old", 1, MISSPELT, catalog.sha256_of(MISSPELT), "", sim.now, "old")
+    with sim.rt.store.begin() as tx:
+        tx.add_playbook(row)
+    started = start(sim.rt, StartRequest("tests/old"))
+    sim.run()
+    assert inspect.execution(sim.rt, started).status == "completed"
+    with pytest.raises(PlaybookInvalid, match="NOETL212"):
+        catalog.register(sim.rt, MISSPELT)
+
+
+def test_warnings_are_kept_with_the_version_and_follow_the_compiler() -> None:
+    sim = Simulation(PLAYBOOK.format(name="known"))
+    text = PLAYBOOK.format(name="warned") + "    remark: x\n"
+    row = catalog.register(sim.rt, text, "a.yaml")
+    [warning] = catalog.warnings_of(catalog.playbook(sim.rt, "tests/warned"))
+    assert warning == {
+        "source": "playbook",
+        "code": "NOETL250",
+        "file": "a.yaml",
+        "line": 8,
+        "column": 5,
+        "path": "workflow[0].remark",
+        "message": "the key 'remark' means nothing here",
+        "hint": warning["hint"],
+    }
+    # A program that kept none registered it.
+    with sim.rt.store.begin() as tx:
+        tx.keep_warnings(row.path, row.version, [])
+    assert catalog.register(sim.rt, text, "b.yaml").version == row.version
+    assert len(catalog.warnings_of(catalog.playbook(sim.rt, "tests/warned"))) == 1
+    with pytest.raises(PlaybookInvalid, match="remark"):
+        catalog.register(sim.rt, text, strict=True)
+
+
+def test_only_the_first_of_many_warnings_are_kept_and_the_last_one_counts_the_others() -> None:
+    sim = Simulation(PLAYBOOK.format(name="known"))
+    many = "".join(f"    remark_{number}: x\n" for number in range(catalog.MOST_WARNINGS + 7))
+    row = catalog.register(sim.rt, PLAYBOOK.format(name="many") + many)
+    warnings = catalog.warnings_of(row)
+    assert len(warnings) == catalog.MOST_WARNINGS + 1
+    assert warnings[-1]["message"].startswith("7 more warnings")

@@ -9,6 +9,7 @@ from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.lowering.guards import Guards, heads
 from noetl.dsl.lowering.parts import Spot
 from noetl.dsl.lowering.rules.drafts import Choice, Guard, Mode, Onward, Way, names_of
+from noetl.dsl.misspelt import add_unknown_key
 from noetl.dsl.origins import Moved, Tree
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.report import Report
@@ -149,9 +150,8 @@ def _then(item: dict[str, Any], path: Path, report: Report) -> Choice:
         hint = "put it at the target: {step, args, set}"
         if key not in known_keys(Arc):
             hint = report.suggest(key, sorted(_OF_TRANSITIONS), hint)
-        report.add(
-            Code.UNKNOWN_KEY, (*path, key), f"`{key}` means nothing beside {beside}", hint, at_key=True
-        )
+        message = f"`{key}` means nothing beside {beside}"
+        add_unknown_key(report, (*path, key), message, hint, _OF_TRANSITIONS, item)
     return targets(item["then"], (*path, "then")) if beside == "then" else []
 
 
