@@ -2,10 +2,15 @@
 #
 #   make VENV=... CONSTRAINTS=... PYTHON=...   other places and versions
 #   make test ARGS="-k loops -x"               ARGS go to the program behind a target
+#   make test PROFILE=full                     how much is tried: quick, full or long (see CONTRIBUTING.md)
 
 VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
+PROFILE     ?= quick
 ARGS        ?=
+
+# A program that is started a thousand times should be compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN  := $(VENV)/bin
 HOME_OF_RUNS := $(CURDIR)/.noetl

@@ -16,6 +16,7 @@ import click
 
 from noetl.cli.inputs import overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
+from noetl.cli.signals import not_ignored
 from noetl.cli.stack import Stack, queues_named, started
 from noetl.config import Settings
 from noetl.errors import ConfigError, Conflict
@@ -79,7 +80,7 @@ def up(
     """
     if not files and (overrides or payload is not None or as_json):
         raise click.UsageError("--set, --payload and --json belong to --run; name a playbook with it.", ctx)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in not_ignored(signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     # What is wrong with one is said under its own name, before anything is started.

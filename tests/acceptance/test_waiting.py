@@ -1,12 +1,11 @@
 """Executions that wait for a child or for an instant, far more than there are workers: one process has them all.
 
-`NOETL_TEST_WAITING` says how many (200). Half of them call a playbook that waits for somebody outside, half have a task
+`NOETL_TEST_WAITING` says how many (200, 60 in the quick profile). Half of them call a playbook that waits for somebody outside, half have a task
 that is tried again in an hour. An hour passes, and somebody speaks, while nothing of NoETL is alive.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from noetl.usecases import catalog, control
 from noetl.usecases.start import StartRequest, start
 from tests import services
+from tests.budget import budget
 
 from .playbooks import TWO_STEPS, head
 from .stack import RedisServer, Stack, eventually
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-WAITING = int(os.environ.get("NOETL_TEST_WAITING", "200"))
+WAITING = budget("NOETL_TEST_WAITING", quick=60, full=200, long=2000)
 #: Seconds in which all of them must have come to rest, and in which they must have ended.
 PATIENCE_S = 60 + WAITING / 2
 

@@ -1,0 +1,49 @@
+"""The run of the tests itself: what it leaves behind, and what it is like in the background."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import remains
+
+ROOT = Path(__file__).parents[2]
+
+INNER = """
+import signal, subprocess
+from tests import remains
+
+remains.GRACE_S = 0.2
+
+def test_a_child_can_be_interrupted():
+    child = subprocess.Popen(["sleep", "60"])
+    child.send_signal(signal.SIGINT)
+    assert child.wait(10) == -signal.SIGINT
+
+def test_something_is_left_behind():
+    subprocess.run(["sh", "-c", "sleep 61 & true"], check=True)
+"""
+
+
+def test_in_a_job_in_the_background_children_can_be_interrupted_and_what_is_left_behind_is_a_failure(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test_inner.py").write_text(INNER)
+    inner = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider"]
+    environment = {name: value for name, value in os.environ.items() if name != remains.VARIABLE}
+    done = subprocess.run(
+        # What `nohup make test &` in a script comes to.
+        ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *inner, "-p", "tests.conftest", tmp_path],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "sleep 61 (started by" in done.stdout
+    assert "::test_something_is_left_behind (call))" in done.stdout
+    assert done.returncode == 1
