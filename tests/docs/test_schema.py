@@ -13,7 +13,7 @@ import pytest
 from noetl.dsl import compile_playbook, json_schema
 from noetl.dsl.source import read
 from noetl.tools.registry import kinds
-from tests.playbooks.corpus import Case, cases
+from tests.playbooks.corpus import cases
 
 from .pages import ROOT
 
@@ -41,10 +41,11 @@ def test_every_example_validates(file: Path) -> None:
     assert complaints(file.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
-def test_it_accepts_what_compiles(case: Case) -> None:
-    if compile_playbook(HEAD + case.body, file="p", kinds=KINDS).net is not None:
-        assert complaints(HEAD + case.body) == []
+def test_it_accepts_what_compiles(subtests: pytest.Subtests) -> None:
+    for case in cases():
+        with subtests.test(case.name):
+            if compile_playbook(HEAD + case.body, file="p", kinds=KINDS).net is not None:
+                assert complaints(HEAD + case.body) == []
 
 
 def test_the_pattern_for_editors_finds_every_part_of_a_problem() -> None:
