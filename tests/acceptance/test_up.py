@@ -123,6 +123,7 @@ workflow:
     )
 
 
+@pytest.mark.full("a stack of its own")
 def test_up_run_serves_the_queues_that_its_playbooks_and_those_that_they_call_name(
     home: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def test_up_run_serves_the_queues_that_its_playbooks_and_those_that_they_call_na
     assert json.loads(done.stdout)["status"] == "completed"
 
 
+@pytest.mark.full("a stack of its own")
 def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_served(
     home: Path, tmp_path: Path
 ) -> None:
@@ -223,7 +225,9 @@ workflow:
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.full("a stack of its own"))]
+)
 def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path, number: signal.Signals) -> None:
     home.mkdir()
     (home / "long.yaml").write_text(LONG)
@@ -256,6 +260,7 @@ def living(home: Path) -> Iterator[psutil.Process]:
         yield process
 
 
+@pytest.mark.full("a stack that dies five times")
 def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Path) -> None:
     with serving(home) as process:
         killed = 0
@@ -274,6 +279,7 @@ def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Pat
     assert "sweeper.log" in said
 
 
+@pytest.mark.full("a stack of its own")
 def test_without_any_redis_messages_travel_through_files(home: Path, tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text(LOOP)
     words = ["--run", str(HELLO), "--run", str(tmp_path / "loop.yaml"), "--no-flower", "--json"]

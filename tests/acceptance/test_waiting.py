@@ -157,6 +157,7 @@ def check(stack: Stack, effects: Path) -> None:
     assert stack.sql("SELECT command_id FROM command WHERE state <> 'closed'") == []
 
 
+@pytest.mark.full("a load; everything dies in test_faults.py, too")
 def test_those_that_wait_hold_no_worker_and_go_on_after_everything_has_died(
     small: Stack, broker: RedisServer, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.full("a build and an installation")
 @pytest.mark.acceptance
 @pytest.mark.postgres
 def test_an_installed_wheel_migrates_a_database(installed: Path, empty_postgres_url: str) -> None:

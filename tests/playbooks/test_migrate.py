@@ -32,6 +32,7 @@ def commented(text: str) -> tuple[str, list[str]]:
     return "\n".join(lines) + "\n", [f"# {number}!" for number in free]
 
 
+@pytest.mark.full("the corpus once more")
 def test_comments_are_kept_wherever_they_stand(subtests: pytest.Subtests) -> None:
     for case in VALID:
         with subtests.test(case.name):
