@@ -37,12 +37,13 @@ run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through i
 
 # Tests that start whole stacks come last, and those of a file share theirs. They wait more than they compute: two files
 # at a time. pytest exits with 1 where a test failed, and with 5 where ARGS choose none of a sort.
+WITHOUT_STACKS := contract docs histories migrations playbooks properties quantum unit
 PYTEST = NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20
 .PHONY: test
 test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
 	@$(PYTEST) -m "not acceptance" -n logical --maxprocesses 4 --dist worksteal $(ARGS); \
 	first=$$?; case $$first in 0|1|5) ;; *) exit $$first ;; esac; \
-	$(PYTEST) -m acceptance -n 2 --dist loadfile $(ARGS); \
+	$(PYTEST) -m acceptance -n 2 --dist loadfile $(WITHOUT_STACKS:%=--ignore=tests/%) $(ARGS); \
 	case $$first,$$? in 0,0|0,5|5,0) ;; *) exit 1 ;; esac
 
 .PHONY: check

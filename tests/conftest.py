@@ -32,6 +32,9 @@ settings.load_profile("untimed")
 _redis_numbers = count(0)
 
 
+#: Where `make test` looks for tests that are marked `acceptance`.
+STACKS = ("tests/acceptance/", "tests/integration/")
+
 LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 
@@ -62,6 +65,9 @@ def _stop_ignoring_signals() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what only a more thorough profile runs."""
+    for item in items:
+        if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
+            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
     beyond = PROFILES[PROFILES.index(profile()) + 1 :]
     left_out = [item for item in items if any(map(item.get_closest_marker, beyond))]
     if left_out:

@@ -1,6 +1,6 @@
 """Executions that wait for a child or for an instant, far more than there are workers: one process has them all.
 
-`NOETL_TEST_WAITING` says how many (200, 60 in the quick profile). Half of them call a playbook that waits for somebody outside, half have a task
+`NOETL_TEST_WAITING` says how many (200). Half of them call a playbook that waits for somebody outside, half have a task
 that is tried again in an hour. An hour passes, and somebody speaks, while nothing of NoETL is alive.
 """
 
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-WAITING = budget("NOETL_TEST_WAITING", quick=60, full=200, long=2000)
+WAITING = budget("NOETL_TEST_WAITING", quick=200, full=200, long=2000)
 #: Seconds in which all of them must have come to rest, and in which they must have ended.
 PATIENCE_S = 60 + WAITING / 2
 
