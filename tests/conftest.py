@@ -39,7 +39,11 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for a run, whatever its number of processes: they inherit the environment."""
+    """One profile and one seed for a run, whatever its number of processes: they inherit the environment."""
+    try:
+        profile()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     remains.mark()
     if _runs_tests(config):

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 INNER = """
 import signal, subprocess
+import pytest
 from tests import remains
 
 remains.GRACE_S = 0.2
@@ -24,10 +25,14 @@ def test_a_child_can_be_interrupted():
 
 def test_something_is_left_behind():
     subprocess.run(["sh", "-c", "sleep 61 & true"], check=True)
+
+@pytest.mark.full("another one proves it")
+def test_a_second_proof():
+    pass
 """
 
 
-def test_in_a_job_in_the_background_children_can_be_interrupted_and_what_is_left_behind_is_a_failure(
+def test_in_the_background_children_can_be_interrupted_what_is_left_behind_fails_and_quick_leaves_out(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_inner.py").write_text(INNER)
@@ -37,13 +42,13 @@ def test_in_a_job_in_the_background_children_can_be_interrupted_and_what_is_left
         # What `nohup make test &` in a script comes to.
         ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *inner, "-p", "tests.conftest", tmp_path],
         cwd=ROOT,
-        env=environment,
+        env={**environment, "NOETL_TEST_PROFILE": "quick"},
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 passed, 1 deselected" in done.stdout, done.stdout + done.stderr
     assert "sleep 61 (started by" in done.stdout
     assert "::test_something_is_left_behind (call))" in done.stdout
     assert done.returncode == 1
