@@ -45,7 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
-    remains.mark()
+    if not _is_worker(config):
+        remains.mark()
     if _runs_tests(config):
         _stop_ignoring_signals()
 
@@ -85,7 +86,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _is_worker(session.config):
         return
     session.config.stash[LEFT_BEHIND] = left = remains.end()
-    if left:
+    if left and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

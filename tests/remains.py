@@ -16,8 +16,8 @@ GRACE_S = 10.0
 
 
 def mark() -> None:
-    """From now on, processes that this one starts can be found. Those of a run inside of a run belong to the outer."""
-    os.environ.setdefault(VARIABLE, f"pytest-{os.getpid()}-{time.time_ns()}")
+    """From now on, processes that this one starts can be found, workers of xdist and what they start among them."""
+    os.environ[VARIABLE] = f"pytest-{os.getpid()}-{time.time_ns()}"
 
 
 def end() -> list[str]:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import remains
-
 ROOT = Path(__file__).parents[2]
 
 INNER = """
@@ -32,17 +30,16 @@ def test_a_second_proof():
 """
 
 
-def test_in_the_background_children_can_be_interrupted_what_is_left_behind_fails_and_quick_leaves_out(
+def test_a_run_in_the_background_interrupts_its_children_and_fails_for_what_it_leaves_behind(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_inner.py").write_text(INNER)
     inner = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider"]
-    environment = {name: value for name, value in os.environ.items() if name != remains.VARIABLE}
     done = subprocess.run(
         # What `nohup make test &` in a script comes to.
         ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *inner, "-p", "tests.conftest", tmp_path],
         cwd=ROOT,
-        env={**environment, "NOETL_TEST_PROFILE": "quick"},
+        env={**os.environ, "NOETL_TEST_PROFILE": "quick"},
         capture_output=True,
         text=True,
         timeout=100,
