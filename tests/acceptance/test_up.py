@@ -74,8 +74,9 @@ def noetl(
 
 
 @contextmanager
-def serving(home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A stack that stays up for as long as the block runs. Its standard error is readable afterwards."""
+def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A stack that stays up for as long as the block runs. Its standard error is readable afterwards. `options` are
+    those of Popen."""
     process = subprocess.Popen(
         [*NOETL, "up", "--port", "0", "--no-flower", *words],
         cwd=ROOT,
@@ -83,6 +84,7 @@ def serving(home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **options,
     )
     try:
         yield process
@@ -173,9 +175,14 @@ def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_s
     assert "no worker of that server serves the queue pool.nobody, and start would wait there" in said
 
 
+def under_nohup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 def test_a_stack_serves_until_it_is_told_to_stop_and_replaces_children_that_die(home: Path) -> None:
-    with serving(home) as process:
+    with serving(home, preexec_fn=under_nohup) as process:
         first = eventually(lambda: note(home), "the stack to be up")
+        process.send_signal(signal.SIGHUP)  # its terminal is closed
         assert requests.get(f"{first['api']}/api/health", timeout=10).json()["status"] == "ok"
 
         second = noetl(home, "up", "--port", "0")
