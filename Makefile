@@ -2,10 +2,15 @@
 #
 #   make VENV=... CONSTRAINTS=... PYTHON=...   other places and versions
 #   make test ARGS="-k loops -x"               ARGS go to the program behind a target
+#   make test PROFILE=full                     how much is tried: quick, full or long (see CONTRIBUTING.md)
 
 VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
+PROFILE     ?= quick
 ARGS        ?=
+
+# A program that is started a thousand times should be compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN  := $(VENV)/bin
 HOME_OF_RUNS := $(CURDIR)/.noetl
@@ -30,13 +35,15 @@ venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL i
 run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
 	@NOETL_HOME="$${NOETL_HOME:-$(HOME_OF_RUNS)}" $(BIN)/python examples/run.py $(ARGS)
 
-# Tests that start whole stacks have the machine to themselves. pytest exits with 1 where a test failed, and with 5
-# where ARGS choose none of a sort.
+# Tests that start whole stacks come last, and those of a file share theirs. They wait more than they compute: two files
+# at a time. pytest exits with 1 where a test failed, and with 5 where ARGS choose none of a sort.
+WITHOUT_STACKS := contract docs histories migrations playbooks properties quantum unit
+PYTEST = NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20
 .PHONY: test
-test: $(BIN)/.ready-test ## Run all tests, on SQLite and on a real PostgreSQL and a real Redis
-	@$(BIN)/pytest -m "not acceptance" -n logical --maxprocesses 4 --dist worksteal $(ARGS); \
+test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
+	@$(PYTEST) -m "not acceptance" -n logical --maxprocesses 4 --dist worksteal $(ARGS); \
 	first=$$?; case $$first in 0|1|5) ;; *) exit $$first ;; esac; \
-	$(BIN)/pytest -m acceptance $(ARGS); \
+	$(PYTEST) -m acceptance -n 2 --dist loadfile $(WITHOUT_STACKS:%=--ignore=tests/%) $(ARGS); \
 	case $$first,$$? in 0,0|0,5|5,0) ;; *) exit 1 ;; esac
 
 .PHONY: check

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from itertools import count
@@ -21,7 +22,8 @@ from hypothesis import settings
 from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
-from . import services
+from . import remains, services
+from .budget import PROFILES, profile
 
 # How long one example takes says how fast this machine is. Promises about time are kept by `tests.pace`.
 settings.register_profile("untimed", deadline=None)
@@ -30,13 +32,70 @@ settings.load_profile("untimed")
 _redis_numbers = count(0)
 
 
-def pytest_configure() -> None:
-    """One seed for a run, whatever its number of processes: they inherit the environment."""
+#: Where `make test` looks for tests that are marked `acceptance`.
+STACKS = ("tests/acceptance/", "tests/integration/")
+
+LEFT_BEHIND = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One profile and one seed for a run, whatever its number of processes: they inherit the environment."""
+    try:
+        profile()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
+    if not _is_worker(config):
+        remains.mark()
+    if _runs_tests(config):
+        _stop_ignoring_signals()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.write_line(f"NOETL_FUZZ_SEED={os.environ['NOETL_FUZZ_SEED']}")
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _runs_tests(config: pytest.Config) -> bool:
+    """Not so where workers run them, which xdist starts."""
+    return _is_worker(config) or not config.getoption("numprocesses", None)
+
+
+def _stop_ignoring_signals() -> None:
+    """A job in the background ignores SIGINT, one of `nohup` SIGHUP, and so would every process that tests start and
+    send these signals to. A handler that does nothing is not inherited."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only a more thorough profile runs."""
+    for item in items:
+        if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
+            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
+    beyond = PROFILES[PROFILES.index(profile()) + 1 :]
+    left_out = [item for item in items if any(map(item.get_closest_marker, beyond))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run that leaves processes behind has failed, whatever its tests say."""
+    if _is_worker(session.config):
+        return
+    session.config.stash[LEFT_BEHIND] = left = remains.end()
+    if left and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(
+        f"NOETL_TEST_PROFILE={profile()} NOETL_FUZZ_SEED={os.environ['NOETL_FUZZ_SEED']}"
+    )
+    for process in config.stash.get(LEFT_BEHIND, []):
+        terminalreporter.write_line(f"ERROR: this process was left behind: {process}", red=True)
 
 
 Running = TypeVar("Running")

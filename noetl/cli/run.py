@@ -19,6 +19,7 @@ from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.progress import Progress, progress_for
+from noetl.cli.signals import not_ignored
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
@@ -122,7 +123,7 @@ def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -
 @contextmanager
 def ended_like_by_hand() -> Iterator[None]:
     """SIGTERM and SIGHUP cancel as Ctrl-C does: nobody else would end what this process began."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
+    numbers = not_ignored(signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         yield

@@ -15,6 +15,7 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
+from noetl.cli.signals import not_ignored
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
@@ -159,7 +160,7 @@ def sweeper(interval: float | None) -> None:
     name_process("sweeper")
     bootstrap.open_log(settings)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in not_ignored(signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
     if settings.results_gc_s:

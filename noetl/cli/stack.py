@@ -22,6 +22,7 @@ from noetl.cli.inputs import directories_of
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
+from noetl.cli.signals import not_ignored
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
@@ -86,7 +87,7 @@ class Stack:
             nonlocal stopping
             stopping = True
 
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in not_ignored(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
         while not stopping:
             self.supervisor.tend()
@@ -214,7 +215,7 @@ def _hurry_by_signal(supervisor: Supervisor) -> None:
     def hurry(*_: object) -> None:
         supervisor.hurried = True
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in not_ignored(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, hurry)
 
 

@@ -12,6 +12,7 @@ import click
 
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
+from noetl.cli.signals import not_ignored
 from noetl.cli.stack import queues_named, started
 from noetl.cli.standing import announce, start_detached
 from noetl.config import Settings, is_loopback
@@ -93,7 +94,7 @@ def up(
         announce(start_detached(_home(), [*words, "--flower" if flower else "--no-flower"]))
         click.echo("`noetl status` says how it is, `noetl down` stops it.")
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in not_ignored(signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     texts = {file: read_text(file) for file in files}
     # What is wrong with one is said under its own name, before anything is started.

@@ -1,6 +1,7 @@
 """A stack whose workers are killed while they work: what the tests of that share.
 
-`NOETL_TEST_KILLS` says how often (12 by default), `NOETL_TEST_SEED` repeats the points of a run that failed.
+`NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points of a run that
+failed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import psutil
 
 from noetl.usecases.ports import ENDED
 from tests import services
+from tests.budget import budget
 
 from .stack import Stack, eventually, kill_all, worker
 
-KILLS = int(os.environ.get("NOETL_TEST_KILLS", "12"))
+KILLS = budget("NOETL_TEST_KILLS", quick=5, full=12, long=500)
 SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 #: Each so-many-th kill takes one worker with all its processes, the others one process of a pool.
-WHOLE = 10
+WHOLE = min(10, KILLS)
 NAMES = ("one", "two")
 FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_deliveries": 1000}
 

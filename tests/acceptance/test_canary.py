@@ -7,7 +7,6 @@ import contextlib
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -241,17 +240,16 @@ def web() -> Iterator[httpd.Server]:
     httpd.stopped(server)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def canary_stack(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
     postgres_server: services.Postgres,
     postgres_template: str,
     redis_server: str,
 ) -> Iterator[Stack]:
     """Everything that runs in production, as talkative as it can be; small results are kept outside of the log."""
-    monkeypatch.setenv("CANARY_VARIABLE", CANARIES["variable"])
-    mounted = tmp_path / "mounted"
+    folder = tmp_path_factory.mktemp("canary")
+    mounted = folder / "mounted"
     mounted.mkdir()
     (mounted / "mounted").write_text(CANARIES["file"] + "\n")
     (mounted / "mounted").chmod(0o600)
@@ -266,11 +264,13 @@ def canary_stack(
         client.flushdb()
     port = services.free_port()
     parts = ("scheduler", "code", "io", "sweeper", "api")
-    with Stack(tmp_path / "home", url, broker, parts, settings) as running:
-        flower = ["celery", "-A", "noetl", "flower", f"--port={port}", "--address=127.0.0.1"]
-        running.launch("flower", flower, FLOWER_UNAUTHENTICATED_API="true")
-        running.flower = f"http://127.0.0.1:{port}"
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CANARY_VARIABLE", CANARIES["variable"])
+        with Stack(folder / "home", url, broker, parts, settings) as running:
+            flower = ["celery", "-A", "noetl", "flower", f"--port={port}", "--address=127.0.0.1"]
+            running.launch("flower", flower, FLOWER_UNAUTHENTICATED_API="true")
+            running.flower = f"http://127.0.0.1:{port}"
+            yield running
     postgres_server.drop(url)
 
 
@@ -376,6 +376,7 @@ def test_secrets_go_through_every_tool_and_are_found_nowhere(canary_stack: Stack
     assert not told
 
 
+@pytest.mark.full("user code's environment is looked at in test_workers.py, too")
 def test_a_process_of_user_code_finds_no_secret_in_its_environment(canary_stack: Stack) -> None:
     code = "import os; result = sorted(name for name in os.environ if name[:6] in ('NOETL_', 'CANARY'))"
     text = f"""

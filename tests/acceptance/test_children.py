@@ -149,6 +149,7 @@ def heard(stack: Stack, execution: str) -> int:
     return int(stack.sql(statement, id=int(execution))[0][0])
 
 
+@pytest.mark.full("a load; calls of processes are in tests/integration/cli/test_cli_children.py")
 def test_three_hundred_children_eight_at_a_time_hold_no_worker(stack: Stack, register: Register) -> None:
     """Two processes serve the calls; had waiting held them, two would be the most there ever are."""
     execution = begin(stack, register, 300)
@@ -184,6 +185,7 @@ def faulty(
     broker.kill()
 
 
+@pytest.mark.full("a fault of test_faults.py, with calls")
 def test_children_survive_the_sudden_death_of_scheduler_and_workers(
     faulty: Stack, register: Register
 ) -> None:
@@ -198,6 +200,7 @@ def test_children_survive_the_sudden_death_of_scheduler_and_workers(
     faulty.check_logs()
 
 
+@pytest.mark.full("a fault of test_faults.py, with calls")
 @pytest.mark.timeout(300)
 def test_a_child_whose_callers_worker_dies_runs_once(faulty: Stack, register: Register) -> None:
     """The worker of the callers is killed again and again, before and behind the calls; that of the children is not."""

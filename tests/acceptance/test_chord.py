@@ -21,7 +21,12 @@ from tests import services
 from .playbooks import BARE_LOOP, counted, head
 from .stack import Stack, eventually
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.postgres,
+    pytest.mark.redis,
+    pytest.mark.full("faults of one part that the sweeper makes good, too"),
+]
 
 #: Nothing but the chord: no sweeper runs, and reports wake nobody.
 ALONE = {"sweep_s": 0, "report_wake": 0}

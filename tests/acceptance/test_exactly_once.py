@@ -9,7 +9,6 @@ import random
 import textwrap
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg2
 import pytest
@@ -100,13 +99,17 @@ def dsn(postgres_server: services.Postgres) -> Iterator[str]:
     postgres_server.drop(url)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mortal(
-    tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_server: services.Postgres,
+    postgres_template: str,
+    broker_of_stacks: str,
 ) -> Iterator[Stack]:
+    home = tmp_path_factory.mktemp("mortal")
     broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
     queues = "postgres,transfer,default"
-    with mortal_stack(tmp_path / "home", postgres_server, postgres_template, broker, queues) as running:
+    with mortal_stack(home, postgres_server, postgres_template, broker, queues) as running:
         yield running
 
 
@@ -159,6 +162,7 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     assert (rows, different) == (ITEMS * len(begun), ITEMS * len(begun))
 
 
+@pytest.mark.full("kills once more, of a cursor")
 @pytest.mark.timeout(240 + 10 * KILLS)
 def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
@@ -188,6 +192,7 @@ def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: st
     assert (rows, different, totals, claimed_once) == (ITEMS * KILLS,) * 4
 
 
+@pytest.mark.full("kills once more, of a transfer")
 @pytest.mark.timeout(300)
 def test_a_transfer_whose_worker_is_killed_moves_every_row_once(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}")

@@ -140,6 +140,7 @@ def test_without_faults_every_command_is_delivered_once_and_every_iteration_done
     stack.check_nothing_was_sent_twice()
 
 
+@pytest.mark.full("both are among those that die at once")
 @pytest.mark.parametrize("part", ["scheduler", "code"])
 def test_executions_survive_the_sudden_death_of(faulty: Stack, effects: Path, part: str) -> None:
     executions = begin_all(faulty, effects)
@@ -149,6 +150,7 @@ def test_executions_survive_the_sudden_death_of(faulty: Stack, effects: Path, pa
     faulty.check_logs()
 
 
+@pytest.mark.full("it is among those that die at once")
 def test_http_steps_survive_the_sudden_death_of_the_worker_that_asks(
     faulty: Stack, effects: Path, squaring: str
 ) -> None:
@@ -173,6 +175,7 @@ def recorded_iterations(stack: Stack, executions: list[str]) -> set[tuple[str, i
     return {(str(row[0]), int(row[1])) for row in rows}
 
 
+@pytest.mark.full("a rarer fault")
 def test_executions_survive_the_sudden_death_of_a_prefork_parent_alone(faulty: Stack, effects: Path) -> None:
     """Its children must notice: nobody would ever stop them."""
     executions = begin_all(faulty, effects)
@@ -191,6 +194,7 @@ def alive(process: psutil.Process) -> bool:
     return False
 
 
+@pytest.mark.full("pauses of a healthy stack are in test_workers.py")
 @pytest.mark.parametrize(("how", "nap"), [("api", 0.05), ("cli", 0.2)])
 def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, how: str, nap: float) -> None:
     """Nothing is under way in a paused execution: the wake of the resume alone must set it going. A command takes
@@ -216,6 +220,7 @@ def test_resuming_a_paused_loop_needs_no_sweeper(faulty: Stack, effects: Path, h
     faulty.check_logs()
 
 
+@pytest.mark.full("a rarer fault; garbage is in test_messages.py")
 def test_garbage_that_was_taken_for_a_wake_is_as_good_as_one(faulty: Stack, effects: Path) -> None:
     """No wake is sent while something is in the scheduler's queue: whoever clears it away looks who owes a turn."""
     faulty.rt.dispatcher.wake()  # connects: a first wake asks nobody
@@ -251,6 +256,7 @@ def tell(stack: Stack, how: str, execution: str, verb: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full("such kills are in test_exactly_once.py")
 def test_a_worker_child_that_dies_loses_nothing(faulty: Stack, effects: Path) -> None:
     """The pool replaces its child; the message comes back, and the lease decides who goes on."""
     executions = begin_all(faulty, effects)

@@ -125,6 +125,7 @@ def p50_of_two_steps(stack: Stack, times: int, go_on: threading.Event | None = N
     return statistics.median(spent)
 
 
+@pytest.mark.full("a load of minutes")
 def test_ten_thousand_iterations_leave_memory_flat_and_short_work_overtakes_them(
     stack: Stack,
 ) -> None:

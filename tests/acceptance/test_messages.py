@@ -158,6 +158,7 @@ def put(files: Stack) -> Callable[[str, str], Path]:
     return lambda queue, name: folder / f"0_{name.replace(' ', '_')}.{queue}.msg"
 
 
+@pytest.mark.full("garbage on Redis is tried")
 def test_whatever_is_put_into_the_folder_of_a_filesystem_broker_the_workers_live_on_and_it_is_kept(
     files: Stack, put: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def away(server: services.Postgres, url: str) -> Iterator[None]:
         server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
 
+@pytest.mark.full("a rarer fault")
 def test_a_worker_whose_database_is_away_reads_past_garbage_and_says_so_in_its_log(
     files: Stack, put: Callable[[str, str], Path], postgres_server: services.Postgres
 ) -> None:

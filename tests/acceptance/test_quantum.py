@@ -84,6 +84,7 @@ def here(repetitions: int, points: int = POINTS) -> Any:
     return came.result["points"]
 
 
+@pytest.mark.full("a kill of a simulation of seconds")
 def test_a_sweep_goes_on_behind_its_checkpoint_when_its_worker_was_killed(stack: Stack) -> None:
     here(10, 1)
     began = time.monotonic()

@@ -83,6 +83,7 @@ workflow:
 """
 
 
+@pytest.mark.full("a stack of its own")
 def test_a_cancelled_execution_ends_at_once_and_its_job_when_a_worker_of_its_queue_is_there(
     stack: Stack, ionq: IonQServer
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_cancelled_execution_ends_at_once_and_its_job_when_a_worker_of_its_que
     assert stack.row(execution).status == "cancelled"
 
 
+@pytest.mark.full("a stack of its own for what tests/quantum hold, too")
 def test_a_job_that_is_too_dear_is_never_sent(stack: Stack, ionq: IonQServer) -> None:
     execution = stack.begin(EXAMPLE, {"host": ionq.url, "budget": 1})
     row = stack.wait([execution], 60)[execution]

@@ -101,6 +101,7 @@ def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int)
     return "results" if "results" in last else last.split("/")[0]
 
 
+@pytest.mark.full("kills once more, of jobs")
 @pytest.mark.timeout(300 + 30 * KILLS)
 def test_whatever_dies_each_command_has_one_paid_job_and_each_result_is_there_once(
     mortal: Stack, ionq: IonQServer

@@ -75,6 +75,7 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     assert run("noetl.cli", "status").returncode == 1
 
 
+@pytest.mark.full("two stacks of its own")
 def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_again(
     run: Run, home: Path
 ) -> None:

@@ -158,6 +158,7 @@ def contradictions(seen: Iterable[Seen]) -> list[str]:
     return found
 
 
+@pytest.mark.full("a load of commands")
 def test_everybody_tells_the_same_status_at_every_moment_and_an_end_is_final(stack: Stack) -> None:
     payload = {"items": 40, "width": 4, "nap": 0.03}
     executions = [stack.begin(LOOP, payload) for _ in range(LOOPS)]

@@ -74,8 +74,9 @@ def noetl(
 
 
 @contextmanager
-def serving(home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A stack that stays up for as long as the block runs. Its standard error is readable afterwards."""
+def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A stack that stays up for as long as the block runs. Its standard error is readable afterwards. `options` are
+    those of Popen."""
     process = subprocess.Popen(
         [*NOETL, "up", "--port", "0", "--no-flower", *words],
         cwd=ROOT,
@@ -83,6 +84,7 @@ def serving(home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **options,
     )
     try:
         yield process
@@ -160,6 +162,7 @@ workflow:
     )
 
 
+@pytest.mark.full("a stack of its own")
 def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_that_they_call_name(
     home: Path, tmp_path: Path
 ) -> None:
@@ -177,6 +180,7 @@ def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_t
     assert "warning[NOETL250]: the key 'remark' means nothing here" in done.stderr
 
 
+@pytest.mark.full("a stack of its own")
 def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_served(
     home: Path, tmp_path: Path
 ) -> None:
@@ -208,9 +212,14 @@ def test_a_step_whose_queue_no_worker_serves_is_told_and_further_queues_can_be_s
     assert "no worker of that server serves the queue pool.nobody, and start would wait there" in said
 
 
+def under_nohup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 def test_a_stack_serves_until_it_is_told_to_stop_and_replaces_children_that_die(home: Path) -> None:
-    with serving(home) as process:
+    with serving(home, preexec_fn=under_nohup) as process:
         first = eventually(lambda: note(home), "the stack to be up")
+        process.send_signal(signal.SIGHUP)  # its terminal is closed
         assert requests.get(f"{first['api']}/api/health", timeout=10).json()["status"] == "ok"
 
         second = noetl(home, "up", "--port", "0")
@@ -260,7 +269,9 @@ workflow:
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.full("a stack of its own"))]
+)
 def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path, number: signal.Signals) -> None:
     home.mkdir()
     (home / "long.yaml").write_text(LONG)
@@ -293,6 +304,7 @@ def living(home: Path) -> Iterator[psutil.Process]:
         yield process
 
 
+@pytest.mark.full("a stack that dies five times")
 def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Path) -> None:
     with serving(home) as process:
         killed = 0
@@ -311,6 +323,7 @@ def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Pat
     assert "sweeper.log" in said
 
 
+@pytest.mark.full("a stack of its own")
 def test_without_any_redis_messages_travel_through_files(home: Path, tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text(LOOP)
     words = ["--run", str(HELLO), "--run", str(tmp_path / "loop.yaml"), "--no-flower", "--json"]

@@ -6,7 +6,6 @@ that is tried again in an hour. An hour passes, and somebody speaks, while nothi
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from noetl.usecases import catalog, control
 from noetl.usecases.start import StartRequest, start
 from tests import services
+from tests.budget import budget
 
 from .playbooks import TWO_STEPS, head
 from .stack import RedisServer, Stack, eventually
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-WAITING = int(os.environ.get("NOETL_TEST_WAITING", "200"))
+WAITING = budget("NOETL_TEST_WAITING", quick=200, full=200, long=2000)
 #: Seconds in which all of them must have come to rest, and in which they must have ended.
 PATIENCE_S = 60 + WAITING / 2
 
@@ -157,6 +157,7 @@ def check(stack: Stack, effects: Path) -> None:
     assert stack.sql("SELECT command_id FROM command WHERE state <> 'closed'") == []
 
 
+@pytest.mark.full("a load; everything dies in test_faults.py, too")
 def test_those_that_wait_hold_no_worker_and_go_on_after_everything_has_died(
     small: Stack, broker: RedisServer, tmp_path: Path
 ) -> None:

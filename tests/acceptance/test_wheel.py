@@ -85,7 +85,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(clone, build_wheel(clone, folder / "wheel"), build_sdist(clone, folder / "sdist"))
 
 
-@pytest.fixture(scope="module", params=["wheel", "sdist"])
+@pytest.fixture(
+    scope="module",
+    params=["wheel", pytest.param("sdist", marks=pytest.mark.full("another installation"))],
+)
 def environment(
     request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory
 ) -> Environment:
@@ -126,6 +129,7 @@ def _result(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return found
 
 
+@pytest.mark.full("the checkout runs it too")
 def test_the_whole_stack_runs(environment: Environment) -> None:
     done = environment.run("noetl", "up", "--run", "hello.yaml", "--json", **ports())
     assert _result(done)["said"] == "Hello, world!"
@@ -186,6 +190,7 @@ def from_git(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environm
     return made
 
 
+@pytest.mark.full("installations of its own")
 def test_an_install_from_git_upgrades_to_the_next_commit(from_git: Environment, built: Built) -> None:
     older = _version(from_git)
     assert (older.local or "").startswith(f"g{git(built.clone, 'rev-parse', '--short=7', 'HEAD').strip()}")
@@ -200,6 +205,7 @@ def _version(environment: Environment) -> Version:
     return Version(environment.run("noetl", "--version").stdout.split()[-1])
 
 
+@pytest.mark.full("installations of its own")
 def test_an_extra_and_a_plugin_find_the_installed_noetl_without_any_index(from_git: Environment) -> None:
     version = _version(from_git)
     from_git.install("noetl-celery[migrate,qsim]")
@@ -214,6 +220,7 @@ def test_an_extra_and_a_plugin_find_the_installed_noetl_without_any_index(from_g
     assert _version(from_git) == version
 
 
+@pytest.mark.full("installations of its own")
 def test_doctor_finds_another_distribution_that_owns_the_package(from_git: Environment) -> None:
     assert "ok   package" in from_git.run("noetl", "doctor", check=False).stdout
     foreign = from_git.site / "noetl-2.1.dist-info"
@@ -226,6 +233,7 @@ def test_doctor_finds_another_distribution_that_owns_the_package(from_git: Envir
     assert "pip uninstall noetl`, then install NoETL again" in done.stdout
 
 
+@pytest.mark.full("installations of its own")
 def test_the_version_is_had_without_git_and_from_a_part_of_the_history(built: Built, tmp_path: Path) -> None:
     shallow, exported = tmp_path / "shallow", tmp_path / "exported"
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{built.clone}", str(shallow))

@@ -31,7 +31,7 @@ from noetl.facts.outcome import ErrorInfo
 from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
-from noetl.projection.tables import TABLES, ColumnType, Table
+from noetl.projection.tables import TABLES, ColumnType
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
 from noetl.tools.manual import manual_of
@@ -51,12 +51,15 @@ def shown(setting: Field[Any]) -> str:
             return str(value)
 
 
-@pytest.mark.parametrize("setting", fields(Settings), ids=lambda one: one.name)
-def test_operations_lists_every_setting_with_its_default(setting: Field[Any]) -> None:
-    listed = {cells[0].strip("`"): cells for cells in rows(sections("docs/operations.md")["Settings"])}
-    name, default, meaning = listed[PREFIX + setting.name.upper()]
-    assert default.strip("`") == shown(setting), name
-    assert meaning
+def test_operations_lists_every_setting_with_its_default(subtests: pytest.Subtests) -> None:
+    for setting in fields(Settings):
+        with subtests.test(setting.name):
+            listed = {
+                cells[0].strip("`"): cells for cells in rows(sections("docs/operations.md")["Settings"])
+            }
+            name, default, meaning = listed[PREFIX + setting.name.upper()]
+            assert default.strip("`") == shown(setting), name
+            assert meaning
 
 
 def test_operations_lists_no_setting_that_there_is_not() -> None:
@@ -88,12 +91,13 @@ def test_what_noetl_gives_to_celery_keeps_every_promise() -> None:
 # --- events ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fact", get_args(Fact), ids=lambda fact: fact.type)
-def test_events_lists_every_type_with_its_fields(fact: type[Any]) -> None:
-    text = sections("docs/events.md")[fact.type]
-    assert keys(text) == [one.name for one in fields(fact)]
-    assert all(meaning for _, meaning in rows(text))
-    assert fields(fact) or "No fields." in text
+def test_events_lists_every_type_with_its_fields(subtests: pytest.Subtests) -> None:
+    for fact in get_args(Fact):
+        with subtests.test(fact.type):
+            text = sections("docs/events.md")[fact.type]
+            assert keys(text) == [one.name for one in fields(fact)]
+            assert all(meaning for _, meaning in rows(text))
+            assert fields(fact) or "No fields." in text
 
 
 def test_events_lists_no_type_that_there_is_not() -> None:
@@ -128,14 +132,16 @@ def test_events_lists_the_fields_of_errors() -> None:
 # --- tables ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_tables_lists_every_table_with_its_columns(table: Table) -> None:
-    text = sections("docs/tables.md")[table.name]
-    key = ", ".join(f"`{name}`" for name in table.key)
-    assert f"{table.meaning} Key: {key}." in text
-    assert rows(text) == [
-        [f"`{one.name}`", f"{one.type}{'*' if one.required else ''}", one.meaning] for one in table.columns
-    ]
+def test_tables_lists_every_table_with_its_columns(subtests: pytest.Subtests) -> None:
+    for table in TABLES.values():
+        with subtests.test(table.name):
+            text = sections("docs/tables.md")[table.name]
+            key = ", ".join(f"`{name}`" for name in table.key)
+            assert f"{table.meaning} Key: {key}." in text
+            assert rows(text) == [
+                [f"`{one.name}`", f"{one.type}{'*' if one.required else ''}", one.meaning]
+                for one in table.columns
+            ]
 
 
 def test_tables_lists_no_table_that_there_is_not_and_the_words_of_every_type() -> None:
@@ -160,24 +166,27 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-@pytest.mark.parametrize(("name", "command"), commands().items(), ids=commands())
-def test_cli_lists_every_command_with_its_options_and_its_example(name: str, command: click.Command) -> None:
-    text = sections("docs/cli.md")[f"noetl {name}"]
-    assert f"    noetl {name}" in text
-    options = [one for one in command.params if isinstance(one, click.Option)]
-    for option in options:
-        for spelling in (*option.opts, *option.secondary_opts):
-            assert re.search(rf"(?<![\w-]){re.escape(spelling)}(?![\w-])", text), spelling
-    spelled = {spelling for one in options for spelling in (*one.opts, *one.secondary_opts)}
-    named = {word for cell in keys(text) for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", cell)}
-    assert named == spelled
-    for argument in command.params:
-        if isinstance(argument, click.Argument):
-            wanted = "FILE" if argument.name in ("file", "files") else (argument.name or "").upper()
-            assert wanted in text.partition("\n\n")[2].partition("\n\n")[0] or f" {wanted}" in text
-    assert command.epilog is not None
-    assert command.epilog.startswith("Example: noetl ")
-    assert command.epilog.removeprefix("Example: ") in text
+def test_cli_lists_every_command_with_its_options_and_its_example(subtests: pytest.Subtests) -> None:
+    for name, command in commands().items():
+        with subtests.test(name):
+            text = sections("docs/cli.md")[f"noetl {name}"]
+            assert f"    noetl {name}" in text
+            options = [one for one in command.params if isinstance(one, click.Option)]
+            for option in options:
+                for spelling in (*option.opts, *option.secondary_opts):
+                    assert re.search(rf"(?<![\w-]){re.escape(spelling)}(?![\w-])", text), spelling
+            spelled = {spelling for one in options for spelling in (*one.opts, *one.secondary_opts)}
+            named = {
+                word for cell in keys(text) for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", cell)
+            }
+            assert named == spelled
+            for argument in command.params:
+                if isinstance(argument, click.Argument):
+                    wanted = "FILE" if argument.name in ("file", "files") else (argument.name or "").upper()
+                    assert wanted in text.partition("\n\n")[2].partition("\n\n")[0] or f" {wanted}" in text
+            assert command.epilog is not None
+            assert command.epilog.startswith("Example: noetl ")
+            assert command.epilog.removeprefix("Example: ") in text
 
 
 def test_cli_lists_no_command_that_there_is_not() -> None:
@@ -230,13 +239,14 @@ def test_the_pages_that_the_program_makes_are_up_to_date() -> None:
     assert written == generated(), "run `make docs`"
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_every_tool_says_all_of_itself(kind: str) -> None:
-    manual = manual_of(load(kind))
-    assert [key.name for key in manual.keys if not key.description.endswith(".")] == []
-    assert manual.about != manual.description
-    assert manual.result
-    assert manual.example
+def test_every_tool_says_all_of_itself(subtests: pytest.Subtests) -> None:
+    for kind in kinds():
+        with subtests.test(kind):
+            manual = manual_of(load(kind))
+            assert [key.name for key in manual.keys if not key.description.endswith(".")] == []
+            assert manual.about != manual.description
+            assert manual.result
+            assert manual.example
 
 
 # --- the language ----------------------------------------------------------------------------------
@@ -262,21 +272,27 @@ def examples_of(code: str) -> tuple[str, str]:
     return bad[1], good[1]
 
 
-@pytest.mark.parametrize("code", dsl.Code, ids=lambda code: code.name)
-def test_the_bad_example_of_a_code_yields_it_where_it_says_and_the_good_one_nothing(code: dsl.Code) -> None:
-    lesson = LESSONS[code]
-    found, _ = problems(lesson.bad, kinds())
-    assert {problem.code for problem in found} == {code}
-    text = whole(lesson.bad)
-    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    before = text[: text.index(lesson.at)]
-    assert (found[0].line, found[0].column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
-    bad, good = examples_of(code)
-    assert problems(good, kinds())[0] == ()
-    if bad == lesson.bad:
-        assert problems(bad, kinds())[0] == found
-    else:
-        assert code in SHORTENED
+def test_the_bad_example_of_a_code_yields_it_where_it_says_and_the_good_one_nothing(
+    subtests: pytest.Subtests,
+) -> None:
+    for code in dsl.Code:
+        with subtests.test(code.name):
+            lesson = LESSONS[code]
+            found, _ = problems(lesson.bad, kinds())
+            assert {problem.code for problem in found} == {code}
+            text = whole(lesson.bad)
+            text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+            before = text[: text.index(lesson.at)]
+            assert (found[0].line, found[0].column) == (
+                before.count("\n") + 1,
+                len(before.rpartition("\n")[2]) + 1,
+            )
+            bad, good = examples_of(code)
+            assert problems(good, kinds())[0] == ()
+            if bad == lesson.bad:
+                assert problems(bad, kinds())[0] == found
+            else:
+                assert code in SHORTENED
 
 
 #: Examples that the page cannot show as they are: too long, or with characters that cannot be seen.

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 import yaml
-from pages import HEADER, ROOT, Block, bare, blocks, files, page, playbooks, sections, steps
+from pages import HEADER, ROOT, bare, blocks, files, page, playbooks, sections, steps
 
 from noetl.dsl import Code, compile_playbook
 from noetl.net.model import KindInfo
@@ -42,16 +42,18 @@ def problems(text: str, place: str) -> list[str]:
     return [str(problem) for problem in compiled.problems if problem.code not in expected]
 
 
-@pytest.mark.parametrize("block", PAGES, ids=lambda block: block.place)
-def test_every_playbook_of_the_documentation_compiles(block: Block) -> None:
-    found = compile_playbook(block.text, file=block.place, kinds=known()).problems
-    expected = {Code.DEPRECATED} if block.place.startswith("docs/dialects.md") else set()
-    assert [str(one) for one in found if one.code not in expected] == []
+def test_every_playbook_of_the_documentation_compiles(subtests: pytest.Subtests) -> None:
+    for block in PAGES:
+        with subtests.test(block.place):
+            found = compile_playbook(block.text, file=block.place, kinds=known()).problems
+            expected = {Code.DEPRECATED} if block.place.startswith("docs/dialects.md") else set()
+            assert [str(one) for one in found if one.code not in expected] == []
 
 
-@pytest.mark.parametrize("block", PARTS, ids=lambda block: block.place)
-def test_every_list_of_steps_in_the_documentation_compiles(block: Block) -> None:
-    assert problems(HEADER + block.text, block.place) == []
+def test_every_list_of_steps_in_the_documentation_compiles(subtests: pytest.Subtests) -> None:
+    for block in PARTS:
+        with subtests.test(block.place):
+            assert problems(HEADER + block.text, block.place) == []
 
 
 def test_examples_are_found() -> None:
@@ -59,9 +61,10 @@ def test_examples_are_found() -> None:
     assert len(PARTS) >= 10
 
 
-@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)
-def test_every_yaml_block_is_yaml(block: Block) -> None:
-    assert yaml.safe_load(block.text) is not None
+def test_every_yaml_block_is_yaml(subtests: pytest.Subtests) -> None:
+    for block in blocks("yaml"):
+        with subtests.test(block.place):
+            assert yaml.safe_load(block.text) is not None
 
 
 # --- links -----------------------------------------------------------------------------------------
@@ -74,17 +77,18 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
-def test_links_lead_somewhere(file: Path) -> None:
-    for link in _LINK.findall(bare(file.read_text(encoding="utf-8"))):
-        if re.match(r"[a-z]+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = (file.parent / path).resolve() if path else file
-        assert target.exists(), f"{link} leads nowhere"
-        assert target.is_relative_to(ROOT), f"{link} leads out of the repository"
-        if anchor:
-            assert anchor in anchors(target), f"{link} names no section"
+def test_links_lead_somewhere(subtests: pytest.Subtests) -> None:
+    for file in files():
+        with subtests.test(str(file.relative_to(ROOT))):
+            for link in _LINK.findall(bare(file.read_text(encoding="utf-8"))):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                path, _, anchor = link.partition("#")
+                target = (file.parent / path).resolve() if path else file
+                assert target.exists(), f"{link} leads nowhere"
+                assert target.is_relative_to(ROOT), f"{link} leads out of the repository"
+                if anchor:
+                    assert anchor in anchors(target), f"{link} names no section"
 
 
 # --- words -----------------------------------------------------------------------------------------
@@ -95,19 +99,21 @@ _UNFIT = re.compile(
 )
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
-def test_pages_are_finished_and_belong_to_no_machine(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    assert [found[0] for found in _UNFIT.finditer(text)] == []
-    assert "\t" not in text
-    assert text.endswith("\n")
-    assert text.startswith("# ")
+def test_pages_are_finished_and_belong_to_no_machine(subtests: pytest.Subtests) -> None:
+    for file in files():
+        with subtests.test(str(file.relative_to(ROOT))):
+            text = file.read_text(encoding="utf-8")
+            assert [found[0] for found in _UNFIT.finditer(text)] == []
+            assert "\t" not in text
+            assert text.endswith("\n")
+            assert text.startswith("# ")
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs/decisions").glob("*.md")), ids=lambda file: file.stem)
-def test_decisions_have_a_number_a_status_and_three_parts(file: Path) -> None:
-    name = f"docs/decisions/{file.name}"
-    assert page(name).startswith(f"# {int(file.name[:4])}. ")
-    assert "\nStatus: accepted.\n" in page(name)
-    parts = list(sections(name))[2:]
-    assert parts == ["Context", "Decision", "Consequences"]
+def test_decisions_have_a_number_a_status_and_three_parts(subtests: pytest.Subtests) -> None:
+    for file in sorted((ROOT / "docs/decisions").glob("*.md")):
+        with subtests.test(str(file.relative_to(ROOT))):
+            name = f"docs/decisions/{file.name}"
+            assert page(name).startswith(f"# {int(file.name[:4])}. ")
+            assert "\nStatus: accepted.\n" in page(name)
+            parts = list(sections(name))[2:]
+            assert parts == ["Context", "Decision", "Consequences"]

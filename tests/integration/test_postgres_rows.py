@@ -187,6 +187,7 @@ def test_names_are_only_names(tool: Postgres, mode: str) -> None:
     assert rows(tool, 'select * from rows_test."t"";--%s" order by 1') == [{name: 1}, {name: 2}]
 
 
+@pytest.mark.full("a load; the same is asked of SQLite and DuckDB")
 @pytest.mark.parametrize("mode", ["insert", "copy"])
 def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Postgres, mode: str) -> None:
     run(tool, "create table rows_test.t (id int primary key, name text, v float8)")

@@ -156,6 +156,7 @@ def test_a_job_on_ionq_is_estimated_submitted_and_fetched(
     assert len(found["circuit"]) == 64
 
 
+@pytest.mark.full("half a minute of simulation; the other experiments run")
 @pytest.mark.timeout(1800)
 def test_noise_and_depth_fade_a_correlation_and_every_point_is_kept(example: Example, tmp_path: Path) -> None:
     found = example("noise_depth_sweep", within=240, out_dir=str(tmp_path))

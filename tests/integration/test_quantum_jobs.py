@@ -98,6 +98,7 @@ def test_a_sweep_is_a_job_for_each_point(run: Run, ionq: IonQServer) -> None:
     assert len(ionq.tokens()) == len(set(ionq.tokens())) == 3
 
 
+@pytest.mark.full("it waits for twelve seconds")
 def test_a_task_whose_time_is_over_cancels_its_jobs_and_names_them(run: Run, ionq: IonQServer) -> None:
     ionq.queue_s = 600
     alone = PARTS[: PARTS.index("      - {name: poll")].replace("action: submit", "spec: {timeout: 12}")

@@ -97,6 +97,7 @@ SUMS = (
 )
 
 
+@pytest.mark.full("a load")
 @pytest.mark.postgres
 @pytest.mark.timeout(300)
 def test_60_000_rows_go_all_the_way_round_and_are_the_same(tool: Transfer, services: Services) -> None:

@@ -17,7 +17,10 @@ from .web import serving
 INLINE = {"inline": 1 << 30, "by_reference": 1}
 
 
-@pytest.fixture(scope="module", params=INLINE)
+@pytest.fixture(
+    scope="module",
+    params=["inline", pytest.param("by_reference", marks=pytest.mark.full("the corpus a second time"))],
+)
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     """A run says the same whatever is kept by reference."""
     home = tmp_path_factory.mktemp("home")

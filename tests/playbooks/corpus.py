@@ -21,8 +21,9 @@ dialects' tasks are given. What a dialect has no word for is said canonically in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,12 @@ class Case:
     expected: dict[str, Any] = field(default_factory=dict)
 
 
-def cases() -> Iterator[Case]:
+@cache
+def cases() -> Sequence[Case]:
     """Every case of every file of this folder, those of the flows among them."""
-    for file in sorted(set(HERE.glob("*.yaml")) - {COVERAGE}):
-        for raw in yaml.safe_load(file.read_text(encoding="utf-8")):
-            yield _case(file, raw)
-    for spelled in flows().values():
-        yield from spelled.values()
+    files = sorted(set(HERE.glob("*.yaml")) - {COVERAGE})
+    found = [_case(file, raw) for file in files for raw in yaml.safe_load(file.read_text(encoding="utf-8"))]
+    return (*found, *(case for spelled in flows().values() for case in spelled.values()))
 
 
 def flows() -> dict[str, dict[str, Case]]:

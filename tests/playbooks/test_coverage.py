@@ -21,7 +21,7 @@ from .running import head
 
 ROOT = Path(__file__).parents[2]
 SENTENCES: list[dict[str, Any]] = yaml.safe_load(COVERAGE.read_text(encoding="utf-8"))
-CASES = list(cases())
+CASES = cases()
 NAMES = {case.name for case in CASES}
 #: What every case has from its head, and no key of which means anything to a run.
 HEAD = "Metadata"
@@ -29,16 +29,15 @@ HEAD = "Metadata"
 Keys = dict[type[Part], set[str]]
 
 
-@pytest.mark.parametrize(
-    "sentence", SENTENCES, ids=lambda sentence: f"{sentence['where']}: {sentence['says']}"
-)
-def test_a_sentence_names_where_it_is_held_to(sentence: Mapping[str, Any]) -> None:
-    assert sentence.keys() <= {"says", "where", "cases", "tests", "later"}
-    assert sentence.keys() & {"cases", "tests", "later"}
-    assert not set(sentence.get("cases", ())) - NAMES
-    for test in sentence.get("tests", ()):
-        file, _, name = test.partition("::")
-        assert name in _tests(ROOT / file), test
+def test_a_sentence_names_where_it_is_held_to(subtests: pytest.Subtests) -> None:
+    for sentence in SENTENCES:
+        with subtests.test(f"{sentence['where']}: {sentence['says']}"):
+            assert sentence.keys() <= {"says", "where", "cases", "tests", "later"}
+            assert sentence.keys() & {"cases", "tests", "later"}
+            assert not set(sentence.get("cases", ())) - NAMES
+            for test in sentence.get("tests", ()):
+                file, _, name = test.partition("::")
+                assert name in _tests(ROOT / file), test
 
 
 def test_no_sentence_stands_there_twice() -> None:

@@ -10,7 +10,7 @@ from noetl.dsl.canonical_text import canonical_text
 from noetl.net.same import same_net
 from noetl.tools.registry import kinds
 
-from .corpus import Case, cases
+from .corpus import cases
 
 HEAD = "# kept\napiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 KINDS = kinds()
@@ -32,27 +32,30 @@ def commented(text: str) -> tuple[str, list[str]]:
     return "\n".join(lines) + "\n", [f"# {number}!" for number in free]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in VALID])
-def test_comments_are_kept_wherever_they_stand(case: Case) -> None:
-    text, comments = commented(HEAD + case.body)
-    before = compile_playbook(text, file="p.yaml", kinds=KINDS)
-    found = canonical_text(before.source)
-    after = compile_playbook(found, file="p.yaml", kinds=KINDS)
-    assert before.net is not None
-    assert after.net is not None, (found, after.problems)
-    assert same_net(before.net, after.net)
-    # What is said twice now has its comment twice.
-    assert [comment for comment in comments if comment not in found] == []
+@pytest.mark.full("the corpus once more")
+def test_comments_are_kept_wherever_they_stand(subtests: pytest.Subtests) -> None:
+    for case in VALID:
+        with subtests.test(case.name):
+            text, comments = commented(HEAD + case.body)
+            before = compile_playbook(text, file="p.yaml", kinds=KINDS)
+            found = canonical_text(before.source)
+            after = compile_playbook(found, file="p.yaml", kinds=KINDS)
+            assert before.net is not None
+            assert after.net is not None, (found, after.problems)
+            assert same_net(before.net, after.net)
+            # What is said twice now has its comment twice.
+            assert [comment for comment in comments if comment not in found] == []
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in VALID])
-def test_the_canonical_form_means_the_same(case: Case) -> None:
-    before = compile_playbook(HEAD + case.body, file="p.yaml", kinds=KINDS)
-    text = canonical_text(before.source)
-    after = compile_playbook(text, file="p.yaml", kinds=KINDS)
-    assert before.net is not None
-    assert after.net is not None, (text, after.problems)
-    assert same_net(before.net, after.net)
-    assert not after.source.origins
-    assert canonical_text(after.source) == text
-    assert "# kept" in text
+def test_the_canonical_form_means_the_same(subtests: pytest.Subtests) -> None:
+    for case in VALID:
+        with subtests.test(case.name):
+            before = compile_playbook(HEAD + case.body, file="p.yaml", kinds=KINDS)
+            text = canonical_text(before.source)
+            after = compile_playbook(text, file="p.yaml", kinds=KINDS)
+            assert before.net is not None
+            assert after.net is not None, (text, after.problems)
+            assert same_net(before.net, after.net)
+            assert not after.source.origins
+            assert canonical_text(after.source) == text
+            assert "# kept" in text

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noetl.dsl import Code, compile_playbook
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net
+from tests.budget import examples
 
 KINDS = {kind: KindInfo(kind, kind) for kind in ("noop", "http", "python")}
 HEAD: dict[str, Any] = {
@@ -75,7 +76,7 @@ steps = some(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_what_is_classic_is_answered_and_means_its_canonical_form(body: dict[str, Any]) -> None:
     workflow = [{"step": "a", **body}, {"step": "b", "next": "c"}, {"step": "c", "tool": {"kind": "noop"}}]

@@ -15,6 +15,7 @@ from noetl.dsl import Compiled, compile_playbook, json_schema
 from noetl.net.codec import digest, from_json, to_json
 from noetl.net.model import KindInfo
 from noetl.net.same import same_net
+from tests.budget import examples
 
 _SQL = ("command", "commands", "query")
 KINDS = {
@@ -151,7 +152,7 @@ def _mutated(draw: st.DrawFn) -> Any:
     return data
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(_mutated())
 def test_mutated_playbooks_are_answered_with_problems_that_have_a_place(data: Any) -> None:
     result = _compile(yaml.safe_dump(data, allow_unicode=True))
@@ -161,13 +162,13 @@ def test_mutated_playbooks_are_answered_with_problems_that_have_a_place(data: An
         assert digest(again) == digest(result.net)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=200) | st.binary(max_size=200))
 def test_any_text_is_answered(text: str | bytes) -> None:
     _compile(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_texts_with_pieces_cut_or_put_in_are_answered(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
@@ -185,7 +186,7 @@ def _shuffled(value: Any, draw: st.DrawFn) -> Any:
     return value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_the_order_of_keys_and_the_formatting_never_change_the_net(text: str, data: st.DataObject) -> None:
     plain = _compile(text).net
@@ -275,7 +276,7 @@ _PLAYBOOKS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_PLAYBOOKS)
 def test_playbooks_of_the_rules_dialect_compile_or_have_problems_with_a_place(
     playbook: dict[str, Any],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from noetl.errors import TemplateError
 from noetl.expressions import check, evaluate, names_used, truth, values_read
+from tests.budget import examples
 
 NAMES = ("a", "b", "c", "xs", "range")
 
@@ -113,7 +114,7 @@ def outcome(template: Any, names: Mapping[str, Any]) -> tuple[str, Any]:
         return "error", (type(error), error.message, error.line)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(values)
 def test_any_json_passes_through_a_whole_expression_unchanged(value: Any) -> None:
     for template, names in (
@@ -125,7 +126,7 @@ def test_any_json_passes_through_a_whole_expression_unchanged(value: Any) -> Non
         assert repr(result) == repr(value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(texts)
 def test_data_is_never_rendered(value: str) -> None:
     names = {"x": value, "a": "rendered", "d": {"k": [value]}}
@@ -136,7 +137,7 @@ def test_data_is_never_rendered(value: str) -> None:
     assert truth("x == x", names)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(bodies, data)
 def test_a_template_always_ends_the_same_way_and_asks_only_for_names_it_uses(
     template: str, names: dict[str, Any]
@@ -150,7 +151,7 @@ def test_a_template_always_ends_the_same_way_and_asks_only_for_names_it_uses(
     values_read(template, names)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(expressions, data)
 def test_a_guard_and_its_braced_twin_agree(source: str, names: dict[str, Any]) -> None:
     def verdict(template: str) -> Any:
@@ -163,7 +164,7 @@ def test_a_guard_and_its_braced_twin_agree(source: str, names: dict[str, Any]) -
     assert names_used(source, guard=True) == names_used(f"{{{{ {source} }}}}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet="{}%#abx.|()[]'\"+-*/~ 01\n\\_", max_size=60))
 def test_no_text_makes_anything_but_a_value_or_a_template_error(source: str) -> None:
     outcome("{{" + source, {"a": [1], "b": {"x": "y"}})

@@ -1,7 +1,7 @@
-"""20,000 playbooks with something wrong: each is answered in time, with problems that have a place.
+"""Thousands of playbooks with something wrong: each is answered in time, with problems that have a place.
 
 The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest tests/properties/test_fuzz.py` tries the same
-ones again, and `NOETL_FUZZ_MUTANTS` says how many there are.
+ones again, and `NOETL_FUZZ_MUTANTS` says how many there are (20,000, in the quick profile 2,000).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from noetl.errors import PlaybookInvalid
 from noetl.net.codec import from_json, to_json
 from noetl.net.same import same_net
 from noetl.tools.registry import kinds
+from tests.budget import budget
 from tests.pace import slowness
 from tests.playbooks.corpus import cases
 
 SEED = int(os.environ["NOETL_FUZZ_SEED"])
-MUTANTS = int(os.environ.get("NOETL_FUZZ_MUTANTS", "20000"))
+MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=2_000, full=20_000, long=500_000)
 SHARDS = 20
 #: No answer takes longer, on the reference machine.
 PATIENCE_S = 2.0

@@ -31,6 +31,7 @@ from noetl.pipeline.model import (
     Suspension,
     Where,
 )
+from tests.budget import examples
 
 NAMES = ("t0", "t1", "t2", "t3")
 
@@ -250,7 +251,7 @@ def whole(program: Program, seed: int) -> tuple[Worker, list[tuple[Move, Progres
     return worker, moves
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Program, seed: int) -> None:
     worker, moves = whole(program, seed)
@@ -258,7 +259,7 @@ def test_the_log_up_to_any_move_folds_to_the_progress_at_that_move(program: Prog
         assert replay(program, worker.log[:recorded]) == progress
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: Program, seed: int) -> None:
     worker, moves = whole(program, seed)
@@ -270,7 +271,7 @@ def test_after_a_crash_at_any_cut_the_rest_is_what_it_would_have_been(program: P
         assert rest[-1][1] == moves[-1][1]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_a_pipeline_ends_once_with_keys_that_differ_short_sleeps_and_long_suspensions(
     program: Program, seed: int

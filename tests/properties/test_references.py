@@ -15,6 +15,7 @@ from noetl.expressions.results import of_task
 from noetl.facts.json import Json
 from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy, opened
 from noetl.results.parts import Parts
+from tests.budget import examples
 
 KEYS = st.sampled_from(["a", "b", "rows", "data", "kind", "count"])
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([0.5, "x", "Yz", "", "1"])
@@ -175,7 +176,7 @@ def names_of(v: Json, w: Json) -> dict[str, Any]:
     return {"v": v, "w": w, "x": of_task(v), "iter": {"w": w}}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(choices, values | rows, rows, templates)
 def test_a_template_yields_the_same_whatever_is_kept_by_reference(
     numbers: list[int], v: Json, w: Json, template: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -94,8 +94,9 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def program() -> Callable[..., subprocess.Popen[str]]:
-    """`program("run", ...)` as a process of its own, its streams piped."""
+def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`program("run", ...)` as a process of its own, its streams piped. Where the test fails, it is killed."""
+    started: list[subprocess.Popen[str]] = []
 
     def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
         streams = {
@@ -103,6 +104,12 @@ def program() -> Callable[..., subprocess.Popen[str]]:
             "stderr": subprocess.PIPE,
             "stdin": subprocess.DEVNULL,
         } | options
-        return subprocess.Popen([sys.executable, "-m", "noetl.cli", *argv], text=True, **streams)
+        process = subprocess.Popen([sys.executable, "-m", "noetl.cli", *argv], text=True, **streams)
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

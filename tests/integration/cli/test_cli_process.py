@@ -59,6 +59,22 @@ def test_a_signal_cancels_the_execution_and_exits_1(
     assert row["status"] == "cancelled"
 
 
+def test_under_nohup_a_run_goes_on_when_its_terminal_is_closed(program: Program) -> None:
+    process = running(lambda *argv: program(*argv, preexec_fn=ignore_hangups))
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    # One signal was heard: a second one would have ended it with 130, at once.
+    assert "Cancelling; press Ctrl-C again to leave at once." in err
+    assert process.returncode == 1, err
+
+
+def ignore_hangups() -> None:
+    """What `nohup` does."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 def test_a_second_ctrl_c_leaves_at_once_with_130(program: Program) -> None:
     process = running(program)
     process.send_signal(signal.SIGINT)

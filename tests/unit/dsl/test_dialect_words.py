@@ -50,9 +50,10 @@ def words(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-@pytest.mark.parametrize("file", [*modules()], ids=lambda file: str(file.relative_to(ROOT)))
-def test_no_word_of_a_dialect_is_known_outside_of_its_lowering(file: Path) -> None:
-    assert WORDS.isdisjoint(words(ast.parse(file.read_text(encoding="utf-8"))))
+def test_no_word_of_a_dialect_is_known_outside_of_its_lowering(subtests: pytest.Subtests) -> None:
+    for file in modules():
+        with subtests.test(str(file.relative_to(ROOT))):
+            assert WORDS.isdisjoint(words(ast.parse(file.read_text(encoding="utf-8"))))
 
 
 def test_the_words_are_known_where_they_are_rewritten() -> None:

@@ -257,6 +257,7 @@ def text_of_a_compiled_circuit() -> str:
     return "".join(cirq.to_json(decoupled(one.circuit, "XX_PAIR"), indent=None) for one in (found, named))
 
 
+@pytest.mark.full("a process; that of test_canonical.py has another order of hashes, too")
 def test_compilation_is_the_same_in_every_process() -> None:
     script = f"import runpy; print(runpy.run_path({__file__!r})['text_of_a_compiled_circuit']())"
     elsewhere = subprocess.run(

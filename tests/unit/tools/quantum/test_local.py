@@ -86,6 +86,7 @@ def all_digests() -> dict[str, str]:
     return {name: digest(name) for name in circuits()}
 
 
+@pytest.mark.full("a process; that of test_canonical.py has another order of hashes, too")
 def test_the_same_seed_yields_the_same_bits_in_every_process_and_thread() -> None:
     here = all_digests()
     with ThreadPoolExecutor(4) as pool:
