@@ -29,6 +29,7 @@ from noetl.tools.secret_keys import Keys
 from noetl.tools.secret_sources import Providers, SourceSettings
 from noetl.tools.secret_tokens import TokenSource
 from noetl.tools.vault import Vault
+from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
@@ -196,6 +197,7 @@ def runtime(
         limits=limits(settings),
         env=settings.environment(),
         seal=seal,
+        logs=LogWriter(opened, results, now),
     )
 
 
@@ -233,4 +235,6 @@ def close(rt: Runtime) -> None:
     tools = rt.tools
     if isinstance(tools, Registry):
         tools.close()
+    if rt.logs is not None:
+        rt.logs.close()
     rt.store.close()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0003"
+HEAD: Final = "0006"
 
 #: Key of the advisory lock that upgrades of one PostgreSQL database queue on.
 LOCK: Final = 0x6E6F65746C

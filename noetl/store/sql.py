@@ -14,13 +14,14 @@ from noetl.store.engine import Connections, open_engine
 from noetl.store.executions import Executions
 from noetl.store.log import Log
 from noetl.store.loops import Loops
+from noetl.store.output import Output
 from noetl.store.records import Records
 from noetl.store.rules import unusable
 from noetl.store.session import Session
 from noetl.usecases.ports import Transaction
 
 
-class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records):
+class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records, Output):
     """`noetl.usecases.ports.Transaction`, one class for each concern."""
 
     __slots__ = ()

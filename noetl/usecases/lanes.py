@@ -51,7 +51,7 @@ from noetl.usecases import shares
 from noetl.usecases.claims import Claim, Claimer, Frame
 from noetl.usecases.held import hold_draft
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
+from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, handing, standing
 from noetl.usecases.work import (
     Watched,
     Worker,
@@ -91,7 +91,7 @@ def run_lane(worker: Worker, command_id: str) -> LaneEnd:
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = shares.first(tx, command, plan, row)
         patches = shares.own_patches(tx, command, plan)
-    watched = Watched(rt)
+    watched = Watched(rt, command)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
     if (cursor := lane.loop.cursor) is not None:
         lane.claimer = Claimer(worker, command, plan, watched, cursor)
@@ -111,7 +111,7 @@ def names_of_iteration(
     row = tx.loop(command.execution_id, command.run_id)
     if row is None:
         raise NoetlError(f"The loop of step {command.step!r} is gone.")
-    lane = _Lane(worker, command, plan, row, Watched(worker.rt))
+    lane = _Lane(worker, command, plan, row, Watched(worker.rt, command))
     return lane.names(iteration)
 
 
@@ -240,7 +240,9 @@ class _Lane:
         self.begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        for move in run(prog, self.names(index), progress, hands(rt, command, self.watched)):
+        for move in run(
+            prog, self.names(index), progress, hands(rt, command, self.watched, self.watched.log)
+        ):
             match move:
                 case Recorded():
                     self._begin(index)
@@ -360,11 +362,12 @@ class _Lane:
         there is an end; there is none either where a cursor has to be asked first."""
         rt, command = self.worker.rt, self.command
         self.watched.check()
-        with rt.store.begin() as tx:
+        with handing(rt, command) as printed, rt.store.begin() as tx:
             at = standing(tx, command)
             if at is None:
                 discard(rt, tx, command, self.pending)
             else:
+                printed.into(tx, command.execution_id)
                 if claim is not None:
                     self._add_claim(tx, claim, take)
                 append(rt, tx, at, self.pending)

@@ -29,6 +29,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.logs import Log, Stream
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import Keep, loaded
 from noetl.facts.secret import Keychain
@@ -54,8 +55,9 @@ from noetl.pipeline.model import (
 from noetl.usecases.advance import stored_state
 from noetl.usecases.held import hold_draft, keep_outcome
 from noetl.usecases.leases import Leases
+from noetl.usecases.log_bounds import Attempt
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.reports import LeaseLost, ask_for_turn, report, standing
+from noetl.usecases.reports import LeaseLost, ask_for_turn, handing, report, standing
 from noetl.usecases.runtime import Runtime
 
 
@@ -81,7 +83,7 @@ def run_step(worker: Worker, command_id: str) -> bool:
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
-    watched = Watched(rt)
+    watched = Watched(rt, command)
     job = _Job(worker, command, plan, rt.clock(), watched)
     with worker.leases.hold(command, watched.end, job.alive):
         try:
@@ -95,19 +97,23 @@ def run_step(worker: Worker, command_id: str) -> bool:
 
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
-    with rt.store.begin() as tx:
+    with handing(rt, command) as printed, rt.store.begin() as tx:
         if standing(tx, command) is None:
             return
+        printed.into(tx, command.execution_id)
         tx.close_commands([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
 
 
 class Watched(ToolPort):
-    """The tools, for one command: once its lease is gone no call starts and the running one is ended."""
+    """The tools, for one command: once its lease is gone no call starts and the running one is ended. What a call
+    prints is kept as that of its attempt."""
 
-    def __init__(self, rt: Runtime) -> None:
+    def __init__(self, rt: Runtime, command: CommandRow) -> None:
         self._rt = rt
+        self._command = command
+        self._printing: Attempt | None = None
         self._tools = rt.tools
         self._lock = threading.Lock()
         self._call: Call | None = None
@@ -125,7 +131,26 @@ class Watched(ToolPort):
         finally:
             with self._lock:
                 self._call = None
+            self._end_of_log()
             self.check()
+
+    @property
+    def log(self) -> Log | None:
+        """Takes what the call prints that runs."""
+        return None if self._rt.logs is None else self._print
+
+    def _print(self, stream: Stream, text: str) -> None:
+        logs, call = self._rt.logs, self._call
+        if logs is None or call is None:
+            return
+        if self._printing is None:
+            self._printing = logs.begin(self._command, call)
+        logs.write(self._command, self._printing, stream, text)
+
+    def _end_of_log(self) -> None:
+        if self._printing is not None and self._rt.logs is not None:
+            self._rt.logs.end(self._command, self._printing)
+            self._printing = None
 
     def announce(self, tell: Callable[[Call, Draft], None]) -> None:
         """Once for each call that outlives a heartbeat: `tell` may report, because the worker's own thread
@@ -257,7 +282,7 @@ def _bare_around(around: JsonMap | None, iteration: JsonMap | None) -> JsonMap:
     return {name: value for name, value in bare_names(around).items() if name not in own}
 
 
-def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
+def hands(rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = None) -> Hands:
     """The tool, references, jitter, and the whole context for code that asks for it."""
 
     def everything() -> Mapping[str, Any]:
@@ -271,6 +296,7 @@ def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
         context=context,
         now=lambda: rt.clock().isoformat(),
         is_large=rt.is_large,
+        log=log,
         kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 
@@ -328,7 +354,7 @@ class _Job:
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        for move in run(prog, names(rt, self.plan, command), progress, hands(rt, command, self.watched)):
+        for move in run(prog, names(rt, self.plan, command), progress, self._hands()):
             match move:
                 case Recorded():
                     self._report(move.drafts, close=False)
@@ -340,6 +366,9 @@ class _Job:
                     self._report([*move.drafts, self._ended(move.ending)], close=True)
                 case _:
                     assert_never(move)
+
+    def _hands(self) -> Hands:
+        return hands(self.rt, self.command, self.watched, self.watched.log)
 
     def alive(self) -> None:
         """Called from the heartbeat's thread: a long task shows in the log while it runs."""

@@ -41,6 +41,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0001 (The tables.) is pending.",
         "Revision 0002 (Executions that others called.) is pending.",
         "Revision 0003 (Credentials that are kept for some playbooks, or for one execution.) is pending.",
+        "Revision 0006 (What user code prints.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD
