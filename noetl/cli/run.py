@@ -17,6 +17,7 @@ from noetl.cli.complaints import hush, word
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import overrides_of, payload_of, read_text, unused
+from noetl.cli.printed import Printed, Verbose, show_last_lines, with_last_lines
 from noetl.cli.progress import Progress, Silent, progress_for
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
@@ -49,6 +50,7 @@ GRACE_S = 3.0
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what python and shell tasks print, as it comes.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -59,6 +61,7 @@ def run(
     wait: bool,
     server: str | None,
     quiet: bool,
+    verbose: bool,
 ) -> None:
     """Run the playbook FILE here: no server, no broker, the log in NOETL_HOME.
 
@@ -70,26 +73,34 @@ def run(
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
-        report = run_remote(server, text, given, over, progress, wait=wait)
+        report = run_remote(server, text, given, over, progress, wait=wait, verbose=verbose)
     else:
-        report = _run_here(file, text, given, over, progress, wait=wait)
+        report = _run_here(file, text, given, over, progress, wait=wait, verbose=verbose)
     show(report, as_json=as_json, file=str(file))
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
 
 def _run_here(
-    file: Path, text: str, payload: JsonMap, overrides: JsonMap, progress: Progress, *, wait: bool
+    file: Path,
+    text: str,
+    payload: JsonMap,
+    overrides: JsonMap,
+    progress: Progress,
+    *,
+    wait: bool,
+    verbose: bool,
 ) -> JsonMap:
     settings = Settings.from_env()
     bootstrap.open_log(settings)
     with ended_like_by_hand(), bootstrap.local(settings, base_dir=file.absolute().parent) as rt:
         row = catalog.register(rt, text, str(file))
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides))
-        with progress:
+        printed = Printed(rt, execution_id)
+        with Verbose(progress, printed) if verbose else progress as shown:
             if not isinstance(progress, Silent):
                 _warn(rt, execution_id, overrides)
-            _follow(rt, execution_id, progress, wait=wait)
-        return inspect.report(rt, execution_id).as_json()
+            _follow(rt, execution_id, shown, wait=wait)
+        return with_last_lines(inspect.report(rt, execution_id).as_json(), printed.end)
 
 
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
@@ -123,7 +134,8 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)
-        return inspect.report(rt, execution_id).as_json()
+        report = inspect.report(rt, execution_id).as_json()
+        return with_last_lines(report, Printed(rt, execution_id).end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +186,7 @@ def _tell(report: JsonMap, file: str) -> None:
     )
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
+        show_last_lines(report)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 

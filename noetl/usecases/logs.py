@@ -74,9 +74,15 @@ def _chunks(row: LogRow, load: Load) -> list[LogChunk]:
         return [LogChunk(place, "note", row.chunk.offset, GONE, row.chunk.recorded_at, row.last_seq)]
 
 
-def last_lines(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> list[str]:
-    """The last lines that were printed to either stream; none where nothing was."""
+def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> LogPage:
+    """The chunks that hold the last `lines` lines, or more. Raises NotFound."""
     with rt.store.read() as tx:
+        row = existing(tx, execution_id)
         rows = tx.log_end(execution_id, where, 2 * lines)
-    text = "".join(row.chunk.text for row in rows)
-    return text.splitlines()[-lines:]
+    return LogPage(row, [one.chunk for one in rows if one.ref is None], None)
+
+
+def last_lines(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> list[str]:
+    """The last lines that were printed, whatever the stream; none where nothing was. Raises NotFound."""
+    chunks = end(rt, execution_id, where, lines).chunks
+    return "".join(chunk.text for chunk in chunks).splitlines()[-lines:]

@@ -42,7 +42,8 @@ def test_a_key_over_many_lines_is_masked_as_a_whole_and_line_by_line() -> None:
     for size in (1, 5, 40, 1000):
         out = shown(f"a\n{PEM}b\n".encode(), [size], PEM)
         assert not [line for line in PEM.splitlines() if line in out], out
-        assert out.startswith("a\n") and out.endswith("b\n")
+        assert out.startswith("a\n")
+        assert out.endswith("b\n")
     indented = PEM.replace("\n", "\n    ")
     assert "MIIEvQ" not in shown(indented.encode(), [10], PEM)
 

