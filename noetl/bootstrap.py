@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import secrets
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.config import Settings
+from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.facts.json import Json, JsonMap
@@ -43,27 +43,12 @@ def now() -> datetime:
 LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object a line: `{at, level, logger, message, process}`, and `error` where there is a traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        said = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            "process": record.process,
-        }
-        if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False)
-
-
-def open_log(settings: Settings) -> None:
-    """Sends what a service logs to standard error, unless somebody already takes it elsewhere."""
+def open_log(settings: Settings, level: str | int | None = None) -> None:
+    """Sends what a service logs to standard error, unless somebody already takes it elsewhere. `level` wins over that of
+    the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
-    logging.basicConfig(level=settings.log_level, handlers=[handler])
+    logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:

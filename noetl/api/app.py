@@ -13,6 +13,7 @@ from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
+    access,
     catalog,
     credentials,
     events,
@@ -61,6 +62,7 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.json = _Ordered(app)
     install(app, Services(rt, settings, encrypt))
+    access.register(app)
     problems.register(app)
     guards.register(app)
     for part in _PARTS:

@@ -142,10 +142,10 @@ def _cors(response: Response, settings: Settings) -> None:
     if origin is None or not _is_allowed(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
-    response.headers["Access-Control-Expose-Headers"] = "ETag, Location, Retry-After"
+    response.headers["Access-Control-Expose-Headers"] = "ETag, Location, Retry-After, X-Request-ID"
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
         response.headers["Access-Control-Allow-Headers"] = (
-            "Content-Type, Idempotency-Key, If-Match, Last-Event-ID"
+            "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, X-Request-ID, traceparent"
         )
         response.headers["Access-Control-Max-Age"] = _PREFLIGHT_S

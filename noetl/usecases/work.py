@@ -30,7 +30,7 @@ from noetl.facts.events import (
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import Log, Stream
-from noetl.facts.outcome import Outcome
+from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Keep, loaded
 from noetl.facts.secret import Keychain
 from noetl.net.model import Transition
@@ -53,9 +53,11 @@ from noetl.pipeline.model import (
     Where,
 )
 from noetl.usecases.advance import stored_state
+from noetl.usecases.deliveries import Delivery, End, refused
 from noetl.usecases.held import hold_draft, keep_outcome
 from noetl.usecases.leases import Leases
 from noetl.usecases.log_bounds import Attempt
+from noetl.usecases.log_context import at_work, claimed
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.reports import LeaseLost, ask_for_turn, handing, report, standing
 from noetl.usecases.runtime import Runtime
@@ -70,16 +72,14 @@ class Worker:
     leases: Leases
 
 
-def run_step(worker: Worker, command_id: str) -> bool:
-    """Runs the pipeline of one command to its end or its suspension.
-
-    False where the claim was refused or the lease was lost: nothing of this delivery counts.
-    """
+def run_step(worker: Worker, command_id: str) -> Delivery:
+    """Runs the pipeline of one command to its end or its suspension."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
         if command is None:
-            return False
+            return refused(tx, command_id)
+        claimed(command)
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
@@ -91,8 +91,8 @@ def run_step(worker: Worker, command_id: str) -> bool:
         except LeaseLost:
             if watched.cancelled:
                 give_up(rt, command)
-            return False
-    return True
+            return Delivery(End.CANCELLED if watched.cancelled else End.REFUSED)
+    return Delivery(End.DONE, job.error)
 
 
 def give_up(rt: Runtime, command: CommandRow) -> None:
@@ -126,9 +126,11 @@ class Watched(ToolPort):
         with self._lock:
             self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
+        token = at_work.set(call)
         try:
             return self._tools.run(call)
         finally:
+            at_work.reset(token)
             with self._lock:
                 self._call = None
             self._end_of_log()
@@ -340,6 +342,8 @@ class _Job:
     started: datetime
     watched: Watched
     begun: bool = False
+    #: Why the step failed.
+    error: ErrorInfo | None = None
 
     @property
     def rt(self) -> Runtime:
@@ -421,6 +425,7 @@ class _Job:
             case Completed():
                 return self._draft(StepDone(ending.task), key)
             case Failed():
+                self.error = ending.error
                 return self._draft(StepFailed(ending.error), key)
             case _:
                 assert_never(ending)
