@@ -17,7 +17,7 @@ from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 from noetl.dispatch import transports
-from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, shown_arguments
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
 from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
 
@@ -99,7 +99,7 @@ class CeleryDispatcher:
             task_id=celery_task_id(row.command_id),
             shadow=row.label,
             # What Flower shows of the arguments.
-            argsrepr=shown_arguments(row.execution_id, row.command_id),
+            argsrepr=format_arguments(row.execution_id, row.command_id),
             ignore_result=row.purpose != "lane" or not self._chords,
         )
 

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from noetl.dispatch.naming import ids_shown
+from noetl.dispatch.naming import parse_arguments
 from noetl.usecases.log_context import ids
 
 #: Keys that may come with a record (`extra`), where its thread does not know what it is about.
@@ -38,5 +38,5 @@ def _about(record: logging.LogRecord) -> dict[str, Any]:
     extras = {name: known[name] for name in _EXTRAS if name in known}
     data = known.get("data")
     # Celery's own lines, of which many come from a process or a moment that works on nothing.
-    celery = ids_shown(data.get("args")) if isinstance(data, dict) else {}
+    celery = parse_arguments(data.get("args")) if isinstance(data, dict) else {}
     return {**celery, **ids(), **extras, **known.get("fields", {})}

@@ -29,17 +29,17 @@ TASK_OF = {
 }
 
 
-#: What `shown_arguments` makes.
+#: What `format_arguments` makes.
 _SHOWN = re.compile(r"execution (\d+), (\S+)")
 
 
-def shown_arguments(execution_id: str, command_id: str) -> str:
+def format_arguments(execution_id: str, command_id: str) -> str:
     """What Flower and Celery's log show of a message: whose it is."""
     return f"execution {execution_id}, {command_id.removeprefix(f'{execution_id}/')}"
 
 
-def ids_shown(arguments: object) -> dict[str, str]:
-    """`{execution, command}` of what `shown_arguments` made; nothing of other texts."""
+def parse_arguments(arguments: object) -> dict[str, str]:
+    """`{execution, command}` of what `format_arguments` made; nothing of other texts."""
     found = _SHOWN.fullmatch(arguments) if isinstance(arguments, str) else None
     return {} if found is None else {"execution": found[1], "command": f"{found[1]}/{found[2]}"}
 

@@ -70,11 +70,11 @@ class LogFilter:
         )
 
 
-def packed(chunk: LogChunk) -> Json:
+def pack(chunk: LogChunk) -> Json:
     """A chunk in the list that a reference stands for: all such chunks have the same place."""
     return [chunk.seq, chunk.stream, chunk.offset, chunk.recorded_at.isoformat(), chunk.text]
 
 
-def unpacked(place: LogPlace, item: Json) -> LogChunk:
+def unpack(place: LogPlace, item: Json) -> LogChunk:
     seq, stream, offset, at, text = item
     return LogChunk(place, stream, offset, text, datetime.fromisoformat(at), seq)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from noetl.errors import ToolError
-from noetl.tools.inline_output import heard
+from noetl.tools.inline_output import tee
 from noetl.tools.runner import python_code
 from noetl.tools.runner.client import encoded, settled
-from noetl.tools.runner.exchange import Listen, unheard
+from noetl.tools.runner.exchange import Listen, ignore_output
 from noetl.tools.runner.requests import PythonRequest, RunnerReply, Text
 
 #: The code is registered as a module while it runs, and there is one such name in a process.
@@ -25,7 +25,7 @@ _one_at_a_time = threading.Lock()
 _SAID_ELSEWHERE = Text("", 0, False)
 
 
-def run(request: PythonRequest, scratch: Path, listen: Listen = unheard) -> RunnerReply:
+def run(request: PythonRequest, scratch: Path, listen: Listen = ignore_output) -> RunnerReply:
     """Runs one call in this thread. Raises ToolError where it needs a process, and what `keep` raises."""
     if request.env:
         raise ToolError(
@@ -35,7 +35,7 @@ def run(request: PythonRequest, scratch: Path, listen: Listen = unheard) -> Runn
     message = json.loads(encoded(request, lambda path: path))
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
-        with _one_at_a_time, heard(listen):
+        with _one_at_a_time, tee(listen):
             text, _ = python_code.run(message, folder)
         answer: dict[str, Any] = json.loads(b"{%s}" % text)
         value = answer.get("value")

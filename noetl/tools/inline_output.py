@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
-from noetl.tools.runner.exchange import Listen, unheard
+from noetl.tools.runner.exchange import Listen, ignore_output
 
 
 class _Tee:
@@ -34,9 +34,9 @@ class _Tee:
 
 
 @contextmanager
-def heard(listen: Listen) -> Iterator[None]:
+def tee(listen: Listen) -> Iterator[None]:
     """Lets `listen` hear what this thread prints while the block runs. One block at a time in a process."""
-    if listen is unheard:
+    if listen is ignore_output:
         yield
         return
     before = sys.stdout, sys.stderr

@@ -31,7 +31,7 @@ class Delivery:
     failed: int = 0
 
 
-def refused(tx: Transaction, command_id: str) -> Delivery:
+def refusal(tx: Transaction, command_id: str) -> Delivery:
     """The delivery of a command that could not be claimed."""
     command = tx.command(command_id)
     execution = None if command is None else tx.execution(command.execution_id)

@@ -33,7 +33,7 @@ _TYPES = frozenset(fact.type for fact in get_args(Fact))
 def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
     """Raises NotFound."""
     with rt.store.read() as tx:
-        return existing(tx, execution_id)
+        return row_of(tx, execution_id)
 
 
 def is_idle(rt: Runtime, row: ExecutionRow) -> bool:
@@ -98,7 +98,7 @@ def events(
     """
     wanted = tuple(_event_type(name) for name in types)
     with rt.store.read() as tx:
-        existing(tx, execution_id)
+        row_of(tx, execution_id)
         return tx.events(execution_id, after=after, limit=limit, types=wanted)
 
 
@@ -112,7 +112,7 @@ def _event_type(name: str) -> str:
 def state_at(rt: Runtime, execution_id: str, version: int | None = None) -> State:
     """The state as of `version`, or now. Raises NotFound, and BadRequest beyond the head."""
     with rt.store.read() as tx:
-        row = existing(tx, execution_id)
+        row = row_of(tx, execution_id)
         if version is not None and not 0 <= version <= row.head_version:
             raise BadRequest(f"Execution {execution_id} has versions 0 to {row.head_version}, not {version}.")
         start = stored_state(tx, execution_id)
@@ -126,7 +126,7 @@ def state_at(rt: Runtime, execution_id: str, version: int | None = None) -> Stat
 def net_of(rt: Runtime, execution_id: str) -> Net:
     """The net that the execution runs, whatever the catalog says today."""
     with rt.store.read() as tx:
-        return rt.plan(tx, existing(tx, execution_id).digest).net
+        return rt.plan(tx, row_of(tx, execution_id).digest).net
 
 
 def children(rt: Runtime, execution_id: str) -> list[JsonMap]:
@@ -353,7 +353,7 @@ def _size_of(reference: JsonMap) -> int:
     return 0 if reference.get("kind") == MANIFEST else SHOWN_BYTES + 1
 
 
-def existing(tx: Transaction, execution_id: str) -> ExecutionRow:
+def row_of(tx: Transaction, execution_id: str) -> ExecutionRow:
     """The row of an execution. Raises NotFound."""
     row = tx.execution(execution_id) if is_id(execution_id) else None
     if row is None:

@@ -49,11 +49,11 @@ from noetl.pipeline.model import (
 from noetl.pipeline.patches import extend
 from noetl.usecases import shares
 from noetl.usecases.claims import Claim, Claimer, Frame
-from noetl.usecases.deliveries import Delivery, End, refused
+from noetl.usecases.deliveries import Delivery, End, refusal
 from noetl.usecases.held import hold_draft
-from noetl.usecases.log_context import claimed
+from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, handing, standing
+from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, output_of, standing
 from noetl.usecases.work import (
     Watched,
     Worker,
@@ -78,8 +78,8 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
         command = claim(rt, tx, worker.name, command_id)
         row = tx.loop(command.execution_id, command.run_id) if command else None
         if command is None or row is None:
-            return refused(tx, command_id)
-        claimed(command)
+            return refusal(tx, command_id)
+        set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = shares.first(tx, command, plan, row)
         patches = shares.own_patches(tx, command, plan)
@@ -359,7 +359,7 @@ class _Lane:
         there is an end; there is none either where a cursor has to be asked first."""
         rt, command = self.worker.rt, self.command
         self.watched.check()
-        with handing(rt, command) as printed, rt.store.begin() as tx:
+        with output_of(rt, command) as printed, rt.store.begin() as tx:
             at = standing(tx, command)
             if at is None:
                 discard(rt, tx, command, self.pending)

@@ -76,7 +76,7 @@ class Attempt:
     rows: deque[Stored] = field(default_factory=deque)
     inline: int = 0
 
-    def stored(self, piece: Piece, seq: int) -> None:
+    def add_row(self, piece: Piece, seq: int) -> None:
         """The piece has become row `seq`."""
         if self.first < INLINE and not piece.lost:
             self.first += piece.size
@@ -103,7 +103,7 @@ class Attempt:
         # A note by itself stands where it should.
         return found if any(row.size for row in found) else ()
 
-    def removed(self, rows: Sequence[Stored]) -> None:
+    def forget_rows(self, rows: Sequence[Stored]) -> None:
         """They have left the store."""
         for _ in rows:
             self.inline -= self.rows.popleft().size

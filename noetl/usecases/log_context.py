@@ -37,7 +37,7 @@ def about_command(command_id: str) -> Iterator[str]:
         _command_id.reset(token)
 
 
-def claimed(command: CommandRow) -> None:
+def set_claim(command: CommandRow) -> None:
     """The command that this thread was handed is its own, for as long as `about_command` lasts."""
     _command.set(command)
 

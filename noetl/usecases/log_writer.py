@@ -1,6 +1,6 @@
 """What user code prints, on its way to the store: no commit for each line, and nothing where nothing is printed.
 
-What waits when a worker reports goes into the transaction of the report (`handing`), so that whoever sees the end of a
+What waits when a worker reports goes into the transaction of the report (`for_report`), so that whoever sees the end of a
 task sees what it printed. What a task prints while it runs is written by a thread, at most twice a second or when
 there is much of it, in one transaction for all attempts of the process.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from noetl.errors import NoetlError
-from noetl.facts.logs import LogPlace, LogRow, Stream, packed
+from noetl.facts.logs import LogPlace, LogRow, Stream, pack
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call
 from noetl.usecases.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
@@ -38,7 +38,7 @@ Key: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Handed:
+class ReportLog:
     """What of a command's output waits for the transaction of its report."""
 
     pieces: Sequence[Piece] = ()
@@ -121,12 +121,12 @@ class LogWriter:
     # --- reports ----------------------------------------------------------------------------------
 
     @contextmanager
-    def handing(self, command: CommandRow) -> Iterator[Handed]:
+    def for_report(self, command: CommandRow) -> Iterator[ReportLog]:
         """What the command has printed, to be written in a transaction inside of the block. What is not written there,
         or not committed, is written later by the thread."""
         key = (command.command_id, command.attempt)
         if key not in self._outputs:
-            yield Handed()
+            yield ReportLog()
             return
         with self._changed:
             # What was taken before is committed before, or the order would not be that of the texts.
@@ -136,14 +136,14 @@ class LogWriter:
             if taken:
                 self._busy.add(key)
         if output is None or not taken:
-            yield Handed()
+            yield ReportLog()
             return
-        batch, handed, committed = _Batch(key, output, taken), Handed(taken), False
+        batch, report_log, committed = _Batch(key, output, taken), ReportLog(taken), False
         try:
-            yield handed
+            yield report_log
             committed = True
         finally:
-            self._settle(batch, handed.seqs if committed else None)
+            self._settle(batch, report_log.seqs if committed else None)
 
     def _settle(self, batch: _Batch, seqs: list[int] | None) -> None:
         with self._changed:
@@ -152,7 +152,7 @@ class LogWriter:
                 self._awake()
             else:
                 for piece, seq in zip(batch.pieces, seqs, strict=True):
-                    piece.attempt.stored(piece, seq)
+                    piece.attempt.add_row(piece, seq)
             self._busy.discard(batch.key)
             self._forget(batch.key)
             self._changed.notify_all()
@@ -250,14 +250,14 @@ class LogWriter:
             tx.lock(execution_id)
             tx.fold_log(execution_id, seqs, row)
         with self._changed:
-            attempt.removed(rows)
+            attempt.forget_rows(rows)
             if note is not None:
                 attempt.rows.appendleft(note)
             else:
                 attempt.kept += sum(one.size for one in rows)
 
     def _block(self, execution_id: str, rows: Sequence[Stored]) -> LogRow:
-        ref = self._results.put([packed(row.chunk) for row in rows], Keep(execution_id))
+        ref = self._results.put([pack(row.chunk) for row in rows], Keep(execution_id))
         first = rows[0].chunk
         # The preview of the reference would show the beginning once more.
         short = {"kind": ref["kind"], "ref": ref["ref"]}

@@ -8,9 +8,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.logs import LogChunk, LogFilter, LogRow, unpacked
+from noetl.facts.logs import LogChunk, LogFilter, LogRow, unpack
 from noetl.facts.reference import Load, loaded
-from noetl.usecases.inspect import existing
+from noetl.usecases.inspect import row_of
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 
@@ -38,11 +38,11 @@ class LogPage:
 def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit: int = 1000) -> LogPage:
     """Chunks behind number `after`. Raises NotFound."""
     with rt.store.read() as tx:
-        row = existing(tx, execution_id)
+        row = row_of(tx, execution_id)
         rows = tx.log(execution_id, where, after, limit + 1)
     complete = len([one for one in rows if one.seq > after]) <= limit
     found, chars = list[LogChunk](), 0
-    for chunk in _merged(rows, rt.load, after):
+    for chunk in _merge(rows, rt.load, after):
         if len(found) >= limit or chars >= PAGE_CHARS or not (complete or chunk.seq <= rows[-1].seq):
             complete = False
             break
@@ -51,7 +51,7 @@ def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit
     return LogPage(row, found, None if complete else found[-1].seq)
 
 
-def _merged(rows: Sequence[LogRow], load: Load, after: int) -> Iterator[LogChunk]:
+def _merge(rows: Sequence[LogRow], load: Load, after: int) -> Iterator[LogChunk]:
     """The chunks that rows stand for, in order. An object is loaded when its first chunk is due."""
     waiting: list[tuple[int, LogChunk]] = []
     for row in rows:
@@ -69,7 +69,7 @@ def _chunks(row: LogRow, load: Load) -> list[LogChunk]:
         return [row.chunk]
     place = row.chunk.place
     try:
-        return [unpacked(place, item) for item in loaded(row.ref, load)]
+        return [unpack(place, item) for item in loaded(row.ref, load)]
     except (NotFound, BadRequest):
         return [LogChunk(place, "note", row.chunk.offset, GONE, row.chunk.recorded_at, row.last_seq)]
 
@@ -77,7 +77,7 @@ def _chunks(row: LogRow, load: Load) -> list[LogChunk]:
 def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> LogPage:
     """The chunks that hold the last `lines` lines, or more. Raises NotFound."""
     with rt.store.read() as tx:
-        row = existing(tx, execution_id)
+        row = row_of(tx, execution_id)
         rows = tx.log_end(execution_id, where, 2 * lines)
     return LogPage(row, [one.chunk for one in rows if one.ref is None], None)
 

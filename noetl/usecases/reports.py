@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from noetl.facts.events import Draft, ResultDiscarded
-from noetl.usecases.log_writer import Handed
+from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -49,7 +49,7 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     Raises LeaseLost where the report no longer counts; after the end of the execution that is recorded
     as `result.discarded`.
     """
-    with handing(rt, claimed) as printed, rt.store.begin() as tx:
+    with output_of(rt, claimed) as printed, rt.store.begin() as tx:
         at = standing(tx, claimed)
         if at is None:
             discard(rt, tx, claimed, drafts)
@@ -63,12 +63,12 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     return at.execution
 
 
-_NOTHING = nullcontext(Handed())
+_NOTHING = nullcontext(ReportLog())
 
 
-def handing(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Handed]:
+def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[ReportLog]:
     """What the command's calls have printed, for the transaction of a report inside of the block."""
-    return _NOTHING if rt.logs is None else rt.logs.handing(claimed)
+    return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
 def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:

@@ -53,13 +53,13 @@ from noetl.pipeline.model import (
     Where,
 )
 from noetl.usecases.advance import stored_state
-from noetl.usecases.deliveries import Delivery, End, refused
+from noetl.usecases.deliveries import Delivery, End, refusal
 from noetl.usecases.held import hold_draft, keep_outcome
 from noetl.usecases.leases import Leases
 from noetl.usecases.log_bounds import Attempt
-from noetl.usecases.log_context import at_work, claimed
+from noetl.usecases.log_context import at_work, set_claim
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.reports import LeaseLost, ask_for_turn, handing, report, standing
+from noetl.usecases.reports import LeaseLost, ask_for_turn, output_of, report, standing
 from noetl.usecases.runtime import Runtime
 
 
@@ -78,8 +78,8 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
         if command is None:
-            return refused(tx, command_id)
-        claimed(command)
+            return refusal(tx, command_id)
+        set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
@@ -97,7 +97,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
 
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
-    with handing(rt, command) as printed, rt.store.begin() as tx:
+    with output_of(rt, command) as printed, rt.store.begin() as tx:
         if standing(tx, command) is None:
             return
         printed.into(tx, command.execution_id)

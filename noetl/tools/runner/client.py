@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from . import plain, wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import Died, Exceeded, Exchange, Expired, Listen, unheard
+from .exchange import Died, Exceeded, Exchange, Expired, Listen, ignore_output
 from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table
 from .sandbox import NoSandbox, trouble
 
@@ -68,7 +68,7 @@ class Runner:
         self._interrupted: list[object] = []
 
     def call(
-        self, request: Request, deadline_s: float, token: object = None, listen: Listen = unheard
+        self, request: Request, deadline_s: float, token: object = None, listen: Listen = ignore_output
     ) -> RunnerReply:
         """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox can, and what
         the request's `keep` raises.

@@ -27,7 +27,7 @@ _LAST_READS = 32
 Listen: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes | None], None]
 
 
-def unheard(_stream: str, _data: bytes | None) -> None:
+def ignore_output(_stream: str, _data: bytes | None) -> None:
     """Listens to nothing."""
 
 
@@ -92,7 +92,7 @@ class Exchange:
     """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well. `listen` hears all
     of it, the rest and the end with `finish`."""
 
-    def __init__(self, lease: Lease, limits: Limits, listen: Listen = unheard) -> None:
+    def __init__(self, lease: Lease, limits: Limits, listen: Listen = ignore_output) -> None:
         self.lease = lease
         self.listen = listen
         self.limits = limits

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from noetl.api.access import id_of
 from noetl.dispatch.json_lines import JsonLines
-from noetl.dispatch.naming import shown_arguments
+from noetl.dispatch.naming import format_arguments
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -56,6 +56,6 @@ def test_answers_name_the_id_and_the_log_has_a_line_of_each(
 
 def test_lines_of_celery_name_the_execution_that_a_message_is_about() -> None:
     record = logging.makeLogRecord({"name": "celery.app.trace", "msg": "Task x received"})
-    record.data = {"args": shown_arguments("12", "12/start#1/-/1")}
+    record.data = {"args": format_arguments("12", "12/start#1/-/1")}
     told = json.loads(JsonLines().format(record))
     assert (told["execution"], told["command"]) == ("12", "12/start#1/-/1")

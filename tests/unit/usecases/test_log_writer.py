@@ -102,14 +102,14 @@ def test_what_waits_goes_into_the_transaction_of_the_report_and_is_kept_when_tha
     writer = Held(store, results, lambda: NOW)
     attempt = writer.begin(COMMAND, CALL)
     writer.write(COMMAND, attempt, "stdout", "a")
-    with suppress(RuntimeError), writer.handing(COMMAND) as printed, store.begin() as tx:
+    with suppress(RuntimeError), writer.for_report(COMMAND) as printed, store.begin() as tx:
         printed.into(tx, "7")
         raise RuntimeError
     assert text(store, results) == ""
     writer.write(COMMAND, attempt, "stdout", "b")
     writer.end(COMMAND, attempt)
     before = store.commits
-    with writer.handing(COMMAND) as printed, store.begin() as tx:
+    with writer.for_report(COMMAND) as printed, store.begin() as tx:
         printed.into(tx, "7")
     assert (text(store, results), store.commits) == ("ab", before + 1)
     assert writer._outputs == {}
