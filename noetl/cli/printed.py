@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import click
@@ -80,7 +82,7 @@ class Verbose:
     def __exit__(self, *error: object) -> None:
         self._show()
         for line in self._lines.rest():
-            click.echo(line, err=True)
+            self._say(line)
         self._progress.__exit__(*error)
 
     def on(self, event: Event) -> None:
@@ -98,8 +100,13 @@ class Verbose:
             self._seen = int(chunks[-1]["seq"])
             for chunk in chunks:
                 for line in self._lines.of(chunk):
-                    click.echo(line, err=True)
+                    self._say(line)
         self._looked = time.monotonic()
+
+    def _say(self, line: str) -> None:
+        # Not click, which writes past the live table's stand-in for standard error, and so into the table.
+        with suppress(OSError):  # whoever listened has gone; the execution goes on
+            print(line, file=sys.stderr)
 
 
 class Printed:
