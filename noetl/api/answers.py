@@ -34,6 +34,7 @@ class Problem(BaseModel):
 class Links(Answer):
     self: str
     events: str
+    logs: str
     state: str
     result: str
     graph: str
