@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import secrets
@@ -16,6 +15,7 @@ from typing import Final
 
 from noetl.config import Settings
 from noetl.dispatch.deployed import celery_settings
+from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
 from noetl.errors import Unavailable
@@ -34,6 +34,7 @@ from noetl.tools.secret_sources import Providers, SourceSettings
 from noetl.tools.secret_tokens import TokenSource
 from noetl.tools.vault import Vault
 from noetl.usecases.directories import Directories
+from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
@@ -48,27 +49,12 @@ def now() -> datetime:
 LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object a line: `{at, level, logger, message, process}`, and `error` where there is a traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        said = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            "process": record.process,
-        }
-        if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False)
-
-
-def open_log(settings: Settings) -> None:
-    """Sends what a service logs to standard error, unless somebody already takes it elsewhere."""
+def open_log(settings: Settings, level: str | int | None = None) -> None:
+    """Sends what a service logs to standard error, unless somebody already takes it elsewhere. `level` wins over that of
+    the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
-    logging.basicConfig(level=settings.log_level, handlers=[handler])
+    logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:
@@ -209,6 +195,7 @@ def runtime(
         limits=limits(settings),
         env=settings.environment(),
         seal=seal,
+        logs=LogWriter(opened, results, now),
     )
 
 
@@ -278,4 +265,6 @@ def close(rt: Runtime) -> None:
     tools = rt.tools
     if isinstance(tools, Registry):
         tools.close()
+    if rt.logs is not None:
+        rt.logs.close()
     rt.store.close()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import click
 from celery import Celery
 from celery.signals import (
     celeryd_init,
@@ -23,6 +24,7 @@ from celery.signals import (
     worker_ready,
     worker_shutdown,
 )
+from click.core import ParameterSource
 
 from noetl import bootstrap
 from noetl.config import Settings
@@ -193,4 +195,13 @@ def _rejected(message: Any = None, exc: BaseException | None = None, **_: object
 
 @setup_logging.connect
 def _logging(**_: object) -> None:
-    bootstrap.open_log(settings)
+    bootstrap.open_log(settings, _level_asked_for())
+
+
+def _level_asked_for() -> str | int | None:
+    """What `-l` of Celery's command says; None where nobody wrote it."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.get_parameter_source("loglevel") is not ParameterSource.COMMANDLINE:
+        return None
+    level: str | int = context.params["loglevel"]
+    return level

@@ -34,7 +34,8 @@ from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
 from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_lane
+from noetl.usecases.deliveries import End
+from noetl.usecases.lanes import run_lane
 from noetl.usecases.leases import Leases
 from noetl.usecases.ports import CommandRow, Store
 from noetl.usecases.runtime import Limits, Runtime
@@ -253,7 +254,7 @@ class Simulation:
             case "pipeline":
                 run_step(self.worker, row.command_id)
             case "lane" | "iteration":
-                if run_lane(self.worker, row.command_id) is LaneEnd.AGAIN:
+                if run_lane(self.worker, row.command_id).end is End.AGAIN:
                     self.mailbox.messages.append(message)
             case "answer" | "waits" | "cancel":
                 tell(self.rt, row.command_id)

@@ -1,6 +1,6 @@
 """How far the clocks of workers are off.
 
-Revision 0007, after 0005. Expands only: programs of the revision before leave the column empty.
+Revision 0007, after 0006. Expands only: programs of the revision before leave the column empty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0007"
-down_revision = "0005"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

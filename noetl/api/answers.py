@@ -34,6 +34,7 @@ class Problem(BaseModel):
 class Links(Answer):
     self: str
     events: str
+    logs: str
     state: str
     result: str
     graph: str
@@ -184,6 +185,26 @@ class EventPage(Answer):
     )
 
 
+class Chunk(Answer):
+    seq: int = Field(description="its number within the execution")
+    step: str
+    run_id: str = Field(description="the step run")
+    iteration: int | None
+    task: str
+    attempt: int = Field(description="number of the try, from 1")
+    delivery: int = Field(description="which worker that was given the work, from 1")
+    stream: str = Field(description="`stdout`, `stderr`, or `note`: what is missing there")
+    start: int = Field(description="bytes that the attempt had printed to the stream before")
+    text: str = Field(description="a part of a line, or lines; without secrets")
+    recorded_at: str = Field(description="when it came; ISO 8601")
+
+
+class LogPage(Answer):
+    chunks: list[Chunk]
+    next: int | None = Field(description="`after` of the next page; null where there is none yet")
+    status: str = Field(description="where the execution was when the page was read")
+
+
 class Marking(Answer):
     tokens: list[JsonObject] = Field(description="tokens that wait: {id, place, step}")
     running: list[JsonObject] = Field(description="step runs in flight: {run_id, step, status}")
@@ -313,6 +334,14 @@ EVENTS: Final[JsonObject] = {
     "description": "Events in order",
     "content": {
         "application/json": {"schema": {"$ref": f"#/components/schemas/{EventPage.__name__}"}},
+        "text/event-stream": {"schema": {"type": "string"}},
+    },
+}
+#: A page of what user code printed, or all of it as it comes.
+LOGS: Final[JsonObject] = {
+    "description": "Chunks of text in order",
+    "content": {
+        "application/json": {"schema": {"$ref": f"#/components/schemas/{LogPage.__name__}"}},
         "text/event-stream": {"schema": {"type": "string"}},
     },
 }

@@ -13,6 +13,7 @@ from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
 from noetl.api import (
+    access,
     batch,
     catalog,
     credentials,
@@ -20,6 +21,7 @@ from noetl.api import (
     events,
     executions,
     guards,
+    logs,
     problems,
     results,
     system,
@@ -27,7 +29,7 @@ from noetl.api import (
     workflows,
 )
 from noetl.api.admission import Places
-from noetl.api.answers import Event, EventPage, Problem
+from noetl.api.answers import Chunk, Event, EventPage, LogPage, Problem
 from noetl.api.services import Services, install
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
@@ -38,7 +40,10 @@ from noetl.usecases.runtime import Runtime
 MAX_BODY: Final = 1024 * 1024
 DOCUMENT: Final = "/api/openapi.json"
 
-_PARTS: Final = (system, catalog, executions, batch, events, variables, credentials, results, workflows)
+_PARTS: Final = (
+    *(system, catalog, executions, batch, events, logs, variables, credentials, results),
+    workflows,
+)
 
 
 class _Ordered(DefaultJSONProvider):
@@ -64,6 +69,7 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     app.before_request(_allow_batches)
     app.json = _Ordered(app)
     install(app, Services(rt, settings, encrypt, Places(settings.server_streams)))
+    access.register(app)
     problems.register(app)
     guards.register(app)
     for part in _PARTS:
@@ -80,7 +86,7 @@ def _allow_batches() -> None:
 
 def _document(app: OpenAPI) -> Response:
     if not app.spec_json:
-        for model in (EventPage, Event):
+        for model in (EventPage, Event, LogPage, Chunk):
             app.components_schemas[model.__name__] = _component(model)
         for operation in _operations(app.api_doc):
             # The library joins the lines of docstrings for HTML; readers of the document expect Markdown.
@@ -94,7 +100,7 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from path.values()
 
 
-def _component(model: type[EventPage] | type[Event]) -> Schema:
+def _component(model: type[EventPage | Event | LogPage | Chunk]) -> Schema:
     """A schema of its own: the stream's answer is described by hand, and so names what it uses."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)

@@ -130,10 +130,12 @@ def _cors(response: Response, settings: Settings) -> None:
     if origin is None or not _is_allowed(origin):
         return
     response.headers["Access-Control-Allow-Origin"] = origin
-    response.headers["Access-Control-Expose-Headers"] = "ETag, Location, Preference-Applied, Retry-After"
+    response.headers["Access-Control-Expose-Headers"] = (
+        "ETag, Location, Preference-Applied, Retry-After, X-Request-ID"
+    )
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
         response.headers["Access-Control-Allow-Headers"] = (
-            "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer"
+            "Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-ID, traceparent"
         )
         response.headers["Access-Control-Max-Age"] = _PREFLIGHT_S

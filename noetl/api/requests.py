@@ -156,6 +156,15 @@ class EventsQuery(WaitQuery):
         return tuple(name.strip() for text in self.type for name in text.split(",") if name.strip())
 
 
+class LogsQuery(Parameters):
+    step: str | None = Field(None, max_length=200, description="only what this step printed")
+    iteration: int | None = Field(None, ge=0, le=MAX_VERSION, description="only this iteration, from 0")
+    attempt: int | None = Field(None, ge=1, le=MAX_VERSION, description="only this attempt of a task, from 1")
+    after: int = Field(0, ge=0, le=MAX_VERSION, description="only chunks behind this number")
+    limit: int = Field(100, ge=1, le=1000, description="how many at most")
+    last: int | None = Field(None, ge=1, le=1000, description="the chunks that hold so many last lines")
+
+
 class StateQuery(Parameters):
     version: int | None = Field(None, ge=0, le=MAX_VERSION, description="the state as of this version")
 
@@ -207,7 +216,7 @@ class EventsHeader(Parameters):
         alias="Last-Event-Id",
         max_length=10,
         pattern="^[0-9]*$",
-        description="version of the last event that a stream delivered; wins over `after`",
+        description="id of the last event that a stream delivered; wins over `after`",
     )
 
 

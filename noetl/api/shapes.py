@@ -16,7 +16,7 @@ def instant(value: datetime | None) -> str | None:
 
 def links(execution_id: str) -> dict[str, Json]:
     here = f"/api/executions/{execution_id}"
-    parts = {name: f"{here}/{name}" for name in ("events", "state", "result", "graph")}
+    parts = {name: f"{here}/{name}" for name in ("events", "logs", "state", "result", "graph")}
     return {"self": here, **parts, "children": f"/api/executions?parent={execution_id}"}
 
 

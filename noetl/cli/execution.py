@@ -9,6 +9,7 @@ import click
 
 from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
+from noetl.cli.logs import logs
 from noetl.cli.opened import opened
 from noetl.cli.run import as_text, count_text, describe_warning, explain, serve, status_text
 from noetl.cli.tables import table
@@ -31,6 +32,9 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Answer in
 @click.group(epilog="Example: noetl execution list --status failed")
 def execution() -> None:
     """Look at executions and steer them."""
+
+
+execution.add_command(logs)
 
 
 @execution.command(

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import click
 import requests
 
 from noetl.cli.complaints import warn_of_playbook, word
 from noetl.cli.follow import PAGE, Page, follow
+from noetl.cli.printed import LAST, Verbose, with_last_lines
 from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
 from noetl.dsl import load_playbook
@@ -95,6 +96,19 @@ class Client:
         body = self._call("GET", f"/api/executions/{execution_id}/events?{query}", wait_s=wait_s)
         events = [from_json(one) for one in body["events"]]
         return Page(events, body["status"], body["version"], body["idle"])
+
+    def logs(self, execution_id: str, after: int, limit: int) -> list[JsonMap]:
+        body = self._call("GET", f"/api/executions/{execution_id}/logs?after={after}&limit={limit}")
+        chunks: list[JsonMap] = body["chunks"]
+        return chunks
+
+    def last_lines(self, execution_id: str, error: JsonMap) -> list[str]:
+        """The last lines of what failed with `error`."""
+        given = {
+            name: error[name] for name in ("step", "iteration", "attempt") if error.get(name) is not None
+        }
+        body = self._call("GET", f"/api/executions/{execution_id}/logs?{urlencode(given)}&last={LAST}")
+        return "".join(chunk["text"] for chunk in body["chunks"]).splitlines()[-LAST:]
 
     def served(self) -> set[str]:
         """The queues of the workers that were seen within a minute."""
@@ -186,6 +200,9 @@ class There:
             time.sleep(max(pause, 0.0))
         return page
 
+    def logs(self, after: int, limit: int) -> list[JsonMap]:
+        return self.client.logs(self.execution_id, after, limit)
+
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
@@ -200,6 +217,7 @@ def run_remote(
     wait: bool,
     strict: bool = False,
     warn_as: str | None = None,
+    verbose: bool = False,
 ) -> JsonMap:
     """Registers, starts and follows. Ctrl-C cancels the execution; a second one leaves it running.
 
@@ -212,9 +230,12 @@ def run_remote(
             warn_of_playbook(row.get("warnings", ()), warn_as)
         execution_id = client.start(row["path"], row["version"], payload, overrides)
         _warn_of_waiting(client, content)
-        with progress:
-            follow(There(client, execution_id), progress, wait=wait, wait_s=WAIT_S)
-        return client.report(execution_id)
+        there = There(client, execution_id)
+        with Verbose(progress, there) if verbose else progress as shown:
+            follow(there, shown, wait=wait, wait_s=WAIT_S)
+        return with_last_lines(
+            client.report(execution_id), lambda error: client.last_lines(execution_id, error)
+        )
 
 
 def _warn_of_waiting(client: Client, content: str) -> None:

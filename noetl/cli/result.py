@@ -110,12 +110,15 @@ def gc(dry_run: bool, as_json: bool) -> None:
         done = results.collect(rt, rt.clock(), dry_run=dry_run)
     if as_json:
         removed = list(done.removed)
-        json_out({"removed": removed, "objects": done.objects, "kept": done.kept, "unknown": done.unknown})
+        counts = {"objects": done.objects, "kept": done.kept, "unknown": done.unknown, "logs": done.logs}
+        json_out({"removed": removed, **counts})
         return
     for place in done.removed:
         click.echo(place)
     verb = "would be removed" if dry_run else f"removed, with {done.objects} objects"
-    click.echo(f"{len(done.removed)} places {verb}; {done.kept} kept.", err=True)
+    click.echo(
+        f"{len(done.removed)} places {verb}; {done.kept} kept; logs of {done.logs} executions.", err=True
+    )
     if done.unknown:
         click.echo(
             f"{done.unknown} places belong to executions that this database does not know; they stay.",

@@ -18,6 +18,7 @@ from noetl.cli.complaints import hush, warn_of_playbook, word
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
+from noetl.cli.printed import Printed, Verbose, show_last_lines, with_last_lines
 from noetl.cli.progress import Progress, progress_for
 from noetl.cli.signals import not_ignored
 from noetl.config import Settings
@@ -57,6 +58,7 @@ GRACE_S = 3.0
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")
 @click.option("--strict", is_flag=True, help="Refuse a playbook with warnings.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what python and shell tasks print, as it comes.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -68,6 +70,7 @@ def run(
     server: str | None,
     strict: bool,
     quiet: bool,
+    verbose: bool,
 ) -> None:
     """Run the playbook FILE here: no server, no broker, the log in NOETL_HOME.
 
@@ -79,13 +82,23 @@ def run(
     if server is not None:
         from noetl.cli.remote import run_remote  # the HTTP client is needed only here
 
-        said = str(file) if not as_json else None
-        report = run_remote(server, text, given, over, progress, wait=wait, strict=strict, warn_as=said)
+        report = run_remote(
+            server,
+            text,
+            given,
+            over,
+            progress,
+            wait=wait,
+            strict=strict,
+            warn_as=None if as_json else str(file),
+            verbose=verbose,
+        )
     else:
         with _here(file, text, strict=strict) as (rt, row):
             if not as_json:
                 warn_of_playbook(catalog.warnings_of(row), str(file))
-            report = _run_here(rt, _request(file, row, given, over), progress, wait=wait)
+            request = _request(file, row, given, over)
+            report = _run_here(rt, request, progress, wait=wait, verbose=verbose)
     show(report, as_json=as_json, file=str(file))
     ctx.exit(EXIT.get(str(report["status"]), 1))
 
@@ -99,11 +112,14 @@ def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, Pla
         yield rt, catalog.register(rt, text, str(file), strict=strict)
 
 
-def _run_here(rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool) -> JsonMap:
+def _run_here(
+    rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool, verbose: bool
+) -> JsonMap:
     execution_id = start(rt, request)
-    with progress:
-        _follow(rt, execution_id, progress, wait=wait)
-    return inspect.report(rt, execution_id).as_json()
+    printed = Printed(rt, execution_id)
+    with Verbose(progress, printed) if verbose else progress as shown:
+        _follow(rt, execution_id, shown, wait=wait)
+    return with_last_lines(inspect.report(rt, execution_id).as_json(), printed.end)
 
 
 def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap) -> StartRequest:
@@ -137,7 +153,8 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)
-        return inspect.report(rt, execution_id).as_json()
+        report = inspect.report(rt, execution_id).as_json()
+        return with_last_lines(report, Printed(rt, execution_id).end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +213,7 @@ def _tell(report: JsonMap, file: str) -> None:
             click.echo(describe_warning(warning, file), err=True)
     if report["error"]:
         click.echo(explain(report["error"], file), err=True)
+        show_last_lines(report)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
 

@@ -19,6 +19,7 @@ from noetl.cli.broker import Broker, choose
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow
 from noetl.cli.inputs import directories_of
+from noetl.cli.printed import with_last_lines
 from noetl.cli.progress import progress_for
 from noetl.cli.remote import POLL_S, Client, There
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
@@ -124,7 +125,9 @@ class Stack:
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
-            return client.report(execution_id)
+            return with_last_lines(
+                client.report(execution_id), lambda error: client.last_lines(execution_id, error)
+            )
 
 
 def queues_named(files: Mapping[Path, str]) -> set[str]:

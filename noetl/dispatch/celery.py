@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from noetl.dispatch import transports
 from noetl.dispatch.deployed import celery_settings
-from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
 from noetl.errors import Unavailable
 from noetl.usecases.ports import CommandRow
 
@@ -96,6 +96,8 @@ class CeleryDispatcher:
             priority=row.priority,
             task_id=celery_task_id(row.command_id),
             shadow=row.label,
+            # What Flower shows of the arguments.
+            argsrepr=format_arguments(row.execution_id, row.command_id),
             ignore_result=row.purpose != "lane" or not self._chords,
         )
 

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from noetl.errors import NoetlError
 from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_lane
+from noetl.usecases.deliveries import End
+from noetl.usecases.lanes import run_lane
 from noetl.usecases.leases import Leases
+from noetl.usecases.log_context import about_command
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
@@ -109,7 +111,8 @@ class LocalDispatcher:
             if self._stopping.is_set():
                 return
             try:
-                self._run(worker, priority, command_id, purpose)
+                with about_command(command_id):
+                    self._run(worker, priority, command_id, purpose)
             except NoetlError as error:
                 # Like a worker that died: the lease runs out, and the sweeper decides.
                 log.error("Command %s is left: %s", command_id, error.message)  # noqa: TRY400
@@ -123,7 +126,7 @@ class LocalDispatcher:
             case "pipeline":
                 run_step(worker, command_id)
             case "lane" | "iteration":
-                if run_lane(worker, command_id) is LaneEnd.AGAIN:
+                if run_lane(worker, command_id).end is End.AGAIN:
                     self._order(priority, command_id, purpose)
             case "answer" | "waits" | "cancel":
                 tell(worker.rt, command_id)

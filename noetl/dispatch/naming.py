@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from noetl.usecases.children import SCHEDULER
@@ -26,6 +27,21 @@ TASK_OF = {
     "cancel": TELL,
     "abandon": ABANDON,
 }
+
+
+#: What `format_arguments` makes.
+_SHOWN = re.compile(r"execution (\d+), (\S+)")
+
+
+def format_arguments(execution_id: str, command_id: str) -> str:
+    """What Flower and Celery's log show of a message: whose it is."""
+    return f"execution {execution_id}, {command_id.removeprefix(f'{execution_id}/')}"
+
+
+def parse_arguments(arguments: object) -> dict[str, str]:
+    """`{execution, command}` of what `format_arguments` made; nothing of other texts."""
+    found = _SHOWN.fullmatch(arguments) if isinstance(arguments, str) else None
+    return {} if found is None else {"execution": found[1], "command": f"{found[1]}/{found[2]}"}
 
 
 def celery_task_id(command_id: str) -> str:

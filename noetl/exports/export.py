@@ -18,7 +18,7 @@ from noetl.errors import BadRequest
 from noetl.exports import clickhouse
 from noetl.exports.drafts import MOST_ROWS, Drafts
 from noetl.exports.folder import Folder
-from noetl.exports.manifest import MANIFEST, Format, Manifest, heads, lookup, parsed
+from noetl.exports.manifest import MANIFEST, Format, Manifest, heads, line_of, lookup, parsed
 from noetl.exports.parts import Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.tables import TABLES, Row
@@ -130,13 +130,13 @@ class _Export:
             state = Known(head, self._before.playbooks, self._before.nets)
             for item in rows(self._rt, list(self._before.tables), state):
                 match item:
-                    case Head(execution_id, version):
-                        file.write(f"{execution_id} {version}\n")
+                    case Head():
+                        file.write(line_of(item))
                     case Row():
                         self._note(item)
                         drafts.add(item)
 
-    def _known(self) -> Generator[tuple[int, int]]:
+    def _known(self) -> Generator[Head]:
         if self._before.heads is None:
             return
         file = self._scratch / "known"

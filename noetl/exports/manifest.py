@@ -1,8 +1,8 @@
 """What an export directory holds: `manifest.json`, which is replaced at the end of every export.
 
-A file that it does not name is no part of the export. `heads` names the file with the version of every execution that
-has been exported: a line `<execution_id> <version>` for each, from the newest to the oldest, so that two of them are
-compared without being in memory.
+A file that it does not name is no part of the export. `heads` names the file with how far every execution has been
+exported: a line `<execution_id> <version> <log>` for each, from the newest to the oldest, so that two of them are
+compared without being in memory. Earlier releases wrote no `log`, the number of the last chunk that was printed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from noetl.errors import BadRequest
+from noetl.usecases.export import Head
 
 Format: TypeAlias = Literal["parquet", "jsonl", "clickhouse"]
 
@@ -77,22 +78,26 @@ def parsed(content: bytes, place: str) -> Manifest:
     return found
 
 
-def heads(lines: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """(execution id, version) of each line."""
+def heads(lines: Iterable[str]) -> Iterator[Head]:
+    """That of each line."""
     for line in lines:
-        execution_id, version = line.split()
-        yield int(execution_id), int(version)
+        execution_id, version, *log = line.split()
+        yield Head(execution_id, int(version), int(log[0]) if log else 0)
 
 
-def lookup(known: Iterator[tuple[int, int]]) -> Callable[[str], int]:
-    """The version of an execution, 0 where it is not there. To be asked for falling ids, each once."""
+def line_of(head: Head) -> str:
+    """What `heads` reads."""
+    return f"{head.execution_id} {head.version} {head.log}\n"
+
+
+def lookup(known: Iterator[Head]) -> Callable[[str], Head]:
+    """How far an execution is known. To be asked for falling ids, each once."""
     at = next(known, None)
 
-    def head(execution_id: str) -> int:
+    def head(execution_id: str) -> Head:
         nonlocal at
-        wanted = int(execution_id)
-        while at is not None and at[0] > wanted:
+        while at is not None and int(at.execution_id) > int(execution_id):
             at = next(known, None)
-        return at[1] if at is not None and at[0] == wanted else 0
+        return at if at is not None and at.execution_id == execution_id else Head(execution_id)
 
     return head

@@ -281,6 +281,7 @@ class Caller:
             checkpoint=deepcopy(checkpoint),
             secrets=progress.secrets,
             result=task.result,
+            log=self.hands.log,
         )
 
     def _timeout(self, task: Task, sight: Sight) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from noetl.facts.children import ChildCall
 from noetl.facts.events import Draft
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.logs import Log
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Load
 from noetl.net.model import Keeping, Task
@@ -67,6 +68,8 @@ class Call:
     #: Nobody waits for it any more: the tool ends what its earlier calls began elsewhere (`KindInfo.abandons`), and fails
     #: as `cancelled` once nothing is left of that. Another error says what is.
     abandoned: bool = False
+    #: Takes what the call's code prints; None: nobody keeps it.
+    log: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +266,5 @@ class Hands:
     is_large: Callable[[Json], bool] = lambda _: False
     #: An outcome as it is recorded: with the reference in the place of a large result.
     kept: Callable[[Outcome, Task], Outcome] = lambda outcome, _: outcome
+    #: See `Call.log`.
+    log: Log | None = None

@@ -315,6 +315,26 @@ MANIFEST_REF: Final = Table(
     ),
 )
 
+LOG: Final = Table(
+    "log",
+    "What python and shell tasks printed, in pieces: parts of lines, or lines.",
+    ("execution_id", "seq"),
+    (
+        _EXECUTION,
+        _must("seq", "integer", "number of the piece within the execution, from 1"),
+        _STEP,
+        _RUN,
+        _ITERATION,
+        _TASK,
+        _must("attempt", "integer", "number of the try, from 1"),
+        _must("delivery", "integer", "which worker that was given the work, from 1"),
+        _must("stream", "text", "`stdout`, `stderr`, or `note`: what is missing there"),
+        _must("start", "integer", "bytes that the attempt had printed to the stream before"),
+        _must("text", "text", "what was printed, without secrets"),
+        _must("recorded_at", "instant", "when it came"),
+    ),
+)
+
 TABLES: Final[Mapping[str, Table]] = {
     table.name: table
     for table in (
@@ -329,6 +349,7 @@ TABLES: Final[Mapping[str, Table]] = {
         EVENT_LOG,
         RESULT_REF,
         MANIFEST_REF,
+        LOG,
     )
 }
 #: Those whose rows are folded from all events of an execution, and those that each event has by itself.

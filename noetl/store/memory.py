@@ -14,6 +14,7 @@ from typing import Final
 from noetl.errors import NoetlError, Unavailable
 from noetl.store.memory_commands import Commands
 from noetl.store.memory_log import Executions, Log, Loops
+from noetl.store.memory_output import Output
 from noetl.store.memory_records import Definitions, Records
 from noetl.store.memory_tables import Journal, Tables
 from noetl.store.rules import unusable
@@ -24,7 +25,7 @@ from noetl.usecases.ports import Transaction, Watch
 PATIENCE: Final = 10.0
 
 
-class MemoryTransaction(Executions, Log, Commands, Loops, Definitions, Records):
+class MemoryTransaction(Executions, Log, Commands, Loops, Definitions, Records, Output):
     """`noetl.usecases.ports.Transaction`, one class for each concern."""
 
     __slots__ = ()

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from noetl.errors import NoetlError
 from noetl.facts.json import JsonMap
+from noetl.facts.logs import LogRow
 from noetl.store.rules import refused_write, unusable
 from noetl.usecases.ports import (
     CommandRow,
@@ -116,6 +117,9 @@ class Tables:
     idempotency: Table[str, KeyOwner] = field(default_factory=Table)
     letters: Table[int, JsonMap] = field(default_factory=Table)
     workers: Table[str, WorkerRow] = field(default_factory=Table)
+    logs: Table[tuple[str, int], LogRow] = field(
+        default_factory=lambda: Table(execution=lambda row: row.chunk.place.execution_id)
+    )
 
 
 class Journal:

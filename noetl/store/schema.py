@@ -187,6 +187,30 @@ loop_run = Table(
     PrimaryKeyConstraint("execution_id", "run_id"),
 )
 
+#: What user code prints. No foreign key, as with events. A row is a chunk, or (`ref`) the chunks of one attempt
+#: from `seq` to `last_seq`.
+log = Table(
+    "log",
+    metadata,
+    Column("execution_id", Id, autoincrement=False, nullable=False),
+    Column("seq", Integer, autoincrement=False, nullable=False),
+    Column("last_seq", Integer, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("step_run_id", Text, nullable=False),
+    Column("iteration", Integer),
+    Column("task", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("delivery", Integer, nullable=False),
+    Column("stream", Text, nullable=False),
+    #: Bytes of its stream before it.
+    Column("offset", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("ref", Text),
+    Column("recorded_at", Instant, nullable=False),
+    PrimaryKeyConstraint("execution_id", "seq"),
+    partial("ix_log_ref", "execution_id", "last_seq", where="ref IS NOT NULL"),
+)
+
 net = Table(
     "net",
     metadata,

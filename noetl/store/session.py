@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,6 +16,8 @@ from noetl.store.rules import refused_write, unusable
 
 #: Values bound to one statement with IN: SQLite takes 32,766.
 BATCH: Final = 10_000
+
+T = TypeVar("T")
 
 #: What a statement is given: names and values, or those of many rows.
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -118,7 +120,7 @@ class Session:
         return error
 
 
-def lines(ids: Sequence[str]) -> list[Sequence[str]]:
+def lines(ids: Sequence[T]) -> list[Sequence[T]]:
     """`ids` in portions that one statement can bind."""
     return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
 

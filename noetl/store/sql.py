@@ -15,6 +15,7 @@ from noetl.store.executions import Executions
 from noetl.store.hearing import ear
 from noetl.store.log import Log
 from noetl.store.loops import Loops
+from noetl.store.output import Output
 from noetl.store.records import Records
 from noetl.store.rules import unusable
 from noetl.store.session import Session
@@ -22,7 +23,7 @@ from noetl.store.watching import Watches
 from noetl.usecases.ports import Transaction, Watch
 
 
-class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records):
+class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records, Output):
     """`noetl.usecases.ports.Transaction`, one class for each concern."""
 
     __slots__ = ()

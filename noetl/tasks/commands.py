@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar, assert_never
 
 from celery import Celery, Task, current_task
 from celery.canvas import Signature
@@ -13,9 +14,13 @@ from celery.exceptions import Ignore, Reject
 from noetl.dispatch.naming import ABANDON, ITERATION, LANE, STEP, TELL, TURN
 from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
+from noetl.facts.outcome import ErrorInfo
+from noetl.tasks.requests import BEGAN, FAILED, WorkCancelled, WorkFailed
 from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_lane
+from noetl.usecases.deliveries import Delivery, End
+from noetl.usecases.lanes import run_lane
+from noetl.usecases.log_context import about_command
 from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
@@ -25,35 +30,35 @@ T = TypeVar("T")
 #: Characters of the longest id: those of an execution, a step and a part of it.
 MAX_ID = 300
 
+#: Characters of an error that Flower is told.
+MAX_SAID: Final = 2000
+
+#: What our messages are in the worker's own process.
+REQUEST: Final = "noetl.tasks.requests:WorkRequest"
+
 
 def register(app: Celery, worker: Callable[[], Worker]) -> None:
     """Adds the tasks to `app`. `worker` yields this process's worker, made on first use."""
 
-    @app.task(name=STEP)
+    @app.task(name=STEP, Request=REQUEST)
     def step(*args: object) -> None:
-        command_id = _id(args)
-        _guarded(command_id, lambda: run_step(worker(), command_id))
+        with about_command(_id(args)) as command_id:
+            _end(_guarded(command_id, lambda: run_step(worker(), command_id)))
 
-    @app.task(name=ITERATION, bind=True)
+    @app.task(name=ITERATION, bind=True, Request=REQUEST)
     def iteration(self: Task[..., object], *args: object) -> None:
-        command_id = _id(args)
-        if _guarded(command_id, lambda: run_lane(worker(), command_id)) is LaneEnd.AGAIN:
-            self.replace(_next_slice(self, command_id))  # raises: nothing follows
+        with about_command(_id(args)) as command_id:
+            _lane(self, command_id, worker)
 
-    @app.task(name=LANE, bind=True, ignore_result=False)
+    @app.task(name=LANE, bind=True, ignore_result=False, Request=REQUEST)
     def lane(self: Task[..., object], *args: object) -> None:
-        command_id = _id(args)
-        end = _guarded(command_id, lambda: run_lane(worker(), command_id))
-        if end is LaneEnd.AGAIN:
-            self.replace(_next_slice(self, command_id))  # raises: nothing follows
-        if end is LaneEnd.REFUSED:
-            # Returning would count as an arrival and let the chord's body run early.
-            raise Ignore
+        with about_command(_id(args)) as command_id:
+            _lane(self, command_id, worker)
 
     @app.task(name=ABANDON)
     def abandon_step(*args: object) -> None:
-        command_id = _id(args)
-        _guarded(command_id, lambda: abandon(worker(), command_id))
+        with about_command(_id(args)) as command_id:
+            _guarded(command_id, lambda: abandon(worker(), command_id))
 
     # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)
@@ -64,8 +69,8 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
     @app.task(name=TELL, send_events=False)
     def tell_other(*args: object) -> None:
         try:
-            command_id = _id(args)
-            _guarded(command_id, lambda: tell(worker().rt, command_id))
+            with about_command(_id(args)) as command_id:
+                _guarded(command_id, lambda: tell(worker().rt, command_id))
         finally:
             # While this was in the queue, whoever wanted a turn took it for a wake.
             advance(worker().rt)
@@ -96,8 +101,63 @@ def _guarded(command_id: str, work: Callable[[], T]) -> T:
         raise Reject(str(error), requeue=False) from error
 
 
-def _next_slice(task: Task[..., object], command_id: str) -> Signature:
-    options = {"queue": _queue(task), "priority": _priority(task), "shadow": task.request.shadow}
+def _end(delivery: Delivery) -> None:
+    """Returns where the work is done; else raises what Flower is to be told. Returning would count as an arrival at a
+    chord, and let its body run early."""
+    match delivery.end:
+        case End.REFUSED | End.AGAIN:
+            raise Ignore
+        case End.CANCELLED:
+            raise WorkCancelled
+        case End.DONE:
+            if delivery.error is not None:
+                raise _failure(delivery.error)
+        case _:
+            assert_never(delivery.end)
+
+
+def _lane(task: Task[..., object], command_id: str, worker: Callable[[], Worker]) -> None:
+    """One slice of a lane, or all of it."""
+    began = float(task.request.get(BEGAN) or time.time())
+    delivery = _guarded(command_id, lambda: run_lane(worker(), command_id))
+    failed = int(task.request.get(FAILED) or 0) + delivery.failed
+    if delivery.end is End.AGAIN:
+        task.replace(_next_slice(task, command_id, began, failed))  # raises: nothing follows
+    if delivery.end is End.DONE and failed:
+        # It has arrived: what it raises must not be taken for the end of its chord.
+        task.backend.mark_as_done(str(task.request.id), None, task.request, store_result=False)
+        raise _lane_failure(delivery.error, failed)
+    _end(delivery)
+
+
+def _failure(error: ErrorInfo) -> WorkFailed:
+    names = (("step", error.step), ("task", error.task), ("iteration", error.iteration))
+    place = ", ".join(f"{name} {value}" for name, value in names if value is not None)
+    said = f"{error.type or error.kind}: {error.message}" + (f" ({place})" if place else "")
+    log.info("Failed: %s", said)
+    return WorkFailed(said[:MAX_SAID], error.traceback or "")
+
+
+def _lane_failure(last: ErrorInfo | None, failed: int) -> WorkFailed:
+    if last is None:
+        return WorkFailed(
+            f"{failed} iterations failed in earlier slices; the execution's log has their errors.", ""
+        )
+    failure = _failure(last)
+    said, traceback = failure.args
+    return (
+        failure if failed == 1 else WorkFailed(f"{failed} iterations failed, the last with {said}", traceback)
+    )
+
+
+def _next_slice(task: Task[..., object], command_id: str, began: float, failed: int) -> Signature:
+    options = {
+        "queue": _queue(task),
+        "priority": _priority(task),
+        "shadow": task.request.shadow,
+        "argsrepr": task.request.get("argsrepr"),
+        "headers": {BEGAN: began, FAILED: failed},
+    }
     return task.si(command_id).set(**options)
 
 

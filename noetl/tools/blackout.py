@@ -97,6 +97,16 @@ class Blackout:
                     text = MASK + text[length:]
         return text
 
+    def border(self, text: str) -> int:
+        """How much of `text` can be shown before what follows it is known: where that ends no secret is divided, and
+        none may have begun."""
+        border = len(text)
+        for secret in self._ordered:
+            border = min(border, _beginning(text, secret, border))
+        while any((at := _around(text, secret, border)) >= 0 for secret in self._ordered):
+            border = at
+        return border
+
     def value(self, value: Json) -> Json:
         """`value` without secrets, itself where there are none in it."""
         return self._masked(value) if self._is_in(value) else value
@@ -149,6 +159,21 @@ class Blackout:
                 return MASK
             case _:
                 return value
+
+
+def _beginning(text: str, secret: str, before: int) -> int:
+    """Where `text` ends with the beginning of `secret`, the earliest such place; else `before`."""
+    at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+    while 0 <= at < before:
+        if secret.startswith(text[at:]):
+            return at
+        at = text.find(secret[0], at + 1)
+    return before
+
+
+def _around(text: str, secret: str, place: int) -> int:
+    """Where a `secret` begins that ends behind `place`; -1 where there is none."""
+    return text.find(secret, max(0, place - len(secret) + 1), place + len(secret) - 1)
 
 
 def _chunks(value: Json) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Python code in the worker's own process: for trusted notebooks and for debuggers.
 
 What a child gives is missing: no deadline, no bound on memory, nothing between the code and the worker's environment
-and secrets, and a crash of the code is one of the worker. What it prints goes where the worker's own output goes.
+and secrets, and a crash of the code is one of the worker. What it prints goes where the worker's own output goes,
+and to the log of its call.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from noetl.errors import ToolError
+from noetl.tools.inline_output import tee
 from noetl.tools.runner import python_code
 from noetl.tools.runner.client import encoded, settled
+from noetl.tools.runner.exchange import Listen, ignore_output
 from noetl.tools.runner.requests import PythonRequest, RunnerReply, Text
 
 #: The code is registered as a module while it runs, and there is one such name in a process.
@@ -22,7 +25,7 @@ _one_at_a_time = threading.Lock()
 _SAID_ELSEWHERE = Text("", 0, False)
 
 
-def run(request: PythonRequest, scratch: Path) -> RunnerReply:
+def run(request: PythonRequest, scratch: Path, listen: Listen = ignore_output) -> RunnerReply:
     """Runs one call in this thread. Raises ToolError where it needs a process, and what `keep` raises."""
     if request.env:
         raise ToolError(
@@ -34,7 +37,7 @@ def run(request: PythonRequest, scratch: Path) -> RunnerReply:
     message["cwd"] = None
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
-        with _one_at_a_time:
+        with _one_at_a_time, tee(listen):
             text, _ = python_code.run(message, folder)
         answer: dict[str, Any] = json.loads(b"{%s}" % text)
         value = answer.get("value")

@@ -17,6 +17,7 @@ from noetl.pipeline.model import Call
 from noetl.tools import inline
 from noetl.tools.base import Services
 from noetl.tools.files import FilePolicy
+from noetl.tools.listening import listener
 from noetl.tools.runner.client import Request, Runner, shared_runner
 from noetl.tools.runner.control import RunnerGone, RunnerSettings
 from noetl.tools.runner.requests import Limits, PythonRequest, RunnerReply
@@ -115,10 +116,11 @@ def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limi
     )
 
 
-def ask(runner: Runner, request: Request, deadline_s: float, token: object = None) -> RunnerReply:
-    """Runs the call; `token` is what it can be interrupted by. Raises ToolError where there is no process to run it in."""
+def ask(runner: Runner, request: Request, deadline_s: float, token: Call | None = None) -> RunnerReply:
+    """Runs the call `token`, which it can be interrupted by; what it prints goes to its log. Raises ToolError where there
+    is no process to run it in."""
     try:
-        return runner.call(request, deadline_s, token)
+        return runner.call(request, deadline_s, token, listener(token))
     except NoSandbox as error:
         message = f"User code is to run in a sandbox, and there is none: {error}."
         raise ToolError("internal", message, type="NoSandbox") from None
@@ -133,7 +135,7 @@ def ask_python(
     """Runs python code of `call` where its `spec.isolation` and the settings say. Raises ToolError."""
     where = isolation(services, call.spec)
     if where == "inline":
-        return inline.run(request, services.scratch)
+        return inline.run(request, services.scratch, listener(call))
     return ask(runners.of(where, services.files_of(call)), request, deadline_s, token=call)
 
 

@@ -102,7 +102,7 @@ def _serve_alone(rt: Runtime, execution_id: str) -> int:
         raise
     except Exception:
         # See `take_turns`.
-        log.exception("Execution %s cannot be served", execution_id)
+        log.exception("Execution %s cannot be served", execution_id, extra={"execution": execution_id})
         return 0
 
 
@@ -181,7 +181,7 @@ def _turn(
     except Exception as error:
         # A defect must end the one execution that meets it, with its reason in the log, and not the
         # scheduler that serves all the others.
-        log.exception("Deciding execution %s failed", row.execution_id)
+        log.exception("Deciding execution %s failed", row.execution_id, extra={"execution": row.execution_id})
         drafts, after = _defect(before, error)
         # Its caller waits for an answer, and its children for nobody any more.
         rows = orders(plan, before, drafts, after, inputs.commands, row.status, rt.kinds, now)

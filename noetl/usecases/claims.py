@@ -61,7 +61,7 @@ class Claimer:
                 self.made = claims_made(tx, command)
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
-        using = replace(hands(rt, command, self.watched), kept=lambda outcome, _: outcome)
+        using = replace(hands(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome)
         progress = initial(program)
         while progress.ending is None:
             for move in run(program, self._names(ctx), progress, using):

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from noetl.facts.events import Event
+from noetl.facts.logs import LogChunk, LogFilter
 from noetl.projection.definitions import net_rows
 from noetl.projection.fold import Projection
 from noetl.projection.references import reference_rows
 from noetl.projection.tables import FOLDED, REFERENCES, Row, needs_executions
+from noetl.usecases import logs
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.views import envelope
+from noetl.usecases.views import chunk_view, envelope
 
 #: Executions that are looked at, and events that are read, at a time.
 PAGE: Final = 200
@@ -29,18 +31,18 @@ _PLAIN: Final = REFERENCES | {"event_log"}
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """All rows of the execution up to `version` have been given."""
+    """All rows of the execution up to `version`, and up to chunk `log` of what it printed, have been given."""
 
     execution_id: str
-    version: int
+    version: int = 0
+    log: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where an export begins. `head` tells the version that is known of an execution (0: nothing); it is asked for
-    falling ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
+    """Where an export begins. `head` tells what is known of an execution; it is asked for falling ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
 
-    head: Callable[[str], int] = lambda _: 0
+    head: Callable[[str], Head] = Head
     playbooks: Mapping[str, int] = field(default_factory=dict)
     nets: Collection[str] = ()
 
@@ -117,10 +119,22 @@ class _Export:
 
     def _execution(self, row: ExecutionRow) -> Iterator[Item]:
         since = self._known.head(row.execution_id)
-        if row.head_version > since:
+        if row.head_version > since.version:
             yield from self._wanted(self._net(row.digest))
-            yield from self._wanted(self._since(row, since))
-        yield Head(row.execution_id, max(row.head_version, since))
+            yield from self._wanted(self._since(row, since.version))
+        log = since.log
+        if "log" in self._tables:
+            for chunk in self._printed(row.execution_id, log):
+                log = chunk.seq
+                yield Row("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
+        yield Head(row.execution_id, max(row.head_version, since.version), log)
+
+    def _printed(self, execution_id: str, after: int) -> Iterator[LogChunk]:
+        more: int | None = after
+        while more is not None:
+            page = logs.page(self._rt, execution_id, LogFilter(), more, PAGE)
+            yield from page.chunks
+            more = page.next
 
     def _since(self, row: ExecutionRow, since: int) -> Iterator[Row]:
         """What a version above `since` changed."""

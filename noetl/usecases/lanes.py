@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import Enum
 from typing import assert_never, cast
 
 from noetl.engine.evolve import patched
@@ -30,6 +29,7 @@ from noetl.facts.events import (
     LoopClaimed,
 )
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Keep, loaded
 from noetl.net.model import Loop
 from noetl.pipeline.fold import replay as replay_pipeline
@@ -49,9 +49,11 @@ from noetl.pipeline.model import (
 from noetl.pipeline.patches import extend
 from noetl.usecases import shares
 from noetl.usecases.claims import Claim, Claimer, Frame
+from noetl.usecases.deliveries import Delivery, End, refusal
 from noetl.usecases.held import hold_draft
+from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, standing
+from noetl.usecases.reports import LeaseLost, Standing, append, ask_for_turn, discard, output_of, standing
 from noetl.usecases.work import (
     Watched,
     Worker,
@@ -69,39 +71,30 @@ from noetl.usecases.work import (
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-class LaneEnd(Enum):
-    """How a delivery of a lane ended."""
-
-    #: Nothing is left to take: the lane has arrived at its chord.
-    DONE = "done"
-    #: Its slice is over; it wants to be delivered again, in the same place of its chord.
-    AGAIN = "again"
-    #: The delivery does not count: refused, lost, or the execution halts.
-    REFUSED = "refused"
-
-
-def run_lane(worker: Worker, command_id: str) -> LaneEnd:
+def run_lane(worker: Worker, command_id: str) -> Delivery:
     """One slice of a lane; also of the one that goes on with a suspended iteration and then takes more."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
         row = tx.loop(command.execution_id, command.run_id) if command else None
         if command is None or row is None:
-            return LaneEnd.REFUSED
+            return refusal(tx, command_id)
+        set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = shares.first(tx, command, plan, row)
         patches = shares.own_patches(tx, command, plan)
-    watched = Watched(rt)
+    watched = Watched(rt, command)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
     if (cursor := lane.loop.cursor) is not None:
         lane.claimer = Claimer(worker, command, plan, watched, cursor)
     with worker.leases.hold(command, watched.end, lane.alive):
         try:
-            return lane.slice(taken)
+            end = lane.slice(taken)
         except LeaseLost:
             if watched.cancelled:
                 give_up(rt, command)
-            return LaneEnd.REFUSED
+            return Delivery(End.CANCELLED if watched.cancelled else End.REFUSED)
+    return Delivery(end, lane.error, lane.failures)
 
 
 def names_of_iteration(
@@ -111,7 +104,7 @@ def names_of_iteration(
     row = tx.loop(command.execution_id, command.run_id)
     if row is None:
         raise NoetlError(f"The loop of step {command.step!r} is gone.")
-    lane = _Lane(worker, command, plan, row, Watched(worker.rt))
+    lane = _Lane(worker, command, plan, row, Watched(worker.rt, command))
     return lane.names(iteration)
 
 
@@ -127,6 +120,9 @@ class _Lane:
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
     pending: list[Draft] = field(default_factory=list)
     failed: bool = False
+    #: Of this delivery: iterations that failed, and why the last one did.
+    failures: int = 0
+    error: ErrorInfo | None = None
     suspended: bool = False
     woken: bool = False
     patches: JsonMap = field(default_factory=dict)
@@ -152,7 +148,7 @@ class _Lane:
             raise ValueError(f"step {self.command.step} has no loop")
         return loop
 
-    def slice(self, taken: tuple[int, ...]) -> LaneEnd:
+    def slice(self, taken: tuple[int, ...]) -> End:
         """Runs iterations until none are left, one suspends, or the slice is over."""
         begun = time.monotonic()
         while True:
@@ -167,7 +163,7 @@ class _Lane:
                 return self._finish(release=True)
             taken = ()
 
-    def _take(self) -> tuple[tuple[int, ...], LaneEnd | None]:
+    def _take(self) -> tuple[tuple[int, ...], End | None]:
         """The next indices, or how the lane ended. What is pending is committed with it. A cursor is asked for rows
         where none are left."""
         taken, end = self.commit(take=self._share())
@@ -180,8 +176,8 @@ class _Lane:
             raise ValueError(f"step {self.command.step} has no cursor")
         return self.claimer.claim(self._ctx())
 
-    def _finish(self, *, close: bool = False, release: bool = False) -> LaneEnd:
-        return self.commit(close=close, release=release)[1] or LaneEnd.DONE
+    def _finish(self, *, close: bool = False, release: bool = False) -> End:
+        return self.commit(close=close, release=release)[1] or End.DONE
 
     def _run(self, taken: tuple[int, ...]) -> None:
         """The last one's end is committed by the caller, together with what follows it."""
@@ -240,7 +236,9 @@ class _Lane:
         self.begun = any(not isinstance(draft.fact, LoopClaimed) for draft in earlier)
         if index == command.iteration:
             self._resume(index, earlier)
-        for move in run(prog, self.names(index), progress, hands(rt, command, self.watched)):
+        for move in run(
+            prog, self.names(index), progress, hands(rt, command, self.watched, self.watched.log)
+        ):
             match move:
                 case Recorded():
                     self._begin(index)
@@ -347,6 +345,7 @@ class _Lane:
             case Failed():
                 self._add(IterationFailed(ending.error), index, "iteration", spent)
                 self.failed = self.woken = True
+                self.failures, self.error = self.failures + 1, ending.error
             case _:
                 assert_never(ending)
 
@@ -354,17 +353,18 @@ class _Lane:
 
     def commit(
         self, *, close: bool = False, take: int = 0, release: bool = False, claim: Claim | None = None
-    ) -> tuple[tuple[int, ...], LaneEnd | None]:
+    ) -> tuple[tuple[int, ...], End | None]:
         """T4: appends what is pending, and the rows of a claim. In the same transaction it takes the next indices, or
         gives the lease back after a slice, or closes the lane: when told so, and when nothing is left to take. Then
         there is an end; there is none either where a cursor has to be asked first."""
         rt, command = self.worker.rt, self.command
         self.watched.check()
-        with rt.store.begin() as tx:
+        with output_of(rt, command) as printed, rt.store.begin() as tx:
             at = standing(tx, command)
             if at is None:
                 discard(rt, tx, command, self.pending)
             else:
+                printed.into(tx, command.execution_id)
                 if claim is not None:
                     self._add_claim(tx, claim, take)
                 append(rt, tx, at, self.pending)
@@ -412,7 +412,7 @@ class _Lane:
 
     def _next(
         self, tx: Transaction, at: Standing, *, close: bool, take: int, release: bool, asked: bool
-    ) -> tuple[tuple[int, ...], LaneEnd | None]:
+    ) -> tuple[tuple[int, ...], End | None]:
         command, now = self.command, self.worker.rt.clock()
         if self._stopped():
             tx.close_loop(command.execution_id, command.run_id)
@@ -420,10 +420,10 @@ class _Lane:
             # The lane keeps its place: it is delivered again when the execution goes on.
             tx.release(command.command_id, command.attempt, now)
             self._ask(tx)
-            return (), LaneEnd.REFUSED
+            return (), End.REFUSED
         if release:
             tx.release(command.command_id, command.attempt, now)
-            return (), LaneEnd.AGAIN
+            return (), End.AGAIN
         taken: tuple[int, ...] = ()
         if take:
             taken, self.recorded = shares.take(tx, command, take)
@@ -433,7 +433,7 @@ class _Lane:
             tx.close_commands([command.command_id])
             if self._is_last(tx):
                 self._ask(tx)
-        return taken, LaneEnd.DONE
+        return taken, End.DONE
 
     def _ask(self, tx: Transaction) -> None:
         """The scheduler waits for this lane to let go, whether or not it has something to report."""

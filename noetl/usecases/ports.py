@@ -15,6 +15,7 @@ from typing import Literal, Protocol, TypeAlias
 from noetl.facts.events import Draft, Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Column, Keep
+from noetl.usecases.log_port import LogTable
 
 #: Aware, UTC.
 Clock = Callable[[], datetime]
@@ -201,7 +202,7 @@ class Owing:
     passed_over: list[str]
 
 
-class Transaction(Protocol):
+class Transaction(LogTable, Protocol):
     """One atomic unit. Everything read under a lock stays true until its end.
 
     A write that fails raises at once, at the next use, or at the end of the transaction: writes whose

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
 from noetl.facts.events import Draft, ResultDiscarded
+from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -47,17 +49,26 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     Raises LeaseLost where the report no longer counts; after the end of the execution that is recorded
     as `result.discarded`.
     """
-    with rt.store.begin() as tx:
+    with output_of(rt, claimed) as printed, rt.store.begin() as tx:
         at = standing(tx, claimed)
         if at is None:
             discard(rt, tx, claimed, drafts)
         else:
             append(rt, tx, at, drafts)
+            printed.into(tx, claimed.execution_id)
             if close:
                 tx.close_commands([claimed.command_id])
     if at is None:
         raise LeaseLost(claimed.command_id)
     return at.execution
+
+
+_NOTHING = nullcontext(ReportLog())
+
+
+def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[ReportLog]:
+    """What the command's calls have printed, for the transaction of a report inside of the block."""
+    return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
 def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:

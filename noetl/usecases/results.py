@@ -102,13 +102,14 @@ def _listed(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterator[str]
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What `collect` did, or would do: `removed` are places, `objects` what lay in them. `unknown` counts places of
-    executions that are not in this database; they are kept."""
+    """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs` counts executions whose
+    printed output goes. `unknown` counts places of executions that are not in this database; they are kept."""
 
     removed: tuple[str, ...] = ()
     objects: int = 0
     kept: int = 0
     unknown: int = 0
+    logs: int = 0
 
 
 def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
@@ -116,7 +117,7 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 
     `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended, `executions/<id>` when
     `limits.results_keep_s` seconds have passed since all executions of its family had ended: those that it called, and
-    those that called it. `permanent` stays. So does what belongs to an execution that this database does not know:
+    those that called it; what they printed goes with it. `permanent` stays. So does what belongs to an execution that this database does not know:
     another one may share the store. An ended execution takes no report and calls nobody, so nothing that is removed can
     be referred to by one that still runs.
     """
@@ -132,9 +133,33 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
                 kept += 1
             case None:
                 unknown += 1
-    if removed and not dry_run:
-        log.info("%d results in %d places were removed", objects, len(removed))
-    return Collected(tuple(removed), objects, kept, unknown)
+    logs = _clear_logs(rt, verdicts, dry_run=dry_run) if rt.limits.results_keep_s else 0
+    if (removed or logs) and not dry_run:
+        log.info("%d results in %d places and %d logs were removed", objects, len(removed), logs)
+    return Collected(tuple(removed), objects, kept, unknown, logs)
+
+
+def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
+    """Removes what executions printed whose results' time is over; how many executions."""
+    count, after = 0, None
+    while ids := _logged(rt, after):
+        after = ids[-1]
+        for execution_id in ids:
+            if verdicts.of(f"executions/{execution_id}"):
+                count += 1
+                if not dry_run:
+                    _delete_log(rt, execution_id)
+    return count
+
+
+def _logged(rt: Runtime, after: str | None) -> list[str]:
+    with rt.store.read() as tx:
+        return tx.logged(after, _PAGE)
+
+
+def _delete_log(rt: Runtime, execution_id: str) -> None:
+    with rt.store.begin() as tx:
+        tx.delete_log(execution_id)
 
 
 class _Verdicts:

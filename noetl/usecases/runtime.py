@@ -19,6 +19,7 @@ from noetl.facts.secret import Seal, unsealed
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
+from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Clock, Dispatcher, Library, Results, Store, Transaction
 
 K = TypeVar("K", bound=Hashable)
@@ -113,6 +114,8 @@ class Runtime:
     seal: Seal = unsealed
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.
     library: Library | None = None
+    #: Takes what user code prints; None: it is not kept.
+    logs: LogWriter | None = None
     plans: Cache[str, Plan] = field(default_factory=lambda: Cache(256))
     states: Cache[str, State] = field(default_factory=lambda: Cache(1024))
     #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.

@@ -143,7 +143,8 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
         lease = command.lease_until
         if command.state != "claimed" or command.attempt != seen.attempt or lease is None or lease > until:
             return
-        log.warning("Worker %s lost command %s", command.owner, command.command_id)
+        about = {"execution": command.execution_id, "command": command.command_id, "step": command.step}
+        log.warning("Worker %s lost command %s", command.owner, command.command_id, extra=about)
         if execution.halt in _ENDING:
             # It is not tried again: the scheduler withdraws its step once nobody holds it.
             tx.close_commands([command.command_id])

@@ -1,4 +1,4 @@
-"""Events as JSON: the envelope that the API, the command line and exports show."""
+"""Events, and what user code printed, as JSON: what the API, the command line and exports show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from noetl.facts.event_names import STATUS_OF
 from noetl.facts.events import SCHEMA, Event
 from noetl.facts.json import Json
+from noetl.facts.logs import LogChunk
 
 
 def envelope(event: Event) -> dict[str, Json]:
@@ -42,3 +43,22 @@ def _plain(value: object) -> Json:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def chunk_view(chunk: LogChunk) -> dict[str, Json]:
+    """`{seq, step, run_id, iteration, task, attempt, delivery, stream, start, text, recorded_at}`; `start` is the chunk's
+    offset, `recorded_at` ISO 8601 in UTC."""
+    place = chunk.place
+    return {
+        "seq": chunk.seq,
+        "step": place.step,
+        "run_id": place.run_id,
+        "iteration": place.iteration,
+        "task": place.task,
+        "attempt": place.attempt,
+        "delivery": place.delivery,
+        "stream": chunk.stream,
+        "start": chunk.offset,
+        "text": chunk.text,
+        "recorded_at": chunk.recorded_at.isoformat(),
+    }

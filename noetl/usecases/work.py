@@ -29,7 +29,8 @@ from noetl.facts.events import (
 )
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.outcome import Outcome
+from noetl.facts.logs import Log, Stream
+from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Keep, loaded
 from noetl.facts.secret import Keychain
 from noetl.net.model import Transition
@@ -52,10 +53,13 @@ from noetl.pipeline.model import (
     Where,
 )
 from noetl.usecases.advance import stored_state
+from noetl.usecases.deliveries import Delivery, End, refusal
 from noetl.usecases.held import hold_draft, keep_outcome
 from noetl.usecases.leases import Leases
+from noetl.usecases.log_bounds import Attempt
+from noetl.usecases.log_context import at_work, set_claim
 from noetl.usecases.ports import CommandRow, Transaction
-from noetl.usecases.reports import LeaseLost, ask_for_turn, report, standing
+from noetl.usecases.reports import LeaseLost, ask_for_turn, output_of, report, standing
 from noetl.usecases.runtime import Runtime
 
 
@@ -68,20 +72,18 @@ class Worker:
     leases: Leases
 
 
-def run_step(worker: Worker, command_id: str) -> bool:
-    """Runs the pipeline of one command to its end or its suspension.
-
-    False where the claim was refused or the lease was lost: nothing of this delivery counts.
-    """
+def run_step(worker: Worker, command_id: str) -> Delivery:
+    """Runs the pipeline of one command to its end or its suspension."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
         if command is None:
-            return False
+            return refusal(tx, command_id)
+        set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
         recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
-    watched = Watched(rt)
+    watched = Watched(rt, command)
     job = _Job(worker, command, plan, rt.clock(), watched)
     with worker.leases.hold(command, watched.end, job.alive):
         try:
@@ -89,25 +91,29 @@ def run_step(worker: Worker, command_id: str) -> bool:
         except LeaseLost:
             if watched.cancelled:
                 give_up(rt, command)
-            return False
-    return True
+            return Delivery(End.CANCELLED if watched.cancelled else End.REFUSED)
+    return Delivery(End.DONE, job.error)
 
 
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
-    with rt.store.begin() as tx:
+    with output_of(rt, command) as printed, rt.store.begin() as tx:
         if standing(tx, command) is None:
             return
+        printed.into(tx, command.execution_id)
         tx.close_commands([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
 
 
 class Watched(ToolPort):
-    """The tools, for one command: once its lease is gone no call starts and the running one is ended."""
+    """The tools, for one command: once its lease is gone no call starts and the running one is ended. What a call
+    prints is kept as that of its attempt."""
 
-    def __init__(self, rt: Runtime) -> None:
+    def __init__(self, rt: Runtime, command: CommandRow) -> None:
         self._rt = rt
+        self._command = command
+        self._printing: Attempt | None = None
         self._tools = rt.tools
         self._lock = threading.Lock()
         self._call: Call | None = None
@@ -120,12 +126,33 @@ class Watched(ToolPort):
         with self._lock:
             self._call, self._since, self._announced = call, self._rt.clock(), False
         self.check()
+        token = at_work.set(call)
         try:
             return self._tools.run(call)
         finally:
+            at_work.reset(token)
             with self._lock:
                 self._call = None
+            self._end_of_log()
             self.check()
+
+    @property
+    def log(self) -> Log | None:
+        """Takes what the call prints that runs."""
+        return None if self._rt.logs is None else self._print
+
+    def _print(self, stream: Stream, text: str) -> None:
+        logs, call = self._rt.logs, self._call
+        if logs is None or call is None:
+            return
+        if self._printing is None:
+            self._printing = logs.begin(self._command, call)
+        logs.write(self._command, self._printing, stream, text)
+
+    def _end_of_log(self) -> None:
+        if self._printing is not None and self._rt.logs is not None:
+            self._rt.logs.end(self._command, self._printing)
+            self._printing = None
 
     def announce(self, tell: Callable[[Call, Draft], None]) -> None:
         """Once for each call that outlives a heartbeat: `tell` may report, because the worker's own thread
@@ -258,7 +285,7 @@ def _bare_around(around: JsonMap | None, iteration: JsonMap | None) -> JsonMap:
     return {name: value for name, value in bare_names(around).items() if name not in own}
 
 
-def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
+def hands(rt: Runtime, command: CommandRow, tools: ToolPort, log: Log | None = None) -> Hands:
     """The tool, references, jitter, and the whole context for code that asks for it."""
 
     def everything() -> Mapping[str, Any]:
@@ -272,6 +299,7 @@ def hands(rt: Runtime, command: CommandRow, tools: ToolPort) -> Hands:
         context=context,
         now=lambda: rt.clock().isoformat(),
         is_large=rt.is_large,
+        log=log,
         kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 
@@ -315,6 +343,8 @@ class _Job:
     started: datetime
     watched: Watched
     begun: bool = False
+    #: Why the step failed.
+    error: ErrorInfo | None = None
 
     @property
     def rt(self) -> Runtime:
@@ -329,7 +359,7 @@ class _Job:
         prog = program(self.plan, command, None)
         progress = replay_pipeline(prog, recorded)
         self.begun = self._begin().dedup_key in {draft.dedup_key for draft in recorded}
-        for move in run(prog, names(rt, self.plan, command), progress, hands(rt, command, self.watched)):
+        for move in run(prog, names(rt, self.plan, command), progress, self._hands()):
             match move:
                 case Recorded():
                     self._report(move.drafts, close=False)
@@ -341,6 +371,9 @@ class _Job:
                     self._report([*move.drafts, self._ended(move.ending)], close=True)
                 case _:
                     assert_never(move)
+
+    def _hands(self) -> Hands:
+        return hands(self.rt, self.command, self.watched, self.watched.log)
 
     def alive(self) -> None:
         """Called from the heartbeat's thread: a long task shows in the log while it runs."""
@@ -393,6 +426,7 @@ class _Job:
             case Completed():
                 return self._draft(StepDone(ending.task), key)
             case Failed():
+                self.error = ending.error
                 return self._draft(StepFailed(ending.error), key)
             case _:
                 assert_never(ending)

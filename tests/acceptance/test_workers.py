@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +16,24 @@ import pytest
 import redis
 import requests
 
+from noetl.facts.logs import LogFilter
+from noetl.usecases import control, logs
 from tests import services
 
 from .playbooks import LOOP, TWO_STEPS, counted, head, squares
-from .stack import Stack, eventually
+from .stack import ROOT, Stack, eventually
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 
 # --- commands typed by hand -------------------------------------------------------------------------------
+
+
+def procfile(name: str, **environment: object) -> list[str]:
+    """The words of a line of the Procfile, as a shell makes them."""
+    lines = dict(line.split(": ", 1) for line in (ROOT / "Procfile").read_text().splitlines() if ": " in line)
+    given = {"PATH": os.environ["PATH"], **{key: str(value) for key, value in environment.items()}}
+    return subprocess.check_output(["sh", "-c", f"echo {lines[name]}"], env=given, text=True).split()
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +50,13 @@ def by_hand(
         client.flushdb()
     port = services.free_port()
     with Stack(tmp_path_factory.mktemp("hand"), url, broker, ()) as running:
-        running.launch("scheduler", ["celery", "-A", "noetl", "worker", "-Q", "scheduler", "-c", "1"])
-        running.launch("worker", ["celery", "-A", "noetl", "worker", "-Q", "http,python,quantum"])
+        # `-l` is honoured whatever the settings say: without it nobody would see the line that says `ready`.
+        scheduler = ["celery", "-A", "noetl", "worker", "-Q", "scheduler", "-c", "1", "-l", "INFO"]
+        running.launch("scheduler", scheduler, NOETL_LOG_LEVEL="ERROR")
+        worker = ["celery", "-A", "noetl", "worker", "-Q", "http,python,shell,quantum", "-c", "2"]
+        running.launch("worker", worker, NOETL_LOG_JSON="1")
         running.launch(
-            "flower",
-            ["celery", "-A", "noetl", "flower", f"--port={port}", "--address=127.0.0.1"],
-            FLOWER_UNAUTHENTICATED_API="true",
+            "flower", procfile("flower", NOETL_FLOWER_PORT=port), FLOWER_UNAUTHENTICATED_API="true"
         )
         running.flower = f"http://127.0.0.1:{port}"
         running.await_ready("scheduler")
@@ -107,6 +118,84 @@ def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> N
 
     eventually(names, "Flower to show the iterations by name", 15)
     by_hand.kill("sweeper")
+    by_hand.check_logs()
+
+
+#: One of three iterations fails, as does the step behind them; whatever prints names the iteration.
+FAILING = (
+    head("failing")
+    + """
+workflow:
+  - step: start
+    loop: {in: [0, 1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 1, policy: {failure: {mode: best_effort}}}}
+    tool:
+      kind: python
+      input: {n: "{{ iter.n }}"}
+      code: |
+        import time
+        print("printed by", n); time.sleep(0.3)
+        if n == 0:
+            raise ValueError("not this one")
+    next: fails
+  - step: fails
+    tool: {kind: shell, command: "echo gone wrong >&2; exit 3"}
+"""
+)
+
+
+def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path) -> None:
+    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    failed = by_hand.begin(FAILING)
+    by_hand.wait([failed])
+    sleeping = by_hand.begin(SLEEP, {"file": str(tmp_path / "pid")})
+    eventually((tmp_path / "pid").exists, "the step to run")
+    control.cancel(by_hand.rt, sleeping, "enough")
+    by_hand.wait([sleeping])
+
+    def shown(execution: str, step: str) -> dict[str, Any] | None:
+        found = asked(by_hand, "/api/tasks?limit=1000") or {}
+        of_it = (one for one in found.values() if f"execution {execution}," in (one["args"] or ""))
+        return next((one for one in of_it if f":{step}" in one["name"] and one["state"] != "STARTED"), None)
+
+    lane = eventually(lambda: shown(failed, "start[lane 0]"), "the lane to have ended", 15)
+    assert lane["state"] == "FAILURE"
+    assert "not this one" in lane["exception"] or "1 iterations failed" in lane["exception"]
+    assert 0.9 < lane["runtime"] < 30, "the lane's own time, not that of its last slice"
+    step = eventually(lambda: shown(failed, "fails"), "the step to have ended", 15)
+    assert (step["state"], "exit status 3: gone wrong" in step["exception"]) == ("FAILURE", True)
+    assert step["runtime"] > 0
+    cancelled = eventually(lambda: shown(sleeping, "start"), "the cancelled step to have ended", 15)
+    assert cancelled["state"] == "REVOKED"
+
+    # The worker's log: nothing that failed "succeeded", and each line says what it is about.
+    lines = [json.loads(line) for line in by_hand.running["worker"].said().splitlines() if line[:1] == "{"]
+    about = [line for line in lines if line.get("execution") == failed]
+    assert [one for one in about if "succeeded" in one["message"]] == []
+    told = next(
+        one for one in about if one["message"].startswith("Failed: ") and "gone wrong" in one["message"]
+    )
+    assert (told["step"], told["run"], told["delivery"]) == ("fails", "fails#1", 1)
+    assert told["command"].startswith(f"{failed}/fails#1/")
+    assert any("received" in one["message"] for one in about)
+    by_hand.check_logs()
+
+    # What the tasks printed is there whichever process printed it, and is told apart by iteration.
+    page = logs.page(by_hand.rt, failed, LogFilter(step="start"))
+    printed = {chunk.place.iteration: chunk.text for chunk in page.chunks if chunk.stream == "stdout"}
+    assert printed == {n: f"printed by {n}\n" for n in range(3)}
+    assert logs.last_lines(by_hand.rt, failed, LogFilter(step="fails"), 5) == ["gone wrong"]
+
+
+def test_requests_are_logged_with_an_id_that_the_answer_names(by_hand: Stack) -> None:
+    by_hand.launch("api", by_hand._argv("api"), NOETL_LOG_JSON="1")
+    by_hand.await_ready("api")
+    answer = requests.get(f"{by_hand.api}/api/executions/77", headers={"X-Request-ID": "abc-1"}, timeout=10)
+    assert (answer.status_code, answer.headers["X-Request-ID"]) == (404, "abc-1")
+    lines = [json.loads(line) for line in by_hand.running["api"].said().splitlines() if line[:1] == "{"]
+    (told,) = [line for line in lines if line.get("request") == "abc-1"]
+    assert (told["logger"], told["method"], told["path"]) == ("noetl.access", "GET", "/api/executions/77")
+    assert (told["status"], told["level"]) == (404, "INFO")
+    by_hand.kill("api")
     by_hand.check_logs()
 
 

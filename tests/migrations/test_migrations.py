@@ -43,6 +43,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0003 (Credentials that are kept for some playbooks, or for one execution.) is pending.",
         "Revision 0004 (Versions of playbooks keep what the compiler warned of.) is pending.",
         "Revision 0005 (How many errors an execution went on after, and how many warnings it has.) is pending.",
+        "Revision 0006 (What user code prints.) is pending.",
         "Revision 0007 (How far the clocks of workers are off.) is pending.",
     ]
     assert migrate.upgrade(empty_url)

@@ -23,7 +23,8 @@ from noetl.store.memory import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.advance import advance
-from noetl.usecases.lanes import LaneEnd, run_lane
+from noetl.usecases.deliveries import End
+from noetl.usecases.lanes import run_lane
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Cache, Limits, Runtime
 from noetl.usecases.sweep import sweep
@@ -410,11 +411,11 @@ class World:
             if row.purpose in ("answer", "waits", "cancel"):
                 tell(self.ports, row.command_id)
                 return
-            end = run_lane(worker, row.command_id)
+            end = run_lane(worker, row.command_id).end
             stop_here()
-            if end is LaneEnd.AGAIN:
+            if end is End.AGAIN:
                 self.mailbox.messages.append(message)
-            elif row.chord_id is not None and (end is LaneEnd.DONE or self.refused_arrive):
+            elif row.chord_id is not None and (end is End.DONE or self.refused_arrive):
                 self._arrive(row.chord_id, row)
 
         self._spawn("worker", work).leases = leases

@@ -41,7 +41,7 @@ class Output(io.TextIOWrapper):
     """stdout or stderr of user code.
 
     Lines go out at once as long as they are kept, so that they are seen although the code hangs or
-    dies; later ones are dropped by the worker anyway and travel in blocks.
+    dies; later ones are mostly dropped by the worker and travel in blocks.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -162,8 +162,8 @@ class Child:
         os.environ.update(request["env"])
         os.dup2(OUT, 1)
         os.dup2(ERR, 2)
-        self.stdout = self._begin(self.stdout, 1, request["output_limit"])
-        self.stderr = self._begin(self.stderr, 2, request["output_limit"])
+        self.stdout = self._begin(self.stdout, 1, request["lines_limit"])
+        self.stderr = self._begin(self.stderr, 2, request["lines_limit"])
         sys.stdout, sys.stderr = self.stdout, self.stderr
 
     def _enter_directory(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from . import plain, wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import Died, Exceeded, Exchange, Expired
+from .exchange import Died, Exceeded, Exchange, Expired, Listen, ignore_output
 from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table
 from .sandbox import NoSandbox, trouble
 
@@ -67,16 +67,18 @@ class Runner:
         self._busy: dict[Child, object] = {}
         self._interrupted: list[object] = []
 
-    def call(self, request: Request, deadline_s: float, token: object = None) -> RunnerReply:
+    def call(
+        self, request: Request, deadline_s: float, token: object = None, listen: Listen = ignore_output
+    ) -> RunnerReply:
         """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox can, and what
         the request's `keep` raises.
 
-        `token` is any object that `interrupt` can name the call by.
+        `token` is any object that `interrupt` can name the call by. `listen` takes what is printed, as it comes.
         """
         child = self._take((type(request), request.owner, request.limits), token)
         try:
             with child.control.showing() as show:
-                return self._converse(child, request, encoded(request, show), deadline_s)
+                return self._converse(child, request, encoded(request, show), deadline_s, listen)
         except BaseException:
             # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
             self._end(child, kill=True)
@@ -96,8 +98,10 @@ class Runner:
             for child in running:
                 _kill(child)
 
-    def _converse(self, child: Child, request: Request, message: bytes, deadline_s: float) -> RunnerReply:
-        exchange = Exchange(child.lease, child.key[2])
+    def _converse(
+        self, child: Child, request: Request, message: bytes, deadline_s: float, listen: Listen
+    ) -> RunnerReply:
+        exchange = Exchange(child.lease, child.key[2], listen)
         try:
             answer = exchange.run(message, deadline_s)
         except Died:

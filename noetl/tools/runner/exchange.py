@@ -6,9 +6,9 @@ import json
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from . import processes, wire
 from .control import Lease
@@ -21,6 +21,14 @@ ENVELOPE = 64 * 1024
 _CHUNK = 1 << 16
 #: Reads after the answer: enough to empty a pipe, and an end where something keeps writing.
 _LAST_READS = 32
+
+
+#: Takes bytes that were printed, as they come; with `None` the stream has ended.
+Listen: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes | None], None]
+
+
+def ignore_output(_stream: str, _data: bytes | None) -> None:
+    """Listens to nothing."""
 
 
 class Died(Exception):
@@ -81,10 +89,12 @@ class Answer:
 
 
 class Exchange:
-    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well."""
+    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well. `listen` hears all
+    of it, the rest and the end with `finish`."""
 
-    def __init__(self, lease: Lease, limits: Limits) -> None:
+    def __init__(self, lease: Lease, limits: Limits, listen: Listen = ignore_output) -> None:
         self.lease = lease
+        self.listen = listen
         self.limits = limits
         self.out = Kept(limits.output)
         self.err = Kept(limits.output)
@@ -139,12 +149,22 @@ class Exchange:
             chunk = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return True
-        (self.out if descriptor == self.lease.out else self.err).add(chunk)
+        self._add(descriptor, chunk)
         return bool(chunk)
+
+    def _add(self, descriptor: int, chunk: bytes) -> None:
+        if not chunk:
+            return
+        if descriptor == self.lease.out:
+            self.out.add(chunk)
+            self.listen("stdout", chunk)
+        else:
+            self.err.add(chunk)
+            self.listen("stderr", chunk)
 
     def finish(self) -> tuple[Text, Text]:
         """What was printed, with what still stands in the pipes."""
-        for descriptor, kept in ((self.lease.out, self.out), (self.lease.err, self.err)):
+        for descriptor in (self.lease.out, self.lease.err):
             for _ in range(_LAST_READS):
                 try:
                     chunk = os.read(descriptor, _CHUNK)
@@ -152,5 +172,9 @@ class Exchange:
                     break
                 if not chunk:
                     break
-                kept.add(chunk)
+                self._add(descriptor, chunk)
+        if self.out.size:
+            self.listen("stdout", None)
+        if self.err.size:
+            self.listen("stderr", None)
         return self.out.text(), self.err.text()

@@ -19,6 +19,9 @@ class Limits:
     processes: int = 256
 
 
+#: Bytes that a call may print line by line, so that they are seen although its code hangs or dies.
+LINES = 64 * 1024 * 1024
+
 #: The libraries whose frames code may take and give.
 Frames: TypeAlias = Literal["pandas", "polars", "arrow"]
 #: The source of a task that has it in the playbook is called so in tracebacks.
@@ -122,7 +125,7 @@ def limits_message(limits: Limits) -> dict[str, Any]:
     return {
         "memory_mb": limits.memory_mb,
         "file_mb": limits.file_mb,
-        "output_limit": limits.output,
+        "lines_limit": LINES,
         "result_limit": limits.result,
     }
 

@@ -11,6 +11,7 @@ from noetl.facts.ids import child_id
 from noetl.pipeline.model import Call, Later
 from noetl.testing import START
 from noetl.usecases import advance, control
+from noetl.usecases.deliveries import End
 from noetl.usecases.work import run_step
 
 
@@ -131,9 +132,9 @@ def test_a_worker_that_dies_right_after_it_reported_the_call_leaves_one_child() 
     (message,) = family.sim.mailbox.messages
     assert message.command is not None
     family.sim.mailbox.messages.clear()
-    assert run_step(family.sim.worker, message.command.command_id)
+    assert run_step(family.sim.worker, message.command.command_id).end is End.DONE
     family.sim.mailbox.messages.clear()  # neither its wake
-    assert not run_step(family.sim.worker, message.command.command_id)
+    assert run_step(family.sim.worker, message.command.command_id).end is End.REFUSED
     family.later()
     (child,) = family.children(run)
     go(family, child)

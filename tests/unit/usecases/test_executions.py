@@ -602,7 +602,7 @@ def test_an_execution_that_cannot_be_read_holds_up_nobody_else(monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(advance, "_turn", broken)
-        patch.setattr(advance.log, "exception", lambda text, *args: said.append(text % args))
+        patch.setattr(advance.log, "exception", lambda text, *args, **_: said.append(text % args))
         sim.settle()
     assert (sim.report(unreadable).row.status, sim.report(other).row.status) == ("pending", "completed")
     assert f"Execution {unreadable} cannot be served" in said

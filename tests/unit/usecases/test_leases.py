@@ -17,6 +17,7 @@ from noetl.store.memory import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.advance import take_turns
+from noetl.usecases.deliveries import End
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Limits
 from noetl.usecases.work import claim, run_step
@@ -94,7 +95,7 @@ def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
     run = sim.start()
     sim.deliver()
     sim.mailbox.messages.clear()
-    assert run_step(sim.worker, "1/start#1/-/1") is False
+    assert run_step(sim.worker, "1/start#1/-/1").end is End.REFUSED
     assert "step.done" not in sim.types(run)
 
 

@@ -1,0 +1,227 @@
+"""What user code prints, from where people stand: the command, another process, an HTTP client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from werkzeug.serving import make_server
+
+from noetl import bootstrap
+from noetl.api.app import create_app
+from noetl.config import Settings
+from noetl.tools.runner import sandbox
+
+from .conftest import Cli
+
+SECRET = "cAnArY-7f3d-91e2-bird"
+PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}IEvQIBADANBgkqhkiG9w0BAQEFAASC{n}" for n in range(9))
+PEM += "\nAb1=\n-----END KEY-----\n"
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: prints, path: tests/prints}
+keychain: [{name: k, kind: credential, credential: who}]
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {secret: "{{ keychain.k.secret }}", pem: "{{ keychain.k.pem }}"}
+      code: |
+        import os, sys, time
+        print("first")
+        for part in (secret[:9], secret[9:], "\\n"):
+            os.write(1, part.encode()); time.sleep(0.05)
+        for line in pem.splitlines():
+            print(line, flush=True)
+        print("to stderr", file=sys.stderr)
+    next: each
+  - step: each
+    loop: {in: [a, b, c], iterator: x, spec: {mode: parallel}}
+    tool: {kind: shell, command: "echo it is {{ iter.x }}", spec: {isolation: BOX}}
+    next: inline
+  - step: inline
+    tool: {kind: python, code: "print('from inside')", spec: {isolation: inline}}
+    next: fails
+  - step: fails
+    tool:
+      kind: python
+      code: |
+        for n in range(30): print("line", n)
+        raise ValueError("no")
+"""
+
+
+@pytest.fixture
+def prints(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The text of a playbook that prints a secret, and whose credential is set."""
+    monkeypatch.setenv("NOETL_PYTHON_INLINE", "1")
+    data = json.dumps({"secret": SECRET, "pem": PEM})
+    assert cli("credential", "set", "who", "--type", "generic", "--data", data).code == 0
+    text = PLAYBOOK.replace("BOX", "process" if sandbox.trouble() else "sandbox")
+    Path("prints.yaml").write_text(text)
+    return text
+
+
+def newest(cli: Cli) -> str:
+    return str(json.loads(cli("execution", "list", "--json").out)[0]["execution_id"])
+
+
+def test_a_run_shows_the_last_lines_of_what_failed_and_its_log_can_be_asked_for(
+    cli: Cli, prints: str
+) -> None:
+    ran = cli("run", "-v", "prints.yaml")
+    assert ran.code == 1
+    told, _, last = ran.err.partition("The last lines that step fails printed:\n")
+    assert "ValueError: no" in told
+    assert last.splitlines() == [f"  | line {n}" for n in range(20, 30)]
+    wanted = [
+        "start | first",
+        "start | ***",
+        "start | to stderr",
+        "each[1] | it is b",
+        "inline | from inside",
+    ]
+    assert [line for line in wanted if line not in told.splitlines()] == []
+    assert told.index("start | first") < told.index("start: done")
+
+    execution = newest(cli)
+    every = cli("execution", "logs", execution, "-f")
+    assert [line for line in wanted if line not in every.out.splitlines()] == []
+    assert (
+        cli("execution", "logs", execution, "--step", "each", "--iteration", "2").out == "each[2] | it is c\n"
+    )
+    assert cli("execution", "logs", execution, "--step", "fails", "--attempt", "2").out == ""
+    (one,) = cli("execution", "logs", execution, "--iteration", "0", "--json").out.splitlines()
+    found = json.loads(one)
+    assert (found["text"], found["stream"], found["attempt"], found["delivery"]) == (
+        "it is a\n",
+        "stdout",
+        1,
+        1,
+    )
+    rows = json.loads(cli("sql", "select step, text, start from log where stream = 'stderr'", "--json").out)
+    assert rows == [{"step": "start", "text": "to stderr\n", "start": 0}]
+    assert cli("run", "prints.yaml", "--json").err == ""
+    exported = cli("export", "--to", "out", "--format", "jsonl")
+    assert exported.code == 0
+    texts = [json.loads(line)["text"] for line in Path("out/log/part-000001.jsonl").read_text().splitlines()]
+    assert sum(text.count("it is b") for text in texts) == 2
+    cli("export", "--to", "out")
+    assert not Path("out/log/part-000002.jsonl").exists(), "nothing was new"
+
+    # What is secret is found nowhere: in no output, and in no file, the database among them.
+    secrets = [SECRET, *(line for line in PEM.splitlines() if len(line) > 3)]
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    held = {str(path): path.read_bytes() for path in [*files, *Path(os.environ["NOETL_HOME"]).rglob("*.db*")]}
+    held |= {"run": ran.err.encode(), "logs": every.out.encode()}
+    assert [(one, name) for one in secrets for name, text in held.items() if one.encode() in text] == []
+
+
+KILLED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: killed, path: tests/killed}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import pathlib, time
+        for n in range(3):
+            print("x" * 40_000, n)
+        print("printed a second before")
+        pathlib.Path("MARK").write_text("")
+        time.sleep(60)
+"""
+
+
+def test_what_was_printed_a_second_before_a_kill_is_there(cli: Cli, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    Path("killed.yaml").write_text(KILLED.replace("MARK", str(mark)))
+    run = subprocess.Popen([sys.executable, "-m", "noetl.cli", "run", "-q", "killed.yaml"])
+    deadline = time.monotonic() + 60
+    while not mark.exists():
+        assert run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(1)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    said = cli("execution", "logs", newest(cli)).out
+    assert said.splitlines()[-1] == "start | printed a second before"
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """The API over the database of the command."""
+    settings = Settings.from_env()
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
+    serving = make_server("127.0.0.1", 0, create_app(rt, settings, encrypt=lambda _: b""), threaded=True)
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{serving.server_port}"
+    serving.shutdown()
+    bootstrap.close(rt)
+
+
+STREAMED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: streamed, path: tests/streamed}
+workflow:
+  - step: start
+    tool: {kind: shell, command: "for n in 0 1 2; do echo $n; sleep 0.7; done"}
+"""
+
+
+def test_a_client_reads_pages_and_a_stream_that_ends_with_the_last_line(cli: Cli, server: str) -> None:
+    Path("streamed.yaml").write_text(STREAMED)
+    cli("catalog", "register", "streamed.yaml")
+    run = subprocess.Popen([sys.executable, "-m", "noetl.cli", "run", "-q", "streamed.yaml"])
+    while not (found := json.loads(cli("execution", "list", "--json").out)):
+        time.sleep(0.05)
+    path = f"{server}/api/executions/{found[0]['execution_id']}/logs"
+
+    times, frames = [], list[str]()
+    with requests.get(path, headers={"Accept": "text/event-stream"}, stream=True, timeout=30) as answer:
+        for line in answer.iter_lines(chunk_size=1, decode_unicode=True):
+            frames += [line] if line else []
+            times += [time.monotonic()] if line.startswith("data: ") else []
+    assert run.wait() == 0
+    data = [json.loads(line.removeprefix("data: ")) for line in frames if line.startswith("data: ")]
+    assert "".join(one["text"] for one in data[:-1]) == "0\n1\n2\n"
+    assert (frames[-2], data[-1]["status"]) == ("event: end", "completed")
+    assert times[-1] - times[0] > 1, "lines come while it runs"
+
+    first = requests.get(path, params={"limit": 1}, timeout=30).json()
+    assert (first["chunks"][0]["text"], first["next"], first["status"]) == ("0\n", 1, "completed")
+    rest = requests.get(path, params={"after": 1}, timeout=30).json()
+    assert ("".join(one["text"] for one in rest["chunks"]), rest["next"]) == ("1\n2\n", None)
+    assert requests.get(path, params={"step": "other"}, timeout=30).json()["chunks"] == []
+    again = {"Accept": "text/event-stream", "Last-Event-ID": str(data[-2]["seq"])}
+    assert requests.get(path, headers=again, timeout=30).status_code == 204
+    assert requests.get(f"{server}/api/executions/1/logs", timeout=30).status_code == 404
+
+
+def test_logs_expire_with_the_results_of_their_execution(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("streamed.yaml").write_text(STREAMED.replace("0.7", "0"))
+    assert cli("run", "streamed.yaml").code == 0
+    execution = newest(cli)
+    monkeypatch.setenv("NOETL_RESULTS_KEEP_S", "3600")
+    assert json.loads(cli("result", "gc", "--json").out)["logs"] == 0
+    assert cli("execution", "logs", execution).out.startswith("start | 0\n")
+    monkeypatch.setenv("NOETL_RESULTS_KEEP_S", "0.01")
+    assert json.loads(cli("result", "gc", "--json", "--dry-run").out)["logs"] == 1
+    assert json.loads(cli("result", "gc", "--json").out)["logs"] == 1
+    assert cli("execution", "logs", execution).out == ""
+    assert json.loads(cli("result", "gc", "--json").out)["logs"] == 0
