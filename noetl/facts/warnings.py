@@ -1,11 +1,22 @@
-"""Warnings as events carry them, in `warnings` of a fact or of a task's `meta`."""
+"""Warnings as events carry them, in `warnings` of a fact or of a task's `meta`, and as answers show them."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 
 #: What nobody defined is `{"template", "place"}`: the template that became null (shortened), and where it stands in the
 #: playbook (`input.total`). What a tool has to say, and whatever an earlier version recorded, is a sentence.
 Warned: TypeAlias = str | JsonMap
+
+#: The keys of a warning that an answer shows, whatever it is about.
+KEYS: Final = (
+    *("source", "code", "message", "hint", "file", "line", "column", "path"),
+    *("step", "task", "place", "template", "count"),
+)
+
+
+def shown(**known: Json) -> JsonMap:
+    """A warning for an answer: all of `KEYS`, null where nothing is known."""
+    return {**dict.fromkeys(KEYS), **known}

@@ -12,6 +12,7 @@ from noetl.dsl import Compiled, compile_playbook, load_playbook, net_of
 from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
+from noetl.facts.warnings import shown
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Net
 from noetl.pipeline.calls import has_template
@@ -45,9 +46,8 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
 
 
 def warnings_of(row: PlaybookRow) -> list[JsonMap]:
-    """What the compiler warned of when the version was registered: `{source: "playbook", code, message, hint, file, line,
-    column, path}`, the hint null where there is none."""
-    return [{"source": "playbook", **warning} for warning in row.warnings]
+    """What the compiler warned of when the version was registered, as `noetl.facts.warnings.shown` has it."""
+    return [shown(source="playbook", **warning) for warning in row.warnings]
 
 
 def _warnings(compiled: Compiled) -> tuple[JsonMap, ...]:

@@ -10,29 +10,18 @@ from noetl.engine.passed_errors import describe
 from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.warnings import shown
 from noetl.net.model import Net, Task
 from noetl.usecases import catalog
 from noetl.usecases.ports import ExecutionRow, PlaybookRow
 from noetl.usecases.runtime import Runtime
 
-#: The keys of a warning, whatever it comes from.
-_EMPTY: Final[JsonMap] = dict.fromkeys(
-    (
-        *("source", "code", "message", "hint", "file", "line", "column", "path"),
-        *("step", "task", "place", "template", "count"),
-    )
-)
 _HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
 
 
 def report_warnings(playbook: PlaybookRow, notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
     """The warnings of a report: those of the playbook, then those of the run; `net` is asked for where there are any."""
-    return playbook_warnings(playbook) + (run_warnings(notices, net()) if notices.kept else [])
-
-
-def playbook_warnings(playbook: PlaybookRow) -> list[JsonMap]:
-    """What the compiler warned of, with the keys that all warnings have."""
-    return [{**_EMPTY, **warning} for warning in catalog.warnings_of(playbook)]
+    return catalog.warnings_of(playbook) + (run_warnings(notices, net()) if notices.kept else [])
 
 
 def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
@@ -40,7 +29,7 @@ def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
     found = [_warning(notice, net) for notice in notices.kept]
     if notices.more:
         message = f"{notices.more} more warnings were recorded; they stand in the events."
-        found.append({**_EMPTY, "source": "run", "message": message, "count": notices.more})
+        found.append(shown(source="run", message=message, count=notices.more))
     return found
 
 
@@ -49,19 +38,18 @@ def _warning(notice: Notice, net: Net) -> JsonMap:
     if notice.template:
         message = f"The template `{notice.template}` of `{notice.place}` is undefined and became null."
         hint = _HINT
-    return {
-        **_EMPTY,
-        "source": "run",
-        "message": message,
-        "hint": hint,
-        "file": net.file or None,
-        "line": _line(notice, net),
-        "step": notice.step,
-        "task": notice.task,
-        "place": notice.place or None,
-        "template": notice.template or None,
-        "count": notice.count,
-    }
+    return shown(
+        source="run",
+        message=message,
+        hint=hint,
+        file=net.file or None,
+        line=_line(notice, net),
+        step=notice.step,
+        task=notice.task,
+        place=notice.place or None,
+        template=notice.template or None,
+        count=notice.count,
+    )
 
 
 def _line(notice: Notice, net: Net) -> int | None:
@@ -85,7 +73,7 @@ def start_warnings(rt: Runtime, row: ExecutionRow, payload: JsonMap) -> list[Jso
     """What is known to be wrong before anything runs, with the playbook and with the payload: the report will say it as
     well."""
     with rt.store.read() as tx:
-        found = playbook_warnings(catalog.find(tx, row.path, row.playbook_version))
+        found = catalog.warnings_of(catalog.find(tx, row.path, row.playbook_version))
         if not payload:
             return found
         plan = rt.plan(tx, row.digest)

@@ -280,5 +280,5 @@ def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> Non
     of_run = [one for one in told["warnings"] if one["source"] == "run"]
     assert [one["template"] for one in of_run] == ["{{ workload.totl }}"]
     of_playbook = [one["code"] for one in told["warnings"] if one["source"] == "playbook"]
-    assert of_playbook == ["NOETL450", "NOETL553"]
+    assert of_playbook == ["NOETL450", "NOETL253"]
     assert told["steps"]["rows"]["errors"]["text"] == "1 of 2, 1 failed"

@@ -71,7 +71,7 @@ class Log:
 
     def export(self, since: int) -> list[Row]:
         tables = [name for name in TABLES if not name.startswith("playbook")]
-        items = list(rows(self.rt, tables, Known(lambda _: since)))
+        items = list(rows(self.rt, tables, Known(lambda one: Head(one, since))))
         assert items[-1] == Head(self.execution_id, self.written)
         return [item for item in items if isinstance(item, Row)]
 
