@@ -258,25 +258,6 @@ def test_a_database_server_runs_no_programs(error: Run, database: str, tmp_path:
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "ATTACH '/tmp/other.duckdb'",
-        "INSTALL httpfs",
-        "COPY (SELECT 1) TO '/tmp/noetl-test-written.csv'",
-        "SET enable_external_access = true",
-    ],
-)
-def test_duckdb_reaches_nothing_that_is_not_named(error: Run, command: str) -> None:
-    found = error(
-        f"workflow: [{{step: start, tool: {{name: ask, kind: duckdb, command: {quoted(command)}}}}}]"
-    )
-    assert (found["step"], found["task"]) == ("start", "ask")
-    assert found["kind"] in ("sql", "client_error", "limit")
-
-
 def test_values_are_bound_in_duckdb(run: Run) -> None:
     body = 'workflow: [{step: start, tool: {kind: duckdb, params: ["{{ evil }}"], command: "SELECT $1 AS t; SELECT $1 AS t"}}]'
     assert run(body, evil=EVIL)["result"]["rows"] == [{"t": EVIL}]

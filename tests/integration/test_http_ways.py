@@ -28,6 +28,7 @@ from noetl.errors import ConfigError, ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.base import Services
+from noetl.tools.files import FilePolicy
 from noetl.tools.http import Http
 from noetl.tools.http_request import HttpConfig, limits_of
 from tests.httpd import Handler, Server, started, stopped
@@ -47,6 +48,7 @@ def services(**more: Any) -> Services:
     return Services(
         **{
             "allow_private_networks": True,
+            "files": FilePolicy(as_user=True),
             "result_limit": 1_000_000,
             "credential": {"login": LOGIN}.__getitem__,
             **more,
