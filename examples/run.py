@@ -27,7 +27,7 @@ def command(files: list[str], url: str, out: Path) -> list[str]:
     """The `noetl up` that runs `files` against the data at `url`; they write below `out`."""
     noetl = Path(sys.executable).with_name("noetl")
     runs = [word for file in files for word in ("--run", file)]
-    settings = ["--set", f"base_url={url}", "--set", f"out_dir={out}"]
+    settings = ["--set", f"+base_url={url}", "--set", f"+out_dir={out}"]
     return [str(noetl), "up", *runs, *settings]
 
 

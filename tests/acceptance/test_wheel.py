@@ -186,7 +186,7 @@ def test_they_have_every_file_that_the_tree_has(built: Built) -> None:
 def from_git(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Has the newest commit of the clone installed."""
     made = Environment.make(tmp_path_factory.mktemp("git"))
-    made.install(f"noetl-celery @ git+file://{built.clone}")
+    made.install(f"noetl-celery @ git+file://localhost{built.clone}")
     return made
 
 
@@ -195,7 +195,7 @@ def test_an_install_from_git_upgrades_to_the_next_commit(from_git: Environment, 
     older = _version(from_git)
     assert (older.local or "").startswith(f"g{git(built.clone, 'rev-parse', '--short=7', 'HEAD').strip()}")
     node = commit(built.clone, "Another")
-    from_git.install(f"noetl-celery[migrate] @ git+file://{built.clone}")
+    from_git.install(f"noetl-celery[migrate] @ git+file://localhost{built.clone}")
     newer = _version(from_git)
     assert newer > older
     assert (newer.local or "").startswith(f"g{node}")
