@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, rules, spellings, synonyms
+from noetl.dsl.lowering import classic, frames, rules, spellings, synonyms
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
@@ -21,7 +21,15 @@ Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins
 def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
     """What the classic pass makes tasks of may be spelled in other ways, too."""
     spelled = partial(spellings.rewrite, kinds)
-    return rules.rewrite, synonyms.rewrite, spelled, classic.rewrite, synonyms.rewrite, spelled
+    return (
+        rules.rewrite,
+        synonyms.rewrite,
+        frames.rewrite,
+        spelled,
+        classic.rewrite,
+        synonyms.rewrite,
+        spelled,
+    )
 
 
 def lower(
