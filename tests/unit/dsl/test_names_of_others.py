@@ -1,0 +1,142 @@
+"""Names that authors from elsewhere read: each means what the canonical form says, in what runs and in what is migrated."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.dsl import Code, Compiled, compile_playbook
+from noetl.dsl.canonical_text import canonical_text
+from noetl.net.same import same_net
+from noetl.tools.registry import kinds
+
+HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: sample}\n"
+
+
+def compiled(text: str) -> Compiled:
+    return compile_playbook(HEADER + text, file="sample.yaml", kinds=kinds())
+
+
+RULES = "workflow: [{step: a, tool: {kind: noop, spec: {policy: {rules: [RULE]}}}}]"
+STEP = "workflow: [{step: a, BODY}]"
+#: A document as authors write it, in the canonical form, and the codes of what is warned of.
+DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
+    "the response in rules": (
+        RULES.replace(
+            "RULE",
+            "{when: output.response.n > 1, then: {do: fail}}, "
+            "{else: {do: continue, set: {ctx.n: \"{{ outcome['response'].n + output.response['m'] }}\"}}}",
+        ),
+        RULES.replace(
+            "RULE",
+            "{when: output.data.n > 1, then: {do: fail}}, "
+            "{else: {do: continue, set: {ctx.n: \"{{ outcome.data.n + output.data['m'] }}\"}}}",
+        ),
+        [],
+    ),
+    "the response at the end of a step, and at its arcs": (
+        'workflow: [{step: a, tool: {kind: noop}, set: {ctx.n: "{{ output.response.n }}"}, '
+        'next: [{step: b, when: "{{ outcome.response.n == 1 }}", args: {m: "{{ output.response }}"}}]}, {step: b, tool: {kind: noop}}]',
+        'workflow: [{step: a, tool: {kind: noop}, set: {ctx.n: "{{ output.data.n }}"}, '
+        'next: [{step: b, when: "{{ outcome.data.n == 1 }}", args: {m: "{{ output.data }}"}}]}, {step: b, tool: {kind: noop}}]',
+        [],
+    ),
+    "the response in rules of a step, of the executor and of the workbook": (
+        "executor: {spec: {policy: {rules: [{when: '{{ output.response }}', then: {do: fail}}, {else: {do: continue}}]}}}\n"
+        "workbook: {w: {kind: noop, spec: {policy: {rules: [{else: {set: {x: '{{ output.response }}'}}}]}}}}\n"
+        "workflow: [{step: a, tool: w}]",
+        "executor: {spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: fail}}, {else: {do: continue}}]}}}\n"
+        "workbook: {w: {kind: noop, spec: {policy: {rules: [{else: {set: {x: '{{ output.data }}'}}}]}}}}\n"
+        "workflow: [{step: a, tool: w}]",
+        [],
+    ),
+    "in the set of a task output is the result itself": (
+        STEP.replace("BODY", "tool: {kind: noop, set: {x: '{{ output.response }}{{ outcome.response.n }}'}}"),
+        STEP.replace("BODY", "tool: {kind: noop, set: {x: '{{ output.response }}{{ outcome.data.n }}'}}"),
+        [],
+    ),
+    "inputs of the workload": (
+        "workload: {berth: \"{{ input.berth | default('A1') }}\", all: '{{ dict(input=args.n) }}', deep: {x: ['{{ args }}']}}\n"
+        "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ args.y }}'}}, input: {y: 1}}]",
+        "workload: {berth: \"{{ payload.berth | default('A1') }}\", all: '{{ dict(input=payload.n) }}', deep: {x: ['{{ payload }}']}}\n"
+        "workflow: [{step: a, tool: {kind: noop, input: {x: '{{ args.y }}'}}, input: {y: 1}}]",
+        [],
+    ),
+    "iter in a step without a loop": (
+        'workflow: [{step: a, tool: [{name: b, kind: noop, set: {iter.n: 1}}, {name: c, kind: noop, input: {n: "{{ iter.n }}"}, '
+        'spec: {policy: {rules: [{when: iter.n < 3, then: {do: jump, to: c, set: {iter.n: "{{ iter.n + 1 }}"}}}, '
+        "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]}}}], "
+        'set: {ctx.n: "{{ iter.n }}"}, next: [{step: d, args: {n: "{{ iter.n }}", p: "{{ [iter.parent, iter.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
+        'workflow: [{step: a, tool: [{name: b, kind: noop, set: {step.n: 1}}, {name: c, kind: noop, input: {n: "{{ step.n }}"}, '
+        'spec: {policy: {rules: [{when: step.n < 3, then: {do: jump, to: c, set: {step.n: "{{ step.n + 1 }}"}}}, '
+        "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]}}}], "
+        'set: {ctx.n: "{{ step.n }}"}, next: [{step: d, args: {n: "{{ step.n }}", p: "{{ [iter.parent, step.n] }}"}}]}, {step: d, tool: {kind: noop}}]',
+        [Code.OUTSIDE_OF_LOOP],
+    ),
+    "iter in a task of the workbook": (
+        "workbook: {w: {kind: noop, set: {iter.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, name: v, input: {n: '{{ iter.n }}'}}]}]",
+        "workbook: {w: {kind: noop, set: {step.n: 1}}}\nworkflow: [{step: a, tool: [w, {kind: noop, name: v, input: {n: '{{ step.n }}'}}]}]",
+        [Code.OUTSIDE_OF_LOOP],
+    ),
+    "the step's own name in its rules and in the set of its task": (
+        "workflow: [{step: weigh, tool: {kind: noop, set: {k: '{{ weigh.kilos }}'}, spec: {policy: {rules: "
+        "[{when: weigh.kilos > 3, then: {do: continue, set: {ctx.total: '{{ weigh.kilos + (ctx.total or 0) }}'}}}, {else: {do: fail}}]}}}}]",
+        "workflow: [{step: weigh, tool: {kind: noop, set: {k: '{{ output.kilos }}'}, spec: {policy: {rules: "
+        "[{when: output.data.kilos > 3, then: {do: continue, set: {ctx.total: '{{ output.data.kilos + (ctx.total or 0) }}'}}}, {else: {do: fail}}]}}}}]",
+        [Code.UNNAMED_RESULT],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_name_means_the_same_in_the_words_of_others(name: str) -> None:
+    text, canonical, codes = DOCUMENTS[name]
+    found, wanted = compiled(text), compiled(canonical)
+    assert {problem.code for problem in found.problems} - {p.code for p in wanted.problems} == set(codes)
+    assert all("write " in problem.hint for problem in found.problems if problem.code in codes)
+    assert found.net is not None, found.problems
+    assert wanted.net is not None, wanted.problems
+    written = canonical_text(found.source)
+    assert same_net(found.net, wanted.net), written
+    again = compile_playbook(written, file="sample.yaml", kinds=kinds())
+    assert (again.respelled, {problem.code for problem in again.problems} & set(codes)) == (0, set())
+    assert found.respelled > 0
+
+
+STAYS = {
+    "a value of the workload that is called input": (
+        "workload: {input: {berth: 1}, x: '{{ input.berth }}'}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        [Code.BUILT_IN],
+    ),
+    "iter at arcs": (
+        "workflow: [{step: a, tool: {kind: noop}, next: [{step: b, set: {iter.n: 1}}]}, {step: b, tool: {kind: noop}}]",
+        [Code.SCOPE],
+    ),
+    "iter.index": (
+        STEP.replace("BODY", "tool: {kind: noop, set: {iter.n: 1}, input: {i: '{{ iter.index }}'}}"),
+        [Code.OUTSIDE_OF_LOOP, Code.OUTSIDE_OF_LOOP],
+    ),
+    "iter in a loop": (
+        STEP.replace(
+            "BODY", "loop: {in: [1], iterator: i}, tool: {kind: noop, set: {iter.n: '{{ iter.i }}'}}"
+        ),
+        [],
+    ),
+    "the step's name where another task reads it": (
+        "workflow: [{step: a, tool: [{name: b, kind: noop}, {name: c, kind: noop, set: {x: '{{ a.n }}'}}]}]",
+        [],
+    ),
+    "the step's name where an input has it": (
+        "workflow: [{step: a, tool: {kind: noop, input: {a: 1}, set: {x: '{{ a }}'}}}]",
+        [],
+    ),
+    "the step's name in its input, which is of its last run": (
+        "workflow: [{step: a, tool: {kind: noop, input: {n: '{{ a.n }}'}}}]",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_means_something_else_stays(name: str) -> None:
+    text, codes = STAYS[name]
+    assert [problem.code for problem in compiled(text).problems] == codes
