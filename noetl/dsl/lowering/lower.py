@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, frames, names, rules, spellings, synonyms
+from noetl.dsl.lowering import classic, ends, frames, names, results, rules, spellings, synonyms
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
@@ -30,6 +30,8 @@ def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
         synonyms.rewrite,
         spelled,
         partial(names.rewrite, kinds),
+        ends.rewrite,
+        partial(results.rewrite, kinds),
     )
 
 

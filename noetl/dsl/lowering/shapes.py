@@ -52,6 +52,43 @@ def rules_in(value: Any, path: Path) -> Iterator[Path]:
             yield from rules_in(inner, (*path, index))
 
 
+def arcs_of(form: Any, path: Path) -> Iterator[tuple[Any, Path]]:
+    """The arcs of `next`, which stands at `path`: names of steps, or mappings."""
+    match form:
+        case str():
+            yield form, path
+        case list():
+            for index, inner in enumerate(form):
+                yield from arcs_of(inner, (*path, index))
+        case {"arcs": list() as arcs}:
+            yield from arcs_of(arcs, (*path, "arcs"))
+        case {"step": _}:
+            yield form, path
+
+
+def target_of(arc: Any) -> str | None:
+    """The step that an arc leads to."""
+    found = arc.get("step") if isinstance(arc, dict) else arc
+    return found if isinstance(found, str) else None
+
+
+def targets_in(value: Any) -> set[str]:
+    """The names that `set` assigns at and below `value`, of ctx or plain: `total` of `ctx.total.x`."""
+    match value:
+        case dict():
+            found = set().union(*map(targets_in, value.values()))
+            assigned = value.get("set")
+            return found | set(map(_head, assigned)) if isinstance(assigned, dict) else found
+        case list():
+            return set().union(*map(targets_in, value))
+        case _:
+            return set()
+
+
+def _head(target: str) -> str:
+    return target.removeprefix("ctx.").removeprefix("vars.").partition(".")[0]
+
+
 class Tools:
     """The tasks of the steps of a document, those of the workbook that they call among them."""
 
@@ -69,9 +106,14 @@ class Tools:
 
     def of_step(self, step: dict[str, Any], path: Path) -> Iterator[Path]:
         """Where the tasks of `step`, whose `tool` stands at `path`, are said: a call, then what it calls."""
+        for tools in self.items(step, path):
+            yield from tools
+
+    def items(self, step: dict[str, Any], path: Path) -> Iterator[list[Path]]:
+        """The same for each of its tasks."""
         form = step.get("tool")
         for item in items_of(Spot(form, path)) if form else []:
-            yield from self._chain(item.tool.value, item.tool.path)
+            yield list(self._chain(item.tool.value, item.tool.path))
 
     def _chain(self, tool: Any, path: Path) -> Iterator[Path]:
         seen: set[str] = set()
