@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, ends, frames, names, results, rules, spellings, synonyms
+from noetl.dsl.lowering import classic, ends, entries, frames, names, results, rules, spellings, synonyms
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
@@ -22,6 +22,7 @@ def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
     """What the classic pass makes tasks of may be spelled in other ways, too."""
     spelled = partial(spellings.rewrite, kinds)
     return (
+        entries.rewrite,
         rules.rewrite,
         synonyms.rewrite,
         frames.rewrite,

@@ -108,6 +108,18 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
         ),
         [Code.UNNAMED_RESULT],
     ),
+    "whose an entry of the keychain is": (
+        "keychain: [{name: a, kind: credential, credential: x, scope: global}, {name: b, kind: oauth2, auth: y, scope: global}]\n"
+        "workflow: [{step: a, tool: {kind: noop}}]",
+        "keychain: [{name: a, kind: credential, credential: x}, {name: b, kind: oauth2, auth: y}]\n"
+        "workflow: [{step: a, tool: {kind: noop}}]",
+        [],
+    ),
+    "whose an entry of a keychain in the mapping form is": (
+        "keychain: {a: {provider: vault, path: kv/x, scope: global}}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        "keychain: {a: {provider: vault, path: kv/x}}\nworkflow: [{step: a, tool: {kind: noop}}]",
+        [],
+    ),
     "an end to which no arc leads": (
         "workflow: [{step: a, tool: {kind: noop}}, {step: end, tool: {kind: noop}}]",
         "workflow: [{step: a, tool: {kind: noop}, next: end}, {step: end, tool: {kind: noop}}]",
@@ -182,6 +194,10 @@ STAYS = {
     "an end that is the final step": (
         "executor: {spec: {final_step: end}}\nworkflow: [{step: a, tool: {kind: noop}}, {step: end, tool: {kind: noop}}]",
         [],
+    ),
+    "another scope of an entry": (
+        "keychain: [{name: a, credential: x, scope: moon}]\nworkflow: [{step: a, tool: {kind: noop}}]",
+        [Code.UNKNOWN_KEY],
     ),
     "an end that is the entry": ("workflow: [{step: end, tool: {kind: noop}}]", []),
     "the step's name in its input, which is of its last run": (
