@@ -31,6 +31,8 @@ _BEFORE_VALUE = re.compile(
 _NUMERIC = re.compile(r"\|\s*(int|float|length|count|round|abs)\s*(\([^()]*\)\s*)?$")
 # The id of the execution is digits.
 _ID = re.compile(r"^[-\s]*(execution_id|job\.(uuid|execution_id))\s*(\|\s*string\s*)?$")
+# What the engine counts.
+_COUNT = re.compile(r"^[-\s]*(__frame_max_rows|loop_index|iter\.index)\s*(\|\s*default\(\s*\d+\s*\)\s*)?$")
 _QUOTES_DOUBLED = re.compile(r"replace\(\s*(\"'\"|'\\'')")
 
 #: Keys of steps that are no tool's: written one indentation too far in.
@@ -292,4 +294,5 @@ def _expressions(text: str) -> Iterator[tuple[int, str]]:
 
 def _is_safe(expression: str) -> bool:
     ended = expression.rstrip("- \n")
-    return bool(_NUMERIC.search(ended) or _ID.search(ended) or _QUOTES_DOUBLED.search(expression))
+    counted = _ID.search(ended) or _COUNT.search(ended)
+    return bool(counted or _NUMERIC.search(ended) or _QUOTES_DOUBLED.search(expression))

@@ -14,6 +14,7 @@ from noetl.dsl.misspelt import is_free
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.specs import effective_spec
 from noetl.dsl.validation import warn_unknown
+from noetl.expressions import inside
 from noetl.net.model import Directive, KindInfo, Rule, Task, Template
 
 #: The task's name: what errors and events call it.
@@ -21,6 +22,8 @@ NAME: Final = "claim"
 #: The key of the kind that the claim is handed over as. Kinds that bind `params` into it can be cursors.
 _COMMAND: Final = "command"
 MAX_ROWS: Final = 100
+#: What `:max_rows` is called in the templates of a claim.
+ROWS: Final = "__frame_max_rows"
 #: What can be bound besides `params`: name → template.
 _BOUND: Final[Mapping[str, Template]] = {
     "execution_id": "{{ execution_id }}",
@@ -56,13 +59,16 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
     config, paths = _config(context, part, path, kind)
     for key, value in config.items():
         context.use(paths[key], value, site.step)
-    params = {**_bound(context, part.claim, frame, site), **(part.params or {})}
+    rows = _rows_per_claim(context, frame, site)
+    params = {**_bound(part.claim, rows), **(part.params or {})}
     for name, value in (part.params or {}).items():
         context.use((*path, "params", name), value, site.step)
     spec = effective_spec(context, kind, site, [path])
     verbatim = as_written(kind, {_COMMAND: part.claim, "params": part.params}, spec)
+    args: dict[str, Template] = {}
     if not verbatim:
         context.use(at, part.claim, site.step)
+        args = _read(part.claim, rows)
     paths |= {_COMMAND: at, "params": (*path, "params")}
     config |= {_COMMAND: part.claim, **({"params": params} if params else {})}
     check_code(context, kind, config, paths, verbatim, spec, path)
@@ -71,6 +77,7 @@ def cursor(context: Context, part: Cursor, path: Path, site: Site, frame: FrameS
         name=NAME,
         kind=kind.kind,
         config=config,
+        args=args,
         rules=_RULES,
         spec=spec,
         line=context.report.source.mark(path).line,
@@ -111,15 +118,28 @@ def _config(
     return config, paths
 
 
-def _bound(context: Context, claim: str, frame: FrameSpec | None, site: Site) -> dict[str, Template]:
+def _bound(claim: str, rows: Template) -> dict[str, Template]:
     """What the claim asks for by name. A parameter that no statement uses would be an error of the tool."""
-    given: dict[str, Template] = {**_BOUND, "max_rows": MAX_ROWS}
-    if frame is not None:
-        at = (*site.specs[-1], "frame")
-        warn_unknown(frame, at, context.report)
-        given["max_rows"] = _max_rows(context, frame, (*at, "max_rows"), site.step)
+    given: dict[str, Template] = {**_BOUND, "max_rows": rows}
     bare = _NO_CODE.sub(" ", claim)
     return {name: value for name, value in given.items() if re.search(rf"(?<![\w:]):{name}\b", bare)}
+
+
+def _read(claim: str, rows: Template) -> dict[str, Template]:
+    """What the templates of a claim that is rendered may read besides: a number, whatever a template comes to."""
+    if ROWS not in claim:
+        return {}
+    inner = inside(rows) if isinstance(rows, str) else None
+    return {ROWS: f"{{{{ ({inner}) | int }}}}" if inner else rows}
+
+
+def _rows_per_claim(context: Context, frame: FrameSpec | None, site: Site) -> Template:
+    """`frame.max_rows`."""
+    if frame is None:
+        return MAX_ROWS
+    at = (*site.specs[-1], "frame")
+    warn_unknown(frame, at, context.report)
+    return _max_rows(context, frame, (*at, "max_rows"), site.step)
 
 
 def _max_rows(context: Context, frame: FrameSpec, at: Path, step: str | None) -> Template:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from noetl.dsl.context import Context, Site, is_template
 from noetl.dsl.cursors import cursor
@@ -39,13 +40,23 @@ def loop(
     return NetLoop(
         collection=part.in_,
         iterator=iterator,
-        mode=spec.mode or "sequential",
+        mode=_mode(context, spec, (*at, "mode")),
         max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
         commit=spec.commit,
         cursor=claim,
+        process=(spec.frame.process if spec.frame is not None else None) or "row",
     )
+
+
+def _mode(context: Context, spec: LoopSpec, at: Path) -> Literal["sequential", "parallel"]:
+    """Of a loop over a cursor `mode: cursor` was rewritten."""
+    if spec.mode == "cursor":
+        message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
+        context.report.add(Code.VALUE, at, message, hint)
+        return "parallel"
+    return spec.mode or "sequential"
 
 
 def _check_source(context: Context, part: Loop, path: Path, spec: LoopSpec) -> None:

@@ -26,6 +26,12 @@ def unseen(context: Context, name: str, path: Path) -> Fault | None:
     """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
     if name not in _OF_ENDS or path[0] != "workflow" or name not in _missing(context, path):
         return None
+    if name not in ("error", "event") and _is_later_task(path):
+        return (
+            Code.UNNAMED_RESULT,
+            f"`{name}` is here how the task before ended",
+            "write _prev for its result",
+        )
     hint = "steps and tasks are read by their names"
     if name in ("error", "event"):
         hint = "hand it over where it is there: with args of the arc, or set in a rule or arc"
@@ -61,6 +67,10 @@ def _missing(context: Context, path: Path) -> Set[str]:
             return _NOT_IN_RULES
         case _:
             return frozenset()
+
+
+def _is_later_task(path: Path) -> bool:
+    return path[2] == "tool" and len(path) > 3 and isinstance(path[3], int) and path[3] > 0
 
 
 def _missing_in_task(context: Context, path: Path) -> Set[str]:

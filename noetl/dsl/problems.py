@@ -74,6 +74,7 @@ class Code(StrEnum):
     LOOP_OVER_NAME = "NOETL460"
     UNDEFINED_IN_CODE = "NOETL465"
     SQL_SYNTAX = "NOETL466"
+    UNNAMED_RESULT = "NOETL469"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -141,6 +142,7 @@ MEANING: Mapping[Code, str] = {
     Code.LOOP_OVER_NAME: "a loop over a text that is the name of a value",
     Code.UNDEFINED_IN_CODE: "a name in python code that nothing defines",
     Code.SQL_SYNTAX: "SQL that its database could not parse",
+    Code.UNNAMED_RESULT: "a template reads a result by a name that does not say whose it is",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",

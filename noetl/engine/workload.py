@@ -90,6 +90,10 @@ class _Workload(Mapping[str, Any]):
             return _Inside(self, (key,), template, self._given.get(key))
         return self.once((key,), lambda: self._rendered(key))
 
+    def _names_itself(self, name: str) -> bool:
+        """Whether the text `name` is asked for by itself: it means what was given, and nothing was."""
+        return self._open[-1:] == [(name,)] and isinstance(self._templates.get(name), str)
+
     def once(self, path: tuple[str, ...], render: Callable[[], Json]) -> Json:
         """What `render` makes of the value at `path`. Raises TemplateError where it is asked for on the way."""
         if path in self._done:
@@ -146,15 +150,17 @@ class _Workload(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in self._builtins:
             return self._builtins[name]
+        if self._names_itself(name):
+            raise KeyError(name)
         if name in self._templates or name in self._given:
             return self._value(name)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._templates, **self._given})
+        return (key for key in {**self._templates, **self._given} if not self._names_itself(key))
 
     def __len__(self) -> int:
-        return len({**self._templates, **self._given})
+        return sum(1 for _ in self)
 
 
 class _Inside(Mapping[str, Any]):

@@ -14,7 +14,7 @@ from noetl.expressions.evaluate import Warn, evaluate, truth
 from noetl.expressions.grammar import inside
 from noetl.expressions.nulls import evaluate_at, sentence
 from noetl.expressions.pieces import pieces
-from noetl.expressions.places import place_of_name
+from noetl.expressions.places import place_of_name, renamed
 from noetl.expressions.scopes import names_optional, names_used
 from noetl.expressions.selecting import part_of, selected
 from noetl.expressions.shell import ShellText
@@ -34,6 +34,7 @@ __all__ = [
     "path_text",
     "pieces",
     "place_of_name",
+    "renamed",
     "selected",
     "sentence",
     "truth",

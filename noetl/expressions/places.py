@@ -13,17 +13,32 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\W\d]\w*", re.DOT
 _ATTRIBUTE = re.compile(r"\.\s*$")
 # What stands before the name of a filter or of a test.
 _VERB = re.compile(r"(\||\bis(\s+not)?)\s*$")
+_KEYWORD = re.compile(r"\s*=(?!=)")
 #: Characters before a word that are looked at.
 _BEFORE = 40
 
 
 def place_of_name(source: str, chain: tuple[str, ...], *, guard: bool = False) -> int | None:
     """The offset at which the template reads `chain`; None where it does not."""
+    return next((begin for begin, _ in places_of_name(source, chain, guard=guard)), None)
+
+
+def places_of_name(source: str, chain: tuple[str, ...], *, guard: bool = False) -> Iterator[tuple[int, int]]:
+    """Where the template reads `chain`: from the first character of it to the one behind it."""
     for at in _words(source, chain[0], guard):
         before = source[max(0, at - _BEFORE) : at]
-        if not _ATTRIBUTE.search(before) and not _VERB.search(before) and _continues(source, at, chain):
-            return at
-    return None
+        if not _ATTRIBUTE.search(before) and not _VERB.search(before):
+            end = _end(source, at, chain)
+            if end is not None:
+                yield at, end
+
+
+def renamed(source: str, chain: tuple[str, ...], new: str, *, guard: bool = False) -> str:
+    """The template with `new` wherever it reads `chain`; the names of keyword arguments stay."""
+    for begin, end in reversed(list(places_of_name(source, chain, guard=guard))):
+        if len(chain) > 1 or not _KEYWORD.match(source, end):
+            source = source[:begin] + new + source[end:]
+    return source
 
 
 def place_of_verb(source: str, name: str, *, guard: bool = False) -> int | None:
@@ -82,12 +97,13 @@ def _regions(source: str, guard: bool) -> Iterator[tuple[int, int]]:
             yield tag.start(), tag.end()
 
 
-def _continues(source: str, at: int, chain: tuple[str, ...]) -> bool:
+def _end(source: str, at: int, chain: tuple[str, ...]) -> int | None:
+    """Where `chain`, whose first name stands at `at`, ends; None where something else is read."""
     at += len(chain[0])
     for part in chain[1:]:
         word = re.escape(part)
         found = re.compile(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])").match(source, at)
         if found is None:
-            return False
+            return None
         at = found.end()
-    return True
+    return at

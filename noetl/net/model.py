@@ -228,6 +228,8 @@ class Loop:
     #: `each`: every iteration is committed by itself. None: decided by mode and the tools' effects.
     commit: Literal["each", "batch"] | None = None
     cursor: Task | None = None
+    #: What an element of a cursor's loop is: a row, or the list of all rows that a claim yielded.
+    process: Literal["row", "frame"] = "row"
 
 
 @dataclass(frozen=True, slots=True)

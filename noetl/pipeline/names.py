@@ -81,8 +81,20 @@ def before(
         args,
         ctx,
         names.workload,
+        _before_it(progress),
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
+
+
+def _before_it(progress: Progress) -> JsonMap:
+    """How the task before ended, by the names that tell of an end: where nothing else is called so."""
+    last = progress.last
+    if last is None or not progress.pc:
+        return {}
+    own: dict[str, Any] = {"outcome": (envelope := last.as_json()), "output": envelope}
+    if last.ok:
+        own["result"] = own["response"] = envelope["result"] = envelope["data"] = of_task(last.result)
+    return own
 
 
 def _behind(sight: Sight, around: Surroundings, progress: Progress, proper: Ending) -> Sight:

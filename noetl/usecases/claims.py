@@ -122,10 +122,17 @@ class Claimer:
             items = loaded(rows, rt.load)
             if fault := self._fault(result, items):
                 return Claim(error=fault, meta=outcome.meta)
+            if items and self._whole():
+                return Claim(rt.hold([rows], Keep(self.command.execution_id)), 1, meta=outcome.meta)
             held = rows if items is not rows else rt.hold(items, Keep(self.command.execution_id))
         except NoetlError as error:
             return Claim(error=self._placed(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
+
+    def _whole(self) -> bool:
+        """Whether an iteration is all that a claim yielded."""
+        loop = self.plan.step(self.command.step).loop
+        return loop is not None and loop.process == "frame"
 
     def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
         """Why this is no answer to a claim."""

@@ -152,12 +152,25 @@ class FrameSpec(Part):
 
     max_rows: int | str | None = None
     """What `:max_rows` in the claim stands for; 100 unless given; or a template."""
+    process: Literal["row", "frame"] | None = None
+    """What an iteration is: a row (default), or all rows of a claim, as a list."""
+    row_concurrency: Annotated[int | str | None, Spelling("../max_in_flight")] = None
+    """Times `max_in_flight`: so many iterations run at once."""
+    max_seconds: Annotated[int | float | str | None, Spelling()] = None
+    """No effect: each iteration is recorded by itself."""
+    max_bytes: Annotated[int | float | str | None, Spelling()] = None
+    """No effect: each iteration is recorded by itself."""
+    lease_seconds: Annotated[int | float | str | None, Spelling()] = None
+    """No effect: workers renew their leases as long as they live."""
+    heartbeat_seconds: Annotated[int | float | str | None, Spelling()] = None
+    """No effect: workers renew their leases as long as they live."""
 
 
 class LoopSpec(TaskSpec):
     """How a loop runs."""
 
-    mode: Literal["sequential", "parallel"] | None = None
+    mode: Literal["sequential", "parallel", "cursor"] | None = None
+    """`cursor`, beside `cursor`: `parallel`, or `sequential` where `max_in_flight` is 1."""
     max_in_flight: int | str | None = None
     reduce: dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None = None
     commit: Literal["each", "batch"] | None = None

@@ -32,7 +32,7 @@ class Loop(Part):
     cursor: Cursor | None = None
     """In the place of `in`: rows of a database, claimed until none are left."""
     iterator: str | None = None
-    mode: Literal["sequential", "parallel"] | None = older()
+    mode: Literal["sequential", "parallel", "cursor"] | None = older()
     spec: LoopSpec | None = None
 
 

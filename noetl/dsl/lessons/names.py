@@ -140,6 +140,16 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good=HEAD
         + "workload: {base: https://example.com, url: '{{ base }}/v1'}\nworkflow:\n- {step: start}\n",
     ),
+    Code.UNNAMED_RESULT: Lesson(
+        why="It works, and means a result that has a name of its own: `noetl migrate` writes that.",
+        bad=HEAD
+        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    spec:\n      policy:\n"
+        "        rules: [{else: {do: continue, set: {ctx.total: '{{ weigh.kilos }}'}}}]\n",
+        at="weigh.kilos",
+        good=HEAD
+        + "workflow:\n- step: weigh\n  tool:\n    kind: python\n    code: 'result = {\"kilos\": 9}'\n    spec:\n      policy:\n"
+        "        rules: [{else: {do: continue, set: {ctx.total: '{{ output.data.kilos }}'}}}]\n",
+    ),
     Code.LOOP_OVER_NAME: Lesson(
         why="A text is one item, whatever it says: only in a `when` an expression may stand without braces.",
         bad=HEAD

@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from noetl.dsl.document import Document
-from noetl.dsl.lowering import classic, rules, scripts, spellings, synonyms
+from noetl.dsl.lowering import (
+    classic,
+    ends,
+    entries,
+    frames,
+    names,
+    results,
+    rules,
+    scripts,
+    spellings,
+    synonyms,
+)
 from noetl.dsl.lowering.parts import Parts, parts_of
 from noetl.dsl.origins import Origins
 from noetl.dsl.report import Report
@@ -20,8 +31,12 @@ Pass = Callable[[Parts, dict[str, Json], Report], tuple[dict[str, Json], Origins
 
 def _passes(kinds: Mapping[str, KindInfo]) -> tuple[Pass, ...]:
     """What the classic pass makes tasks of may be spelled in other ways, too."""
-    respelled: tuple[Pass, ...] = (synonyms.rewrite, partial(spellings.rewrite, kinds), scripts.rewrite)
-    return rules.rewrite, *respelled, classic.rewrite, *respelled
+    spelled = partial(spellings.rewrite, kinds)
+    return (
+        *(entries.rewrite, rules.rewrite, synonyms.rewrite, frames.rewrite, spelled, scripts.rewrite),
+        *(classic.rewrite, synonyms.rewrite, spelled, scripts.rewrite),
+        *(partial(names.rewrite, kinds), ends.rewrite, partial(results.rewrite, kinds)),
+    )
 
 
 def lower(

@@ -99,7 +99,7 @@ SAMPLES = [
     (Code.UNSUPPORTED, "workflow:\n- {step: a, tool: {kind: wait, timer: 5s}}", 5, "not supported yet"),
     (Code.MISPLACED, "workflow:\n- step: end\n  command: ls", 6, "under tool:"),
     (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{workload.x: 1}}", 7, "ctx.x"),
-    (Code.SCOPE, "workflow:\n- step: a\n  tool: {kind: noop, set: {iter.x: 1}}", 6, "outside"),
+    (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{iter.x: 1}}", 7, "outside"),
     (Code.SCOPE, f"workflow:\n- step: a\n  {_TOOL}\n  set: {{ctx.: 1}}", 7, "nothing to assign"),
     (
         Code.UNREDUCED,
@@ -230,6 +230,12 @@ SAMPLES = [
         "workload: {rows: [1]}\nworkflow:\n- step: start\n  loop: {in: rows, iterator: row}\n  tool: {kind: noop}\n",
         7,
         'write in: "{{ rows }}"',
+    ),
+    (
+        Code.UNNAMED_RESULT,
+        "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{else: {set: {ctx.n: '{{ a.n }}'}}}]}}}\n",
+        6,
+        "write output.data.n",
     ),
     (
         Code.NO_PREVIOUS,
@@ -420,7 +426,7 @@ NUMBERS = {
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
-    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
+    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "UNNAMED_RESULT": 469, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
     "RETRY_ONCE": 558, "CLAIM": 559,
 }  # fmt: skip

@@ -22,7 +22,8 @@ def circles(result: Compiled) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("workload", "found"),
     [
-        ("{a: '{{ a }}'}", [("workload.a", "a → a")]),
+        ("{a: '{{ a }}'}", []),
+        ("{a: ['{{ a }}']}", [("workload.a", "a → a")]),
         ("{b: '{{ workload.a }}', a: '{{ b }}'}", [("workload.a", "a → b → a")]),
         ("{a: ['{{ b }}'], b: {c: '{{ a[0] }}'}}", [("workload.a", "a → b → b.c → a")]),
         ("{a: [{x: ['{{ b }}']}], b: '{{ a }}'}", [("workload.a", "a → b → a")]),

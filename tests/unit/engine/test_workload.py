@@ -67,7 +67,7 @@ def test_a_mapping_may_name_its_own_neighbours() -> None:
 @pytest.mark.parametrize(
     ("workload", "circle"),
     [
-        ({"a": "{{ a }}"}, "a → a"),
+        ({"a": ["{{ a }}"]}, "a → a"),
         ({"a": "{{ b }}", "b": "{{ workload.a }}"}, "a → b → a"),
         ({"a": ["{{ b }}"], "b": {"c": "{{ a[0] }}"}}, "a → b → a"),
         ({"m": {"x": "{{ m.y }}", "y": "{{ workload.m.x }}"}}, "m.y → m.x → m.y"),
