@@ -114,3 +114,16 @@ def test_a_rendered_claim_reads_how_many_rows_a_frame_has(claim: str) -> None:
         assert loop is not None
         assert loop.cursor is not None
         assert loop.cursor.args == {"__frame_max_rows": number}
+
+
+@pytest.mark.parametrize(
+    ("value", "codes"),
+    [("iter.index", []), ("loop_index", []), ("iter.n", [Code.SQL_INTERPOLATION])],
+)
+def test_what_the_engine_counts_may_stand_in_sql(value: str, codes: list[Code]) -> None:
+    text = (
+        f"{HEADER}workflow: [{{step: a, loop: {{in: [1], iterator: n}}, "
+        f"tool: {{kind: sqlite, command: 'INSERT INTO t VALUES ({{{{ {value} }}}})'}}}}]"
+    )
+    problems = compile_playbook(text, file="sample.yaml", kinds=kinds()).problems
+    assert [problem.code for problem in problems] == codes
