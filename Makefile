@@ -70,7 +70,7 @@ bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (
 
 .PHONY: clean
 clean: ## Remove what builds, tests and runs left (not the environment)
-	rm -rf build dist ./*.egg-info .noetl .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist ./*.egg-info .noetl .noetl-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # An environment is ready when its stamp is younger than what it was installed from.

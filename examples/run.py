@@ -55,7 +55,8 @@ def main() -> int:
         return 1
     threading.Thread(target=server.serve_forever, name="examples-server", daemon=True).start()
     try:
-        return supervise(command(files, server.url, home / "out"), home)
+        # Beside the home, and not in it: what lies there is the engine's own.
+        return supervise(command(files, server.url, home.with_name(f"{home.name}-out")), home)
     except FileNotFoundError as error:
         print(f"{error.filename} is not there; install NoETL first: make venv", file=sys.stderr)
         return 1

@@ -145,7 +145,7 @@ class Readings:
 
     def _after(self, step: str) -> frozenset[str]:
         if step not in self._behind:
-            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].arcs])
+            self._behind[step] = descendants(self.net, [arc.step for arc in self.net.steps[step].ways])
         return self._behind[step]
 
 

@@ -97,7 +97,7 @@ def test_the_weather_of_four_years_adds_up(run: Run) -> None:
 
 
 def test_the_parquet_file_holds_every_month(run: Run) -> None:
-    file = run.home / "out" / "seattle_weather.parquet"
+    file = run.home.with_name(f"{run.home.name}-out") / "seattle_weather.parquet"
     assert run.results[1]["file"] == str(file)
     with duckdb.connect() as connection:
         asked = connection.execute(

@@ -118,11 +118,10 @@ def test_a_join_of_a_gigabyte_is_refused(error: Run) -> None:
     assert (found["step"], found["type"]) == ("use", "TemplateLimit")
 
 
-@pytest.mark.parametrize("template", ["{{ 'a' * 10**9 }}", "{{ x }}", "{{ ''.__class__ }}"])
+@pytest.mark.parametrize("template", ["{{ 'a' * 10**9 }}", "{{ y }}", "{{ ''.__class__ }}"])
 def test_a_workload_that_cannot_be_rendered_fails_the_execution(error: Run, template: str) -> None:
-    found = error(
-        f"workload: {{x: {quoted(template)}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]", within=3.0
-    )
+    workload = f"{{x: {quoted(template)}, y: '{{{{ x }}}}'}}"
+    found = error(f"workload: {workload}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]", within=3.0)
     assert found["kind"] == "template"
     assert "x" in found["message"]
 

@@ -77,6 +77,13 @@ BAD = [
     (Code.OUTSIDE_OF_LOOP, _input("{{ loop_index }}", more=_LOAD), "loop_index"),
     (Code.NOTHING_BEFORE, _input("{{ _prev.n }}", more=_LOAD), "_prev"),
     (Code.TOO_EARLY, _input("{{ load.n }}", more=_LOAD), "load.n"),
+    # A way that only assigns leads nowhere (found by the fuzz test).
+    (
+        Code.TOO_EARLY,
+        "- step: start\n  tool: {kind: noop, input: {x: '{{ a.n }}'}}\n  next: a\n"
+        "- step: a\n  tool: {kind: noop}\n  next: {arcs: [{set: {last: 1}}]}\n",
+        "a.n",
+    ),
     (
         Code.UNKNOWN_RESULT,
         "- step: start\n  next: load\n" + _LOAD + "  next: e\n"
