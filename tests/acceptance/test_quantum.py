@@ -27,9 +27,8 @@ POOL = worker("quantum.ionq", "threads", 1, "pool")
 #: Short, so that what died is missed within seconds.
 FAST = {"lease_s": 5, "heartbeat_s": 1, "resend_s": 5, "sweep_s": 0.3}
 POINTS = 9
-#: Seconds of a point, as it is measured: some are kept, and some are left to be run behind them, also where the machine
-#: was half as fast while it was measured.
-POINT_S = 3.0
+#: Seconds of a point, at least: the first six are kept, and some are left to be run behind them.
+POINT_S = 2.0
 
 SWEEP = (
     head("sweep")
@@ -85,12 +84,19 @@ def here(repetitions: int, points: int = POINTS) -> Any:
     return came.result["points"]
 
 
+def quickest(repetitions: int) -> float:
+    """Seconds of one point: the least of several, so that what else had the processor meanwhile does not count."""
+    took = []
+    for _ in range(8):
+        began = time.monotonic()
+        here(repetitions, 1)
+        took.append(time.monotonic() - began)
+    return min(took)
+
+
 @pytest.mark.full("a kill of a simulation of seconds")
 def test_a_sweep_goes_on_behind_its_checkpoint_when_its_worker_was_killed(stack: Stack) -> None:
-    here(10, 1)
-    began = time.monotonic()
-    here(50, 1)
-    repetitions = max(50, int(50 * POINT_S / (time.monotonic() - began)))
+    repetitions = max(50, int(50 * POINT_S / quickest(50)))
     execution = stack.begin(SWEEP, {"repetitions": repetitions, "axes": axes()})
 
     def checkpoints() -> list[Any]:
