@@ -45,11 +45,10 @@ def set_claim(command: CommandRow) -> None:
 def ids() -> dict[str, str | int]:
     """What is known, in the order of the keys: `request`, `command`, `execution`, `step`, `run`, `delivery`,
     `iteration`, `task`, `attempt`."""
-    command, call = _command.get(), at_work.get()
-    known: dict[str, str | int | None] = {
-        "request": _request.get(),
-        "command": _command_id.get() or (None if command is None else command.command_id),
-    }
+    handed, call = _command_id.get(), at_work.get()
+    # A claim that was made outside of `about_command` is nobody's any more.
+    command = None if handed is None else _command.get()
+    known: dict[str, str | int | None] = {"request": _request.get(), "command": handed}
     if command is not None:
         known |= {
             "execution": command.execution_id,
