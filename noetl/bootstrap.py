@@ -195,6 +195,7 @@ def runtime(
         limits=limits(settings),
         env=settings.environment(),
         seal=seal,
+        encrypt=lambda data: held.vault().encrypt(data),
         logs=LogWriter(opened, results, now),
     )
 

@@ -149,8 +149,7 @@ class _Names:
                 if use.step not in self._steps:
                     self.early.setdefault(chain[0], set()).add(chain)
             spot = _Spot(self._context, path, text, use.guard)
-            if use.step != KEYCHAIN:
-                self._check_secrets(spot, chains)
+            self._check_secrets(spot, chains)
             optional = expressions.names_optional(text, guard=use.guard)
             scope = self._scopes.get(use.step)
             if scope is not None:

@@ -32,7 +32,8 @@ class Inputs:
     is too large for the log into one, `paged` a list into a manifest of pages (all by content, hence the same at
     every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the
     catalog, or says why not; what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what
-    templates see under that name: references to secrets.
+    templates see under that name: references to secrets. `keep` takes the name and the fields of a credential that this
+    execution alone has: it is encrypted, and in no event.
 
     `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this execution among all
     versions that the turn records, of all executions that it serves: no two of those that they call get one id.
@@ -52,3 +53,4 @@ class Inputs:
     turn: str = ""
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)
+    keep: Callable[[str, JsonMap], None] = lambda _name, _data: None

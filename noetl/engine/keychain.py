@@ -15,14 +15,16 @@ from noetl.expressions.scope import layered
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import opened
-from noetl.facts.secret import holds_secret
+from noetl.facts.secret import called, holds_secret
 from noetl.facts.warnings import Warned
 from noetl.net.model import Net
 
-#: What is no template whatever stands in it.
-_FIXED = frozenset({"name", "kind"})
+#: What is no template whatever stands in it; `data` is one of its own.
+_FIXED = frozenset({"name", "kind", "data"})
 #: Keys that name something: texts that are not empty, where they are given.
 _NAMES = frozenset({"credential", "provider", "path", "field"})
+#: Which key of an entry, by its kind, names the credential that its data is kept as.
+_KEPT_AS: Mapping[str, str] = {"credential": "credential", "token": "auth"}
 
 
 def render_keychain(
@@ -31,27 +33,55 @@ def render_keychain(
     """Name of an entry → the entry as this execution means it; those without templates are left out.
 
     Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for what they yield is
-    in the log. Raises TemplateError where one fails, and BadRequest for a value that cannot be one of a keychain.
+    in the log. The `data` that an entry brings is not: `inputs.keep` takes it, the entry names the credential that it
+    becomes, and its templates see other entries, too, as references. Raises TemplateError where one fails, and BadRequest
+    for a value that cannot be one of a keychain.
     """
-    names = layered({**request_names(state, inputs), "workload": workload}, workload)
+    request = {**request_names(state, inputs), "workload": workload}
+    early = layered(request, workload)
+    own = layered({**request, "keychain": inputs.keychain}, workload)
     found: dict[str, Json] = {}
     for entry in net.keychain:
-        own = {key: value for key, value in entry.items() if key not in _FIXED}
         try:
-            rendered = _rendered(entry, own, names, inputs, warnings)
-            if rendered != own:
-                found[str(entry["name"])] = {**entry, **dict(_settled(rendered))}
+            meant = {**_settled_entry(entry, early, inputs, warnings), **_kept(entry, own, inputs, warnings)}
         except TemplateError as error:
-            raise TemplateError(f"keychain.{entry['name']}: {error.message}") from error
+            raise TemplateError(f"{_place(entry)}: {error.message}") from error
         except BadRequest as error:
-            raise BadRequest(f"keychain.{entry['name']}: {error.message}") from error
+            raise BadRequest(f"{_place(entry)}: {error.message}") from error
+        if meant != entry:
+            found[str(entry["name"])] = meant
     return found
 
 
+def _settled_entry(
+    entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+) -> dict[str, Json]:
+    own = {key: value for key, value in entry.items() if key not in _FIXED}
+    rendered = _rendered(_place(entry), own, names, inputs, warnings)
+    if rendered != own:
+        own = dict(_settled(rendered))
+    return {**{key: entry[key] for key in ("name", "kind") if key in entry}, **own}
+
+
+def _kept(
+    entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+) -> dict[str, Json]:
+    """Hands over what the entry brings; what names it instead."""
+    data = entry.get("data")
+    if not isinstance(data, Mapping):
+        return {}
+    inputs.keep(_place(entry), _rendered(_place(entry), data, names, inputs, warnings))
+    return {_KEPT_AS[str(entry["kind"])]: _place(entry)}
+
+
+def _place(entry: JsonMap) -> str:
+    """How messages call an entry, and the store what it brings."""
+    return called({"keychain": entry["name"]})
+
+
 def _rendered(
-    entry: JsonMap, own: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+    place: str, own: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> JsonMap:
-    place = f"keychain.{entry['name']}"
     rendered: JsonMap = evaluate_at(place, own, names, warnings, load=inputs.load)
     # A name may have come to the log as a reference, like any other value.
     return rendered if inputs.load is None else opened(rendered, inputs.load)

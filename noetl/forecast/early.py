@@ -54,14 +54,15 @@ def early(net: Net, requests: tuple[Asked, ...], workload: Mapping[str, Rendered
 
 def _entry(net: Net, entry: JsonMap, request: Asked, sight: Sight) -> Entry:
     own = rendered_all({key: value for key, value in entry.items() if key not in _FIXED}, sight)
-    values = {**entry, **{key: value.value for key, value in own.items()}}
+    # What it brings is nobody's to see.
+    values = {**entry, **{key: value.value for key, value in own.items()}, "data": "data" in entry}
     if needs := needs_of(own.values()):
         return Entry(values, needs)
     if errors := errors_of(own.values()):
-        return Entry(entry, error=errors[0])
+        return Entry(values, error=errors[0])
     try:
         # An entry may be refused for what it comes to.
         render_keychain(replace(net, keychain=(entry,)), request.state, request.inputs, request.values, [])
     except NoetlError as error:
-        return Entry(entry, error=error.message)
+        return Entry(values, error=error.message)
     return Entry(values)

@@ -8,6 +8,7 @@ from typing import Final
 from noetl.engine.plan import Plan
 from noetl.expressions import names_used
 from noetl.facts.json import Json
+from noetl.facts.secret import called
 from noetl.forecast.early import Entry
 from noetl.forecast.model import Secret, StepAhead, TaskAhead, Variable
 from noetl.forecast.tasks import place_of
@@ -15,6 +16,8 @@ from noetl.net.model import KindInfo, Net, Transition
 
 #: Where credentials by name are kept.
 STORE: Final = "store"
+#: Where an execution keeps what its keychain brings.
+OWN: Final = "execution"
 #: Who uses what is mentioned outside of steps.
 _WORKLOAD: Final = "workload"
 _CTX: Final = "ctx"
@@ -43,6 +46,8 @@ def _entry(name: str, found: Entry, used_by: tuple[str, ...]) -> Secret:
     entry = found.values
     kind = str(entry.get("kind"))
     match kind:
+        case _ if entry.get("data"):
+            source, provider = called({"keychain": name}), OWN
         case "credential":
             source, provider = str(entry.get("credential")), STORE
         case "secret":

@@ -26,14 +26,16 @@ class OAuthClient:
     client_secret: str = field(repr=False)
     params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     in_body: bool = False
+    #: Further headers of the request.
+    more: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: For whom alone its token is; empty: for all.
     holder: str = ""
 
     @property
     def key(self) -> str:
         """What tokens are kept under: another secret is another client."""
-        parts = [self.token_url, self.client_id, self.client_secret, self.params, self.in_body, self.holder]
-        return sha256(json.dumps(parts).encode()).hexdigest()
+        who = (self.token_url, self.client_id, self.client_secret, self.params)
+        return sha256(json.dumps([*who, self.in_body, self.more, self.holder]).encode()).hexdigest()
 
     @property
     def form(self) -> list[tuple[str, str]]:
@@ -43,9 +45,8 @@ class OAuthClient:
     @property
     def headers(self) -> dict[str, str]:
         """RFC 6749, 2.3.1: both parts are form-encoded before they are joined."""
-        if self.in_body:
-            return {}
-        return {"authorization": basic(quote(self.client_id, safe=""), quote(self.client_secret, safe=""))}
+        login = basic(quote(self.client_id, safe=""), quote(self.client_secret, safe=""))
+        return {**dict(self.more), **({} if self.in_body else {"authorization": login})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +135,11 @@ def _client(data: Mapping[str, Json], place: str) -> OAuthClient:
         client_secret=text_of(data["client_secret"]).strip(),
         params=tuple((name, str(value)) for name, value in fields.items() if value),
         in_body=data.get("client_auth") == "body",
+        more=tuple(header_fields(_headers(data)).items()),
     )
+
+
+def _headers(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Those of a request for a token; its body is a form, whatever they say."""
+    given = data.get("headers") or {}
+    return {name: value for name, value in dict(given).items() if name.lower() != "content-type"}

@@ -12,7 +12,7 @@ from typing import Any, Final
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
-from noetl.facts.secret import MARK, holds_secret, is_secret, unmarked
+from noetl.facts.secret import MARK, called, holds_secret, is_secret, unmarked
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.blackout import Blackout, texts_of
 from noetl.usecases.credential_types import PUBLIC
@@ -31,13 +31,15 @@ class Opening:
     known: Mapping[str, str]
     black: Blackout = field(default_factory=Blackout)
     versions: dict[str, str] = field(default_factory=dict)
+    #: What is being opened: a secret may be made of others.
+    within: list[str] = field(default_factory=list)
 
     def opened(self, call: Call) -> Call:
         """`call` with every reference and marker in its configuration and args replaced by the secret; the very
         object where there is none. Raises ToolError."""
         if not (holds_secret(call.config) or holds_secret(call.args)):
             return call
-        return replace(call, config=self._values(call.config), args=self._values(call.args))
+        return replace(call, config=self.values(call.config), args=self.values(call.args))
 
     def hide(self, secrets: Iterable[str], params: Iterable[str] = ()) -> None:
         """Keeps `secrets` out of what the call reports and the process logs."""
@@ -59,17 +61,17 @@ class Opening:
             case _:
                 return replace(came, payload=self.black.value(came.payload))
 
-    def _values(self, value: Any) -> Any:
-        """`value` with secrets in the place of what stands for them."""
+    def values(self, value: Any) -> Any:
+        """`value` with secrets in the place of what stands for them. Raises ToolError."""
         match value:
             case str():
                 return self._text(value) if MARK in value else value
             case Mapping():
                 if is_secret(value):
                     return self._secret(value)
-                return {self._values(key): self._values(inner) for key, inner in value.items()}
+                return {self.values(key): self.values(inner) for key, inner in value.items()}
             case list():
-                return [self._values(inner) for inner in value]
+                return [self.values(inner) for inner in value]
             case _:
                 return value
 
@@ -85,9 +87,24 @@ class Opening:
         found = self.safe.open(reference, self.known)
         if found.version is not None:
             self.versions[base_name(reference)] = found.version
+        value = self._made_of(called(reference), found.value)
         if str(reference.get("field") or "").rpartition(".")[2] not in PUBLIC:
-            self.hide(texts_of(found.value))
-        return found.value
+            self.hide(texts_of(value))
+        return value
+
+    def _made_of(self, name: str, value: Json) -> Json:
+        """`value` of the secret `name` with those opened that it refers to."""
+        if not holds_secret(value):
+            return value
+        if name in self.within:
+            circle = " → ".join([*self.within[self.within.index(name) :], name])
+            raise ToolError("auth", f"Secrets refer to each other in a circle: {circle}.", type="Circle")
+        self.within.append(name)
+        try:
+            opened: Json = self.values(value)
+        finally:
+            self.within.pop()
+        return opened
 
 
 _current: ContextVar[Opening | None] = ContextVar("noetl_opening", default=None)
@@ -107,9 +124,15 @@ def opening(call: Call, safe: Safe | None) -> Iterator[Opening]:
 def credential(safe: Safe, name: str) -> Mapping[str, Json]:
     """The fields of a credential, for the call that this thread is in. Raises ToolError(auth)."""
     now = _current.get()
-    data = safe.credential(name, now.execution_id if now is not None else "")
+    data = whole(safe.credential(name, now.execution_id if now is not None else ""))
     hide(texts_of(data))
     return data
+
+
+def whole(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    """`data` of a secret with those opened that it refers to, for the call that this thread is in. Raises ToolError."""
+    now = _current.get()
+    return now.values(data) if now is not None and holds_secret(data) else data
 
 
 def found(safe: Safe, provider: str, name: str, version: str | None) -> Secret:

@@ -47,6 +47,15 @@ def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
     return found
 
 
+def unknown_provider(name: str) -> str:
+    """Why there is no provider of that name; empty: there is one."""
+    known = sorted([STORE, *entry_points()])
+    if name in known:
+        return ""
+    hint = did_you_mean(name, known) or f" There are {', '.join(known)}."
+    return f"There is no provider of secrets {name[:80]!r}.{hint}"
+
+
 class Providers:
     """The providers of one process, each made when it is first asked. Thread-safe."""
 
@@ -63,15 +72,9 @@ class Providers:
             return self._made[name]
 
     def _make(self, name: str) -> Provider:
-        point = entry_points().get(name)
-        if point is None:
-            known = sorted([STORE, *entry_points()])
-            hint = did_you_mean(name, known) or f" There are {', '.join(known)}."
-            raise ToolError(
-                "client_error",
-                f"There is no provider of secrets {name[:80]!r}.{hint}",
-                type="UnknownProvider",
-            )
+        if fault := unknown_provider(name):
+            raise ToolError("client_error", fault, type="UnknownProvider")
+        point = entry_points()[name]
         try:
             made: Provider = point.load()(self._settings)
         # Broad on purpose: an import runs foreign code, whose failure is the task's and not the worker's.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.tools.http_auth import client_of
-from noetl.tools.opening import hide
+from noetl.tools.opening import hide, whole
 from noetl.usecases.secrets import TokenOrder
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TokenSource:
         from noetl.tools.http_tokens import Way
         from noetl.tools.transport import Limits
 
-        who = client_of(order.place, order.auth)
+        who = client_of(order.place, whole(order.auth))
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         if not order.renew:
             if not order.execution_id:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.opening import hide, whole
 from noetl.tools.secret_sources import SourceSettings
+from noetl.usecases.credential_types import TOKEN, first
 from noetl.usecases.secrets import Secret
 
 if TYPE_CHECKING:
@@ -31,6 +34,17 @@ class HashicorpVault:
         self._token = settings.vault_token
         self._token_file = settings.vault_token_file
         self._ca = settings.vault_ca
+
+    def asking_with(self, credential: Mapping[str, Json]) -> HashicorpVault:
+        token = first(whole(credential), TOKEN)
+        if token is None:
+            raise ToolError(
+                "auth", "The `auth` of a secret of vault needs a `token`.", type="UnusableCredential"
+            )
+        hide([str(token)])
+        asking = copy(self)
+        asking._token = str(token)
+        return asking
 
     def read(self, name: str, version: str | None) -> Secret:
         if not self._addr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -13,6 +13,7 @@ from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
 from noetl.tools import opening, touching
 from noetl.tools.base import Tool, ToolConfig
+from noetl.tools.secret_sources import unknown_provider
 from noetl.usecases.secrets import STORE
 
 
@@ -31,6 +32,13 @@ class SecretsConfig(ToolConfig):
     version: str | int | None = Field(
         default=None, description="Its version, where the provider keeps versions; the newest by default."
     )
+
+    @field_validator("provider")
+    @classmethod
+    def _is_there(cls, provider: str) -> str:
+        if "{{" not in provider and (fault := unknown_provider(provider)):
+            raise ValueError(fault)
+        return provider
 
 
 class Secrets(Tool):

@@ -14,16 +14,17 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.loops import stop_reason
 from noetl.engine.plan import Plan
 from noetl.engine.state import STATE_SCHEMA, State, initial_state
-from noetl.errors import BadRequest, NotFound, TemplateError, Unavailable
+from noetl.errors import BadRequest, ConfigError, NotFound, TemplateError, Unavailable
 from noetl.facts.events import Draft, Event, Processed
-from noetl.facts.json import Json
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Keep
 from noetl.facts.secret import Keychain
 from noetl.usecases import catalog, children, snapshots
+from noetl.usecases.credential_types import TYPES
 from noetl.usecases.held import paged
 from noetl.usecases.orders import Orders, orders
-from noetl.usecases.ports import CommandRow, ExecutionRow, Owing, Snapshot, Transaction
+from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Owing, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class Turn:
     drafts: tuple[Draft, ...]
     after: State
     orders: Orders = field(default_factory=Orders)
+    #: Credentials of this execution alone.
+    kept: Sequence[CredentialRow] = ()
     #: Whether everything was read: events may be left for the next turn.
     caught_up: bool = True
 
@@ -171,7 +174,13 @@ def _turn(
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, plan, before, (), before, caught_up=False)
-    inputs = replace(_inputs(rt, tx, plan, before, now), turn=name, place=drafted - before.version)
+    kept: list[CredentialRow] = []
+    inputs = replace(
+        _inputs(rt, tx, plan, before, now),
+        turn=name,
+        place=drafted - before.version,
+        keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
+    )
     try:
         drafts, after = decide(plan, before, inputs)
         rows = orders(plan, before, drafts, after, inputs.commands, row.status, rt.kinds, now)
@@ -185,7 +194,7 @@ def _turn(
         drafts, after = _defect(before, error)
         # Its caller waits for an answer, and its children for nobody any more.
         rows = orders(plan, before, drafts, after, inputs.commands, row.status, rt.kinds, now)
-    return Turn(row, plan, before, tuple(drafts), after, rows)
+    return Turn(row, plan, before, tuple(drafts), after, rows, kept)
 
 
 def _cached(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
@@ -228,6 +237,17 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     )
 
 
+def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
+    """What only this execution has, and loses when it has ended. Raises TemplateError where there is no key."""
+    try:
+        sealed = rt.encrypt(data)
+    except ConfigError as error:
+        raise TemplateError(f"it cannot be kept: {error}") from error
+    said = data.get("type")
+    type = said if said in TYPES else "generic"
+    return CredentialRow(name, type, sealed, now, now, "execution", row.execution_id)
+
+
 def _loaded(rt: Runtime, reference: Mapping[str, Json]) -> Json:
     """What is gone fails what looks into it, like any other template that cannot be evaluated."""
     try:
@@ -255,6 +275,8 @@ def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
         children.create(tx, after, fact, child, now)
     for loop in turn.orders.loops:
         tx.save_loop(loop)
+    for credential in turn.kept:
+        tx.save_credential(credential)
     if turn.orders.commands:
         tx.add_commands(turn.orders.commands)
     _withdraw(tx, turn)

@@ -63,7 +63,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "api_key": Shape((KEY + TOKEN,), ("in", *KEY_NAME)),
     "oauth2": Shape(
         (("token_url",), ("client_id",), ("client_secret",)),
-        ("scope", "audience", "client_auth", "grant_type", "params"),
+        ("scope", "audience", "client_auth", "grant_type", "params", "headers"),
     ),
 }
 
@@ -152,14 +152,19 @@ def _unfit_client(data: Mapping[str, Json]) -> str | None:
         return "`scope` of type 'oauth2' must be a text or a list of texts"
     if not isinstance(data.get("audience", ""), str | None):
         return "`audience` of type 'oauth2' must be a text"
-    params = data.get("params")
-    if params is not None and not (isinstance(params, Mapping) and _is_texts(list(params.values()))):
-        return "`params` of type 'oauth2' must be a mapping from texts to texts"
+    for name in ("params", "headers"):
+        given = data.get(name)
+        if given is not None and not (isinstance(given, Mapping) and all(map(_is_plain, given.values()))):
+            return f"`{name}` of type 'oauth2' must be a mapping from texts to texts"
     return None
 
 
 def _is_texts(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_plain(value: Json) -> bool:
+    return isinstance(value, str | int | float | None) and not isinstance(value, bool)
 
 
 def _is_address(text: str) -> bool:

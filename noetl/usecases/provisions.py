@@ -10,6 +10,7 @@ from noetl.dsl import compile_playbook
 from noetl.errors import NotFound, ToolError
 from noetl.facts.nearest import did_you_mean
 from noetl.forecast.model import Called, Forecast, Secret
+from noetl.forecast.secrets import OWN
 from noetl.net.model import KindInfo
 from noetl.usecases import catalog
 from noetl.usecases.credentials import Audience, best
@@ -50,13 +51,15 @@ def unseen(forecast: Forecast, why: str) -> Forecast:
 def _secret(secret: Secret, path: str, by: Provisions) -> Secret:
     if secret.error:
         return replace(secret, note="its entry would be refused")
-    if secret.needs:
+    if secret.needs and secret.provider != OWN:
         return replace(secret, note=_NEEDED)
     name = secret.source or (secret.name if secret.kind == "credential" else "")
     match secret.kind, secret.provider:
         case "static", _:
             note = "it stands in the playbook as plain text, and nobody gets it"
             return replace(secret, exists=False, note=note)
+        case _, provider if provider == OWN:
+            return replace(secret, exists=True, note="the playbook brings it")
         case _, _ if not name:
             return secret
         case _, provider if provider == STORE:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from noetl.engine.plan import Plan
 from noetl.engine.state import State
-from noetl.errors import NotFound
+from noetl.errors import ConfigError, NotFound
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Keep, is_reference
 from noetl.facts.secret import Seal, unsealed
@@ -92,6 +92,11 @@ class Limits:
     report_wake: bool = True
 
 
+def encrypts_nothing(_data: JsonMap) -> bytes:
+    """Of a process without keys. Raises ConfigError."""
+    raise ConfigError("This process has no key to encrypt credentials with.")
+
+
 @dataclass(frozen=True)
 class Runtime:
     """The composition that `noetl.bootstrap` makes; use cases take it as their first argument.
@@ -112,6 +117,8 @@ class Runtime:
     env: JsonMap = field(default_factory=dict)
     #: Seals references to secrets, so that they can be told from what data pretends to be.
     seal: Seal = unsealed
+    #: Encrypts the fields of a credential. Raises ConfigError where there is no key.
+    encrypt: Callable[[JsonMap], bytes] = encrypts_nothing
     #: Where calls look for playbooks that the catalog does not know; None: nowhere.
     library: Library | None = None
     #: Takes what user code prints; None: it is not kept.

@@ -12,7 +12,7 @@ from noetl.errors import ConfigError, ToolError
 from noetl.facts.events import Evaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.secret import called
+from noetl.facts.secret import called, deeper, is_secret
 from noetl.net.codec import from_json
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Store, Transaction
@@ -49,6 +49,14 @@ class Lookable(Protocol):
 
     def has(self, name: str) -> bool:
         """Raises ToolError where the provider gives nothing at all."""
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A provider that can be asked in the name of another credential than its settings'. No provider has to."""
+
+    def asking_with(self, credential: Mapping[str, Json]) -> Provider:
+        """Raises ToolError where the fields of that credential are of no use."""
 
 
 class Vault(Protocol):
@@ -133,14 +141,18 @@ class Safe:
         place = self._place(str(reference.get("execution", "")))
         whole = self._whole(reference, place, versions)
         wanted = reference.get("field")
-        return (
-            whole if wanted is None else Secret(_picked(whole.value, str(wanted), reference), whole.version)
-        )
+        if wanted is None:
+            return whole
+        value = _picked(whole.value, str(wanted), reference)
+        if value in (None, "") and _is_own(reference, place):
+            message = f"{called(reference)} is empty: what the keychain reads there was not given when the execution began."
+            raise ToolError("auth", message, type="EmptySecret")
+        return Secret(value, whole.version)
 
     def find(self, provider: str, name: str, version: str | None, execution_id: str) -> Secret:
         """The secret that a provider has under a name. Raises ToolError."""
         place = self._place(execution_id)
-        return self._provided(provider, name, version, place, None)
+        return self._provided(provider, name, version, place)
 
     def _whole(self, reference: JsonMap, place: Place, versions: Mapping[str, str]) -> Secret:
         base = base_name(reference)
@@ -152,7 +164,7 @@ class Safe:
                 )
             return self._entry(entry, place, versions.get(base))
         version = reference.get("version") or versions.get(base)
-        return self._provided(str(reference["provider"]), str(reference["name"]), version, place, None)
+        return self._provided(str(reference["provider"]), str(reference["name"]), version, place)
 
     def _entry(self, entry: JsonMap, place: Place, version: str | None) -> Secret:
         name = f"keychain.{entry.get('name')}"
@@ -160,19 +172,20 @@ class Safe:
             case "credential":
                 return Secret(self._stored(str(entry.get("credential")), place))
             case "secret":
-                pinned = entry.get("version")
-                version = version if pinned is None else str(pinned)
-                kept = entry.get("ttl")
-                path = str(entry.get("path"))
-                found = self._provided(str(entry.get("provider")), path, version, place, kept)
-                part = entry.get("field")
-                return (
-                    found if part is None else Secret(_picked(found.value, str(part), entry), found.version)
-                )
+                return self._kept_elsewhere(entry, place, version)
             case "token":
                 return self._token(entry, place, name)
             case kind:
                 raise ToolError("auth", f"{name} cannot be opened: {_useless(kind)}", type="UnusableSecret")
+
+    def _kept_elsewhere(self, entry: JsonMap, place: Place, version: str | None) -> Secret:
+        pinned, auth = entry.get("version"), entry.get("auth")
+        if pinned is not None:
+            version = str(pinned)
+        provider, path = str(entry.get("provider")), str(entry.get("path"))
+        found = self._provided(provider, path, version, place, entry.get("ttl"), auth)
+        part = entry.get("field")
+        return found if part is None else Secret(_picked(found.value, str(part), entry), found.version)
 
     def _token(self, entry: JsonMap, place: Place, name: str) -> Secret:
         auth = entry.get("auth")
@@ -187,20 +200,35 @@ class Safe:
         return Secret({"type": "bearer", "token": token, "access_token": token})
 
     def _provided(
-        self, provider: str, name: str, version: str | None, place: Place, keep_s: float | None
+        self,
+        provider: str,
+        name: str,
+        version: str | None,
+        place: Place,
+        keep_s: float | None = None,
+        auth: Json = None,
     ) -> Secret:
         if provider == STORE:
             return Secret(self._stored(name, place))
-        source = self._sources.provider(provider)
+        source = self._source(provider, auth, place)
         key = (provider, name, version)
-        kept = self._kept.get(key)
+        # What one credential may read is not kept for those who ask with another.
+        kept = self._kept.get(key) if auth is None else None
         if kept is not None and self._clock() < kept[0]:
             return kept[1]
         found = source.read(name, version)
         lasts = source.keep_s if keep_s is None else float(keep_s)
-        if lasts > 0:
+        if lasts > 0 and auth is None:
             self._kept.put(key, (self._clock() + lasts, found))
         return found
+
+    def _source(self, provider: str, auth: Json, place: Place) -> Provider:
+        """Who is asked; those that ask nobody for a credential do without `auth`."""
+        source = self._sources.provider(provider)
+        if auth is None or not isinstance(source, Asking):
+            return source
+        name = auth.get("credential") if isinstance(auth, Mapping) else auth
+        return source.asking_with(self.credential(str(name), place.execution_id))
 
     def _stored(self, name: str, place: Place) -> Mapping[str, Json]:
         with self._store.read() as tx:
@@ -246,6 +274,12 @@ def _rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
     return {}
 
 
+def _is_own(reference: JsonMap, place: Place) -> bool:
+    """Whether the entry that is meant brings its own values."""
+    entry = place.keychain.get(str(reference.get("keychain")), {})
+    return bool(entry.get("credential", entry.get("auth")) == called({"keychain": entry.get("name")}))
+
+
 def base_name(reference: JsonMap) -> str:
     """How the whole of a secret is called, whatever field of it a reference means."""
     return called({key: value for key, value in reference.items() if key != "field"})
@@ -283,6 +317,9 @@ def _picked(value: Json, field: str, reference: JsonMap) -> Json:
     """`field` is dotted. `value` of a text is the text, and `data` of what has none is itself."""
     rest = field
     while rest:
+        if is_secret(value):
+            # What the entry is made of is opened by whoever opens the entry.
+            return deeper(value, rest)
         inner = _fields(value)
         if isinstance(inner, Mapping) and rest in inner:
             return inner[rest]

@@ -15,7 +15,8 @@ from reference import OF_DIALECTS, OF_RULES, PAGE, REFERENCE, WRAPPERS, as_playb
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
 from noetl.dsl.document import canonical_keys, classic, is_older, known_keys, spellings_of
-from noetl.dsl.keychain import FORMS, KINDS
+from noetl.dsl.keychain import FORMS, KINDS, form_of
+from noetl.dsl.keychain_data import FROM_ENDPOINT
 from noetl.tools.registry import kinds
 
 #: Sections whose parts have scopes and examples without being parts of the document model.
@@ -197,23 +198,25 @@ def test_secrets_lists_the_keys_of_every_kind_of_entry() -> None:
     for kind, key, *_ in table:
         for name in re.findall(r"`(\w+)`", kind):
             listed.setdefault(name, set(shared)).add(key.strip("`"))
-    plain = {word for word, kind in KINDS.items() if kind == "static"}
-    assert listed == {word: set(FORMS[KINDS[word]].keys) for word in KINDS.keys() - plain}
+    forms = {kind: [kind] for kind in KINDS.values()} | {"token": ["token", FROM_ENDPOINT], "static": ["map"]}
+    assert listed == {
+        word: {key for form in forms[kind] for key in FORMS[form].keys} for word, kind in KINDS.items()
+    }
 
 
 def test_the_examples_of_secrets_use_every_key_of_every_kind() -> None:
     entries = [entry for text in examples("Secrets") for entry in keychain_of(text)]
-    for kind, form in FORMS.items():
-        of_kind = {key for entry in entries if entry["kind"] == kind for key in entry["keys"]}
-        assert kind == "static" or of_kind | {"name", "kind", "description"} == set(form.keys)
+    for name, form in FORMS.items():
+        of_form = {key for entry in entries if entry["form"] == name for key in entry["keys"]}
+        assert name == "static" or of_form | {"name", "kind", "description"} == set(form.keys)
 
 
 def keychain_of(text: str) -> Iterator[dict[str, Any]]:
-    """The kind of each entry as nets call it, and the keys that are written."""
+    """The form of each entry, and the keys that are written."""
     given = yaml.safe_load(text).get("keychain", [])
     for entry in given if isinstance(given, list) else given.values():
         said = entry.get("kind", "secret" if "provider" in entry else "credential")
-        yield {"kind": KINDS[said], "keys": entry.keys()}
+        yield {"form": form_of(KINDS[said], entry), "keys": entry.keys()}
 
 
 def test_names_by_place_are_those_that_the_engine_has_there() -> None:

@@ -149,6 +149,17 @@ def test_the_token_may_lie_in_a_file(vault: Server, certificate: Path, tmp_path:
     assert "NOETL_VAULT_TOKEN_FILE" in refused(of(vault, certificate, ""), "kv/app/db").message
 
 
+def test_a_vault_is_asked_with_the_token_of_a_credential(vault: Server, certificate: Path) -> None:
+    provider = of(vault, certificate, "wrong-token")
+
+    asking = provider.asking_with({"type": "bearer", "token": "root-token"})
+
+    assert asking.read("kv/app/db", "1") == Secret({"password": "first"}, "1")
+    assert refused(provider, "kv/app/db").type == "Refused"
+    with pytest.raises(ToolError, match="needs a `token`"):
+        provider.asking_with({"username": "me"})
+
+
 @pytest.mark.parametrize(
     ("name", "version", "kind", "retryable"),
     [

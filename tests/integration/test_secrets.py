@@ -247,7 +247,7 @@ def test_the_secrets_tool_yields_a_reference_to_the_version_that_it_found(
             "auth",
             "There is no credential 'nosuch'. Set it with `noetl credential",
         ),
-        ("{kind: secrets, provider: vualt, name: a}", "client_error", "Did you mean 'vault'?"),
+        ("{kind: secrets, provider: '{{ ''vualt'' }}', name: a}", "client_error", "Did you mean 'vault'?"),
         ("{kind: noop, input: {x: '{{ keychain.k.secret == 1 }}'}}", "template", "compares a secret"),
         (
             "{kind: shell, command: 'echo {{ keychain.k }}'}",

@@ -121,7 +121,8 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         why="Playbooks are kept for ever, copied and shown; whoever reads one has the secret. Secrets belong into the store of "
         "credentials, and the playbook names them. What is found is never printed: `noetl validate` shows `*` in its place. "
         "Looked at are keys such as `password`, `token` or `api_key`, the header `authorization`, and passwords in addresses; "
-        "templates and obvious placeholders are fine. An entry of the keychain with a secret in it is not used.",
+        "templates and obvious placeholders are fine. An entry of the keychain that brings its own value is used, and told of where that "
+        "value is plain text in the playbook, the workload or the payload; one with a secret beside its keys is not used.",
         bad="- step: start\n  tool:\n    kind: http\n    url: https://example.com/\n"
         "    headers: {authorization: Bearer 3f9a77c1d2}\n",
         at="Bearer",

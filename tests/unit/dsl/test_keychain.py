@@ -12,6 +12,7 @@ from noetl.dsl import Code, Compiled
 Compile: TypeAlias = Callable[[str], Compiled]
 
 STEP = "workflow: [{step: start, tool: {kind: noop, input: {x: '{{ keychain.db.x }}'}}}]\n"
+CLIENT = "endpoint: 'http://x', data: {client_id: a, client_secret: '{{ env.S }}'}"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,32 @@ STEP = "workflow: [{step: start, tool: {kind: noop, input: {x: '{{ keychain.db.x
         (
             "[{name: db, kind: oauth2, credential: idp, auto_renew: false}]",
             {"kind": "token", "auth": "idp", "auto_renew": False},
+        ),
+        (
+            "[{name: db, kind: bearer, token: '{{ env.T }}'}]",
+            {"kind": "credential", "data": {"type": "bearer", "token": "{{ env.T }}"}},
+        ),
+        (
+            "[{name: db, kind: static, scope: global, map: {x: '{{ env.X }}', y: ''}}]",
+            {"kind": "credential", "data": {"x": "{{ env.X }}", "y": ""}},
+        ),
+        (
+            "[{name: db, kind: oauth2, endpoint: 'http://id', method: post, headers: {a: b}, ttl: 1m, "
+            "data: {grant_type: client_credentials, client_id: '{{ workload.i }}', client_secret: '{{ workload.s }}', scope: a, tenant: 7}}]",
+            {
+                "kind": "token",
+                "ttl": 60.0,
+                "data": {
+                    "type": "oauth2",
+                    "token_url": "http://id",
+                    "client_id": "{{ workload.i }}",
+                    "client_secret": "{{ workload.s }}",
+                    "scope": "a",
+                    "client_auth": "body",
+                    "params": {"tenant": 7},
+                    "headers": {"a": "b"},
+                },
+            },
         ),
     ],
 )
@@ -58,6 +85,42 @@ def test_entries_have_one_form_in_the_net(body: Compile, keychain: str, entry: d
         ("[{name: '{{ x }}', credential: c}]", Code.VALUE, "is no template"),
         ("{db: {provider: env, name: '{{ workload.x }}'}}", Code.VALUE, "write path: instead"),
         ("[{name: dbs, credential: c}]", Code.UNKNOWN_KEYCHAIN, "did you mean 'dbs'?"),
+        ("[{name: db, kind: bearer}]", Code.MISSING, "needs `token`"),
+        ("[{name: db, kind: bearer, token: '{{ start.x }}'}]", Code.VALUE, "cannot read 'start'"),
+        (
+            "[{name: db, kind: bearer, token: '{{ keychain.dbb.x }}'}]",
+            Code.UNKNOWN_KEYCHAIN,
+            "did you mean 'db'?",
+        ),
+        ("[{name: db, kind: bearer, token: '{{ keychain.db.token }}'}]", Code.VALUE, "in a circle: db → db"),
+        (
+            "{db: {kind: static, map: {x: '{{ keychain.b.token }}'}}, b: {kind: bearer, token: '{{ keychain.db.x }}'}}",
+            Code.VALUE,
+            "in a circle: db → b → db",
+        ),
+        ("[{name: db, kind: static, map: [1]}]", Code.VALUE, "`map` of a keychain entry is a mapping"),
+        ("[{name: db, kind: token, endpoint: 'http://x'}]", Code.MISSING, "needs `data`"),
+        (
+            "[{name: db, kind: token, endpoint: 'http://x', data: {client_id: a}}]",
+            Code.MISSING,
+            "`data.client_secret`",
+        ),
+        (
+            f"[{{name: db, kind: token, method: GET, {CLIENT}}}]",
+            Code.VALUE,
+            "`method` of a token can only be POST",
+        ),
+        (
+            f"[{{name: db, kind: token, {CLIENT[:-1]}, grant_type: password}}}}]",
+            Code.VALUE,
+            "only be client_credentials",
+        ),
+        ("[{name: db, kind: secrets, provider: env}]", Code.MISSING, "needs `map`"),
+        (
+            "[{name: db, kind: secrets, provider: env, map: {x: {pth: X}}}]",
+            Code.UNKNOWN_KEY,
+            "did you mean 'path'?",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_the_next_move(
@@ -67,6 +130,65 @@ def test_what_is_wrong_is_told_with_the_next_move(
 
     [problem] = [one for one in problems if one.code == code]
     assert says in f"{problem.message} {problem.hint}"
+
+
+def test_a_map_of_secrets_is_one_for_each_field(body: Compile) -> None:
+    result = body(
+        f"keychain: [{{name: db, kind: secrets, provider: vault, auth: r, ttl: 5m, map: {{x: kv/x, y: {{path: kv/y, field: f}}}}}}]\n{STEP}"
+    )
+
+    assert result.problems == ()
+    assert result.net is not None
+    shared = {"kind": "secret", "provider": "vault", "auth": "r", "ttl": 300.0}
+    assert result.net.keychain == (
+        {**shared, "name": "db.x", "path": "kv/x"},
+        {**shared, "name": "db.y", "path": "kv/y", "field": "f"},
+        {
+            "name": "db",
+            "kind": "credential",
+            "data": {"x": "{{ keychain['db.x'] }}", "y": "{{ keychain['db.y'] }}"},
+        },
+    )
+
+
+def test_an_entry_that_is_at_fault_is_told_of_once_and_not_at_each_use(body: Compile) -> None:
+    problems = body(f"keychain: [{{name: db, kind: sekret, provider: evn}}]\n{STEP}").problems
+
+    assert [one.code for one in problems] == [Code.VALUE]
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (
+            "{name: db, kind: bearer, token: '{{ workload.s }}'}",
+            "the secret 'db' is plain text in the workload",
+        ),
+        (
+            "{name: db, kind: bearer, token: '{{ payload.s }}'}",
+            "the secret 'db' is plain text in the payload",
+        ),
+        (
+            "{name: db, kind: static, map: {a: '{{ s }}', b: '{{ s }}'}}",
+            "the secret 'db' is plain text in the workload",
+        ),
+        ("{name: db, kind: bearer, token: s3cret-value}", "the secret 'db' is plain text in the playbook"),
+        ("{name: db, kind: data, map: {x: s3cret-value}}", "the secret 'db' is plain text in the playbook"),
+        (
+            "{name: db, kind: oauth2, endpoint: 'http://x', data: {client_id: i, client_secret: s3cret-value}}",
+            "the secret 'db' is plain text in the playbook",
+        ),
+    ],
+)
+def test_what_an_entry_brings_in_plain_text_is_used_and_warned_of_and_not_shown(
+    body: Compile, entry: str, says: str
+) -> None:
+    result = body(f"workload: {{s: x}}\nkeychain: [{entry}]\n{STEP}")
+
+    assert [(one.code, one.message) for one in result.problems] == [(Code.IN_PLAIN_TEXT, says)]
+    assert result.net is not None
+    assert "data" in result.net.keychain[0]
+    assert "s3cret-value" not in repr(result.problems) + (result.shown or "")
 
 
 @pytest.mark.parametrize(

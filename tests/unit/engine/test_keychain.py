@@ -77,6 +77,40 @@ def test_all_of_an_entry_may_be_a_template() -> None:
 
 
 @pytest.mark.parametrize(
+    ("entry", "names", "brought"),
+    [
+        (
+            {"kind": "credential", "data": {"type": "bearer", "token": "t {{ payload.t }}"}},
+            {"kind": "credential", "credential": "keychain.db"},
+            {"type": "bearer", "token": "t given"},
+        ),
+        (
+            {
+                "kind": "token",
+                "ttl": "{{ '1m' }}",
+                "data": {"client_id": "{{ keychain.db.id }}", "x": "{{ none }}"},
+            },
+            {"kind": "token", "ttl": 60.0, "auth": "keychain.db"},
+            {"client_id": {**SECRET, "field": "id"}, "x": None},
+        ),
+    ],
+)
+def test_what_an_entry_brings_is_handed_over_and_in_no_event(
+    entry: dict[str, Any], names: dict[str, Any], brought: dict[str, Any]
+) -> None:
+    kept: dict[str, Any] = {}
+    on = plan(step("start"), keychain=({"name": "db", **entry},))
+    inputs = Inputs(now=START, keychain={"db": SECRET}, keep=kept.__setitem__)
+    requested = e.Requested("tests/test", 1, "digest", payload={"t": "given"})
+
+    fact = given(on, requested, inputs=inputs).when().facts[0]
+
+    assert isinstance(fact, e.Evaluated)
+    assert fact.keychain == {"db": {"name": "db", **names}}
+    assert kept == {"keychain.db": brought}
+
+
+@pytest.mark.parametrize(
     ("entry", "kind", "says"),
     [
         (

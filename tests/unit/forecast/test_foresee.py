@@ -352,6 +352,7 @@ keychain:
   api: {kind: secret, provider: vault, path: kv/api}
   unused: {kind: credential, credential: other}
   token: {kind: token, auth: idp}
+  gate: {kind: bearer, token: "{{ keychain.api.x }}"}
 workload: {dw: warehouse, child: a/b, host: "{{ env.HOST }}"}
 workflow:
   - step: start
@@ -370,9 +371,10 @@ workflow:
     assert [
         (one.name, one.kind, one.provider, one.source, one.used_by, one.needs) for one in found.secrets
     ] == [
-        ("api", "secret", "vault", "kv/api", ("start",), ()),
+        ("api", "secret", "vault", "kv/api", ("keychain", "start"), ()),
         ("unused", "credential", "store", "other", (), ()),
         ("token", "token", "store", "idp", ("start.one",), ()),
+        ("gate", "credential", "execution", "keychain.gate", (), ()),
         ("px", "credential", "store", "", ("start.one",), ()),
         ("warehouse", "credential", "store", "", ("start.two", "start.four"), ()),
         ("{{ one.name }}", "credential", "store", "", ("start.three",), ("one.name",)),
