@@ -155,7 +155,7 @@ def _unfit_client(data: Mapping[str, Json]) -> str | None:
     for name in ("params", "headers"):
         given = data.get(name)
         if given is not None and not (isinstance(given, Mapping) and all(map(_is_plain, given.values()))):
-            return f"`{name}` of type 'oauth2' must be a mapping from texts to texts"
+            return f"`{name}` of type 'oauth2' must be a mapping from texts to texts or numbers"
     return None
 
 
