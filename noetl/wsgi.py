@@ -39,7 +39,7 @@ def create(settings: Settings | None = None) -> Flask:
     """A new application, from the environment unless told otherwise. Raises ConfigError."""
     here = settings or Settings.from_env()
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
-    served = create_app(rt, here, encrypt=lambda data: bootstrap.vault(here).encrypt(data))
+    served = create_app(rt, here)
     served.register_blueprint(blueprint(here.flower_port))
     timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
     served.wsgi_app = Admission(timed, here.server_threads)  # type: ignore[method-assign]

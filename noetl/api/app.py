@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from flask import Flask, Response, jsonify, request
@@ -33,7 +33,6 @@ from noetl.api.answers import Chunk, Event, EventPage, LogPage, Problem
 from noetl.api.services import Services, install
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
-from noetl.facts.json import JsonMap
 from noetl.usecases.runtime import Runtime
 
 #: Bytes of a request's body.
@@ -52,8 +51,8 @@ class _Ordered(DefaultJSONProvider):
     sort_keys = False
 
 
-def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], bytes]) -> Flask:
-    """The API under `/api`, over one runtime. `encrypt` seals the data of credentials."""
+def create_app(rt: Runtime, settings: Settings) -> Flask:
+    """The API under `/api`, over one runtime."""
     app = OpenAPI(
         "noetl.api",
         info=Info(title="NoETL", version=__version__, description="Run playbooks, durably."),
@@ -68,7 +67,7 @@ def create_app(rt: Runtime, settings: Settings, *, encrypt: Callable[[JsonMap], 
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_batches)
     app.json = _Ordered(app)
-    install(app, Services(rt, settings, encrypt, Places(settings.server_streams)))
+    install(app, Services(rt, settings, Places(settings.server_streams)))
     access.register(app)
     problems.register(app)
     guards.register(app)

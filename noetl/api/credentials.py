@@ -18,7 +18,7 @@ def save(body: CredentialBody) -> tuple[dict[str, Json], int]:
     """Create or replace a credential"""
     here = services()
     of = credentials.audience(body.path, body.execution)
-    row = credentials.save(here.rt, here.encrypt, body.name, body.type, body.data, of)
+    row = credentials.save(here.rt, body.name, body.type, body.data, of)
     return shapes.credential(row), 201
 
 

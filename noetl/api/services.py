@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from flask import Flask, current_app
 
 from noetl.api.admission import Places
 from noetl.config import Settings
-from noetl.facts.json import JsonMap
 from noetl.usecases.runtime import Runtime
 
 _KEY = "noetl"
@@ -17,11 +15,10 @@ _KEY = "noetl"
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`encrypt` seals the data of a credential; `places` are those of requests that wait."""
+    """`places` are those of requests that wait."""
 
     rt: Runtime
     settings: Settings
-    encrypt: Callable[[JsonMap], bytes]
     places: Places
 
 

@@ -50,11 +50,8 @@ def set_(name: str, kind: str, data: str, path: str | None, execution: str | Non
     fields = payload_of(data if data != "-" else sys.stdin.read(), "--data")
     if kind == "postgres" and fields:
         _check_postgres(fields)
-    settings = Settings.from_env()
-    settings.make_home()
-    vault = bootstrap.vault(settings)
     with opened() as rt:
-        credentials.save(rt, vault.encrypt, name, kind, fields, of)
+        credentials.save(rt, name, kind, fields, of)
     click.echo(f"Credential {name} is set{_for(of)}.")
 
 
@@ -116,6 +113,5 @@ def rotate(new_key: bool) -> None:
     if new_key:
         keys.add()
     with opened() as rt:
-        vault = keys.vault()
-        count = credentials.rotate(rt, vault.encrypt, vault.decrypt)
+        count = credentials.rotate(rt, keys.vault().decrypt)
     click.echo(f"{count} credential{'' if count == 1 else 's'} encrypted with the newest key.")

@@ -46,7 +46,6 @@ def audience(path: str | None = None, execution: str | None = None) -> Audience:
 
 def save(
     rt: Runtime,
-    encrypt: Callable[[JsonMap], bytes],
     name: str,
     type: str,
     data: JsonMap,
@@ -70,7 +69,7 @@ def save(
         _check(tx, of)
         before = tx.credential(credential_key(name, of.scope, of.place))
         made = before.created_at if before else now
-        row = CredentialRow(name, type, encrypt(data), made, now, of.scope, of.place)
+        row = CredentialRow(name, type, rt.encrypt(data), made, now, of.scope, of.place)
         tx.save_credential(row)
     return row
 
@@ -103,14 +102,12 @@ def delete(rt: Runtime, name: str, of: Audience = EVERYBODY) -> None:
         raise NotFound(f"There is no credential {name!r}.{hint}")
 
 
-def rotate(
-    rt: Runtime, encrypt: Callable[[JsonMap], bytes], decrypt: Callable[[bytes], Mapping[str, Json]]
-) -> int:
+def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
     """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises ConfigError that
     names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
         rows = tx.credentials()
-        return sum(tx.reencrypt_credential(row, encrypt(_opened(row, decrypt))) for row in rows)
+        return sum(tx.reencrypt_credential(row, rt.encrypt(_opened(row, decrypt))) for row in rows)
 
 
 def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:

@@ -14,7 +14,6 @@ import redis
 import requests
 from sqlalchemy import make_url
 
-from noetl import bootstrap
 from noetl.usecases import catalog, credentials
 from tests import httpd, services
 
@@ -290,9 +289,8 @@ def keep_canaries(stack: Stack, web: str) -> None:
             {"token_url": f"{web}/token", "client_id": "noetl", "client_secret": CANARIES["client"]},
         ),
     }
-    vault = bootstrap.vault(stack._settings)
     for name, (type, data) in kept.items():
-        credentials.save(stack.rt, vault.encrypt, name, type, data)
+        credentials.save(stack.rt, name, type, data)
 
 
 def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from noetl import bootstrap
 from noetl.usecases import control, credentials, inspect
 from noetl.usecases.ports import ENDED
 from tests import services
@@ -36,8 +35,7 @@ def stack(
     """A stack with one worker for circuits, which knows the vendor's key."""
     url = postgres_server.create(postgres_template)
     with Stack(tmp_path / "stack", url, broker.url, ("scheduler", "code", "sweeper"), FAST) as running:
-        vault = bootstrap.vault(running._settings)
-        credentials.save(running.rt, vault.encrypt, "ionq", "bearer", {"token": KEY})
+        credentials.save(running.rt, "ionq", "bearer", {"token": KEY})
         running.launch("quantum", QUANTUM)
         running.await_ready("quantum")
         yield running

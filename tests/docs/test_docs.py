@@ -211,7 +211,7 @@ def test_api_lists_every_route() -> None:
     simulation = Simulation(
         "{apiVersion: noetl.io/v2, kind: Playbook, metadata: {path: x}, workflow: [{step: start}]}"
     )
-    app = create_app(simulation.rt, Settings(), encrypt=lambda data: b"")
+    app = create_app(simulation.rt, Settings())
     served = {
         f"{method} {as_documented(rule.rule)}"
         for rule in app.url_map.iter_rules()

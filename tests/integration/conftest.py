@@ -104,5 +104,5 @@ def warehouse(rt: Runtime, settings: Settings, empty_postgres_url: str) -> str:
         "database": url.database,
     }
     data = {key: value for key, value in data.items() if value is not None}
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "warehouse", "postgres", data)
+    credentials.save(rt, "warehouse", "postgres", data)
     return "warehouse"

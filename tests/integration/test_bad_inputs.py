@@ -189,7 +189,7 @@ def database(rt: Runtime, settings: Settings, postgres_url: str) -> str:
         "database": url.database,
     }
     data |= {"password": url.password} if url.password else {}
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "db", "postgres", data)
+    credentials.save(rt, "db", "postgres", data)
     return postgres_url
 
 

@@ -461,7 +461,7 @@ def test_a_secret_is_found_nowhere_whatever_the_server_echoes(
         tool: {kind: http, url: "{{ web if path != 'gone' else 'http://127.0.0.1:1' }}/{{ path }}", auth: "{{ name }}", allow_redirects: false}
     """
     with bootstrap.local(settings) as rt:
-        credentials.save(rt, bootstrap.vault(settings).encrypt, name, type, data)
+        credentials.save(rt, name, type, data)
         report = run_in(rt)(body, web=server.url, name=name)
 
     assert [one is not None for one in report["result"]["results"]] == [True, True, True, False, False, False]
@@ -519,7 +519,7 @@ def test_data_that_no_tool_could_use_is_not_kept(
     rt: Runtime, settings: Settings, type: str, data: dict[str, Any]
 ) -> None:
     with pytest.raises(BadRequest, match="Credential 'odd' cannot be kept: type ") as caught:
-        credentials.save(rt, bootstrap.vault(settings).encrypt, "odd", type, data)
+        credentials.save(rt, "odd", type, data)
 
     assert CANARY not in str(caught.value)
     assert "odd" not in [row.name for row in credentials.credentials(rt)]
@@ -528,10 +528,7 @@ def test_data_that_no_tool_could_use_is_not_kept(
 def test_a_stored_type_is_what_a_tool_goes_by(
     rt: Runtime, settings: Settings, run: Callable[..., Any], server: Server
 ) -> None:
-    vault = bootstrap.vault(settings)
-    credentials.save(
-        rt, vault.encrypt, "warehouse", "postgres", {"host": "h", "user": "u", "password": CANARY}
-    )
+    credentials.save(rt, "warehouse", "postgres", {"host": "h", "user": "u", "password": CANARY})
     body = """
     workflow: [{step: start, tool: {kind: http, url: "{{ web }}", auth: warehouse}}]
     """

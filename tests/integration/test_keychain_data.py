@@ -9,7 +9,6 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from noetl import bootstrap
 from noetl.config import Settings
 from noetl.dsl import Code, compile_playbook
 from noetl.tools import secret_sources
@@ -267,7 +266,7 @@ def test_of_several_secrets_only_those_are_asked_for_that_are_used(run: Run, she
 def test_the_provider_is_asked_with_the_credential_that_the_entry_names(
     rt: Runtime, settings: Settings, run: Run, shelf: type[Shelf]
 ) -> None:
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "reader", "bearer", {"token": "r3ader"})
+    credentials.save(rt, "reader", "bearer", {"token": "r3ader"})
     body = f"""
         keychain:
           - {{name: pair, kind: secrets, provider: shelf, auth: reader, map: {{id: kv/id}}}}

@@ -147,7 +147,7 @@ def test_a_job_on_ionq_is_estimated_submitted_and_fetched(
     example: Example, rt: Runtime, settings: Settings, server: tuple[str, str]
 ) -> None:
     url, token = server
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "ionq", "bearer", {"token": token})
+    credentials.save(rt, "ionq", "bearer", {"token": token})
     found = example("ionq_submit_poll", host=url)
     assert set(found["histogram"]) == {"000", "111"}
     assert sum(found["histogram"].values()) == workload("ionq_submit_poll")["repetitions"]

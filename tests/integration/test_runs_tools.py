@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from noetl import bootstrap
 from noetl.config import Settings
 from noetl.results import tables
 from noetl.usecases import credentials
@@ -422,7 +421,7 @@ def test_a_loop_over_rows_writes_back(run: Run, warehouse: str) -> None:
 
 
 def test_an_unknown_credential_names_the_nearest(rt: Runtime, settings: Settings, error: Run) -> None:
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "billing", "postgres", {"host": "nowhere"})
+    credentials.save(rt, "billing", "postgres", {"host": "nowhere"})
     body = """
     workflow:
       - {step: start, tool: {kind: postgres, auth: biling, command: SELECT 1}}

@@ -53,8 +53,7 @@ def server() -> Iterator[httpd.Server]:
 
 
 def keep(rt: Runtime, settings: Settings, name: str, data: dict[str, Any], **of: str) -> None:
-    vault = bootstrap.vault(settings)
-    credentials.save(rt, vault.encrypt, name, "generic", data, audience(**of))
+    credentials.save(rt, name, "generic", data, audience(**of))
 
 
 #: Code that says a secret in a way that no scrub can know: what is tested is which one came.
@@ -112,7 +111,7 @@ workflow: [{{step: start, {TELL}}}]
 def test_auth_by_the_name_of_an_entry_means_the_entry_as_it_was_rendered(
     rt: Runtime, settings: Settings, server: httpd.Server
 ) -> None:
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "shop-eu", "bearer", {"token": "t0ken-of-the-eu"})
+    credentials.save(rt, "shop-eu", "bearer", {"token": "t0ken-of-the-eu"})
     server.routes["/who"] = lambda h: h.json({"ok": h.headers.get("authorization", "")[::-1]})
     body = f"""
 workload: {{region: eu}}
@@ -281,7 +280,7 @@ def test_a_token_is_fetched_once_and_again_when_its_time_is_over(
         {"access_token": f"token-number-{next(issued)}", "expires_in": 3600}
     )
     data = {"token_url": f"{server.url}/token", "client_id": "me", "client_secret": "s3cret-client"}
-    credentials.save(rt, bootstrap.vault(settings).encrypt, "idp", "oauth2", data)
+    credentials.save(rt, "idp", "oauth2", data)
     body = """
     keychain:
       - {name: long, kind: oauth2, auth: idp}
@@ -312,23 +311,29 @@ def test_rotation_encrypts_all_in_one_transaction_and_names_what_no_key_opens(
     keep(rt, settings, "turned", {"a": "b"})
     old = bootstrap.vault(settings)
     new = Vault(f"{generate_key()},{(settings.home / 'secret.key').read_text()}")
+    renewing = dataclasses.replace(rt, encrypt=new.encrypt)
     before = {row.key: row.data for row in credentials.credentials(rt)}
 
     with pytest.raises(ConfigError, match=r"Credential '.*' stays as it is, and so do all others"):
-        credentials.rotate(rt, new.encrypt, Vault(generate_key()).decrypt)
+        credentials.rotate(renewing, Vault(generate_key()).decrypt)
     assert {row.key: row.data for row in credentials.credentials(rt)} == before
-    assert credentials.rotate(rt, new.encrypt, new.decrypt) == len(before)
+    assert credentials.rotate(renewing, new.decrypt) == len(before)
     after = {row.key: row.data for row in credentials.credentials(rt)}
     assert {key: new.decrypt(data) for key, data in after.items()} == {
         key: old.decrypt(data) for key, data in before.items()
     }
     with pytest.raises(ConfigError):
         old.decrypt(next(iter(after.values())))
-    credentials.rotate(rt, old.encrypt, new.decrypt)
+    credentials.rotate(rt, new.decrypt)
 
 
 def test_a_wrong_key_is_one_clear_error_of_the_task(rt: Runtime, run: Run) -> None:
-    credentials.save(rt, Vault(generate_key()).encrypt, "strange", "generic", {"token": "x" * 9})
+    credentials.save(
+        dataclasses.replace(rt, encrypt=Vault(generate_key()).encrypt),
+        "strange",
+        "generic",
+        {"token": "x" * 9},
+    )
 
     error = run("workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: strange}}]\n")["error"]
 

@@ -47,8 +47,7 @@ def warehouse(world: World) -> None:
     url = world.fixture("empty_postgres_url")
     with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE readings (day date, value int)")
-    vault = bootstrap.vault(Settings(home=world.folder / "home"))
-    credentials.save(world.rt, vault.encrypt, "warehouse", "postgres", {"dsn": url})
+    credentials.save(world.rt, "warehouse", "postgres", {"dsn": url})
 
 
 def orders(world: World) -> None:
@@ -67,13 +66,11 @@ def rows(world: World) -> Mapping[str, Any]:
 
 
 def broker(world: World) -> None:
-    vault = bootstrap.vault(Settings(home=world.folder / "home"))
-    credentials.save(world.rt, vault.encrypt, "broker", "generic", {"url": world.fixture("redis_url")})
+    credentials.save(world.rt, "broker", "generic", {"url": world.fixture("redis_url")})
 
 
 def customer(world: World) -> Mapping[str, Any]:
-    vault = bootstrap.vault(Settings(home=world.folder / "home"))
-    credentials.save(world.rt, vault.encrypt, "acme", "generic", {"token": "s3cret-of-acme"})
+    credentials.save(world.rt, "acme", "generic", {"token": "s3cret-of-acme"})
     world.web.routes["/orders"] = lambda handler: handler.answer(
         status=200 if handler.headers["authorization"] == "Bearer s3cret-of-acme" else 401
     )

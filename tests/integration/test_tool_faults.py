@@ -39,8 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rt(home: Path) -> Iterator[Runtime]:
     settings = Settings(home=home / "home")
     with bootstrap.local(settings, base_dir=home) as opened:
-        encrypt = bootstrap.vault(settings).encrypt
-        credentials.save(opened, encrypt, "warehouse", "postgres", {"dsn": DEAD})
+        credentials.save(opened, "warehouse", "postgres", {"dsn": DEAD})
         yield opened
 
 
@@ -249,7 +248,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         "tests/nowhere",
     ),
     "secrets, unknown provider": (
-        {"kind": "secrets", "provider": "vaullt", "name": "x"},
+        {"kind": "secrets", "provider": "{{ 'vaullt' }}", "name": "x"},
         "client_error",
         False,
         "Did you mean 'vault'",

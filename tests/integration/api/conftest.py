@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def make(sim: Simulation, vault: Vault) -> Callable[..., Flask]:
     """An application with other settings than the default ones."""
 
     def made(**settings: object) -> Flask:
-        app = create_app(sim.rt, Settings(**settings), encrypt=vault.encrypt)  # type: ignore[arg-type]
+        app = create_app(replace(sim.rt, encrypt=vault.encrypt), Settings(**settings))  # type: ignore[arg-type]
         app.validate_response = True  # type: ignore[attr-defined]
         app.validate_response_callback = as_documented  # type: ignore[attr-defined]
         return app

@@ -474,10 +474,8 @@ def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alon
     sim: Simulation, vault: Vault
 ) -> None:
     body = {"path": "examples/doubling", "directories": ["/books"]}
-    refused = (
-        create_app(sim.rt, Settings(), encrypt=vault.encrypt).test_client().post("/api/executions", json=body)
-    )
-    own = create_app(sim.rt, Settings(files="user"), encrypt=vault.encrypt).test_client()
+    refused = create_app(sim.rt, Settings()).test_client().post("/api/executions", json=body)
+    own = create_app(sim.rt, Settings(files="user")).test_client()
     taken = own.post("/api/executions", json=body)
     relative = own.post("/api/executions", json={**body, "directories": ["books"]})
 

@@ -40,7 +40,7 @@ def broker() -> Broker:
 @pytest.fixture
 def with_broker(sim: Simulation, broker: Broker) -> FlaskClient:
     rt = replace(sim.rt, dispatcher=broker)
-    return create_app(rt, Settings(), encrypt=lambda data: b"").test_client()
+    return create_app(rt, Settings()).test_client()
 
 
 def test_health_says_what_answers(with_broker: FlaskClient, broker: Broker) -> None:
@@ -73,7 +73,7 @@ class Gone:
 
 
 def test_a_database_that_is_away_is_a_503_with_advice_to_come_back(sim: Simulation) -> None:
-    app = create_app(replace(sim.rt, store=Gone()), Settings(), encrypt=lambda data: b"")
+    app = create_app(replace(sim.rt, store=Gone()), Settings())
     client = app.test_client()
 
     assert client.get("/api/health").status_code == 503

@@ -167,7 +167,7 @@ def server() -> Iterator[str]:
     """The API over the database of the command."""
     settings = Settings.from_env()
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
-    serving = make_server("127.0.0.1", 0, create_app(rt, settings, encrypt=lambda _: b""), threaded=True)
+    serving = make_server("127.0.0.1", 0, create_app(rt, settings), threaded=True)
     threading.Thread(target=serving.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{serving.server_port}"
     serving.shutdown()

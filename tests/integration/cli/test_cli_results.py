@@ -166,7 +166,7 @@ def server() -> Iterator[str]:
     """The address of an API over the store of the settings."""
     settings = Settings.from_env()
     with bootstrap.local(settings) as rt:
-        app = create_app(rt, settings, encrypt=lambda _: b"")
+        app = create_app(rt, settings)
         served = make_server("127.0.0.1", 0, app, threaded=True)
         thread = threading.Thread(target=served.serve_forever)
         thread.start()

@@ -54,7 +54,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home: Path = tmp_path_factory.mktemp("home")
     settings = Settings(home=home)
     with bootstrap.local(settings) as rt:
-        app = create_app(rt, settings, encrypt=bootstrap.vault(settings).encrypt)
+        app = create_app(rt, settings)
         server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
