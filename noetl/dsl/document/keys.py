@@ -7,30 +7,19 @@ from typing import Final
 
 from noetl.dsl.document.arcs import Arc, Router
 from noetl.dsl.document.base import Part, known_keys
-from noetl.dsl.document.classic import Retry
-from noetl.dsl.document.policies import Admit, Allow, Policy, Then
-from noetl.dsl.document.root import Requires
-from noetl.dsl.document.specs import FrameSpec, ResultSpec
+from noetl.dsl.document.policies import Allow, Then
 from noetl.dsl.document.tools import Tool
 
 #: Keys of parts that hold a duration, and those that hold a count from one: numbers, texts of that form, or templates.
 DURATIONS: Final = ("timeout", "delay", "jitter", "ttl", "initial_delay", "max_delay")
 COUNTS: Final = ("attempts", "max_attempts", "max_in_flight", "max", "max_pages", "max_rows")
 
-#: Spellings of other dialects that are rewritten before a part is read as the model.
-_SPELLINGS: Final[Mapping[type[Part], Collection[str]]] = {
+#: Keys of other dialects that are rewritten before a part is read as the model, and that no model declares.
+_REWRITTEN: Final[Mapping[type[Part], Collection[str]]] = {
     Tool: (
         *("credential", "timeout_seconds", "pool", "task", "verify_ssl", "follow_redirects", "cmds"),
         *("chunk_size", "mapping", "result_ref"),
     ),
-    FrameSpec: (
-        *("row_concurrency", "process", "max_seconds", "max_bytes", "lease_seconds", "heartbeat_seconds"),
-    ),
-    Policy: ("exec", "results", "defaults"),
-    Admit: ("mode",),
-    Requires: ("features",),
-    ResultSpec: ("output_select", "inline_max_bytes", "store"),
-    Retry: ("retry_on", "retry_on_status", "backoff_seconds"),
     # What stands below `else` may be what follows itself.
     Then: ("then",),
     Allow: ("then",),
@@ -41,7 +30,7 @@ _SPELLINGS: Final[Mapping[type[Part], Collection[str]]] = {
 
 def keys_near(model: type[Part]) -> frozenset[str]:
     """The keys of all dialects that such a part may have: what its other keys may be slips for."""
-    return frozenset({*known_keys(model), *_SPELLINGS.get(model, ())})
+    return frozenset({*known_keys(model), *_REWRITTEN.get(model, ())})
 
 
 def models_below(model: type[Part]) -> list[type[Part]]:
