@@ -42,7 +42,7 @@ class Stack:
     home: Path
 
     def start(self, path: str) -> str:
-        return start(self.rt, StartRequest(path))
+        return start(self.rt, StartRequest(path)).execution_id
 
     def wait(self, execution_id: str) -> None:
         """Looks at the execution's row, on a connection of its own, until it has ended."""

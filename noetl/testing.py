@@ -241,7 +241,8 @@ class Simulation:
 
     def start(self, payload: JsonMap | None = None, **overrides: Json) -> str:
         """Requests an execution and returns its id; nothing has run yet."""
-        return start(self.rt, StartRequest(self.path, payload=payload or {}, overrides=overrides))
+        request = StartRequest(self.path, payload=payload or {}, overrides=overrides)
+        return start(self.rt, request).execution_id
 
     def deliver(self, index: int = 0) -> None:
         """Hands one message to whom it is for."""

@@ -80,6 +80,7 @@ class BatchAnswer(Answer):
 
     status: int = Field(description="202, or that of the problem")
     execution_id: str | None = None
+    warnings: list[WarningView] | None = Field(None, description="as those of one start")
     links: Links | None = None
     problem: Problem | None = None
 

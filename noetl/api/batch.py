@@ -42,4 +42,9 @@ def _item(answer: Answer) -> dict[str, Json]:
     if isinstance(answer, NoetlError):
         problem = problems.as_json(answer)
         return {"status": problem["status"], "problem": problem}
-    return {"status": HTTPStatus.ACCEPTED, "execution_id": answer, "links": shapes.links(answer)}
+    return {
+        "status": HTTPStatus.ACCEPTED,
+        "execution_id": answer.execution_id,
+        "warnings": list(answer.warnings),
+        "links": shapes.links(answer.execution_id),
+    }

@@ -34,14 +34,14 @@ from noetl.api.requests import (
 )
 from noetl.api.services import services
 from noetl.errors import BadRequest, Unavailable
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 from noetl.net.codec import to_json
 from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
-from noetl.usecases import catalog, control, findings, inspect, waiting
+from noetl.usecases import catalog, control, inspect, waiting
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.start import StartRequest, start
+from noetl.usecases.start import Started, StartRequest, start
 
 api = group("executions", "/api/executions", "Runs of playbooks")
 
@@ -56,7 +56,7 @@ def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     """
     rt = services().rt
     wanted = _start_request(rt, body, header.idempotency_key)
-    return acknowledge(rt, start(rt, wanted), wanted.payload, header.wait_s)
+    return acknowledge(rt, start(rt, wanted), header.wait_s)
 
 
 def _start_request(rt: Runtime, body: StartBody, key: str | None) -> StartRequest:
@@ -85,15 +85,14 @@ def _directories(body: StartBody) -> tuple[str, ...]:
 
 
 def acknowledge(
-    rt: Runtime, execution_id: str, payload: JsonMap, wait_s: int | None = None
+    rt: Runtime, started: Started, wait_s: int | None = None
 ) -> tuple[dict[str, Json], int, dict[str, str]]:
     """202 for an execution that was asked for; 200 with its result where it ends within `wait_s`."""
-    headers = {"Location": shapes.links(execution_id)["self"]}
-    if wait_s is None or (found := _wait_if_possible(rt, execution_id, wait_s)) is None:
-        row = inspect.execution(rt, execution_id)
-        return shapes.accepted(row, findings.start_warnings(rt, row, payload)), 202, headers
+    headers = {"Location": shapes.links(started.execution_id)["self"]}
+    if wait_s is None or (found := _wait_if_possible(rt, started.execution_id, wait_s)) is None:
+        return shapes.accepted(started.row, started.warnings), 202, headers
     headers["Preference-Applied"] = f"wait={wait_s}"
-    answer = shapes.accepted(found.row, findings.start_warnings(rt, found.row, payload))
+    answer = shapes.accepted(found.row, started.warnings)
     if found.row.status not in ENDED:
         return answer, 202, headers
     return {**answer, "result": found.value, "error": found.row.error}, 200, headers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from noetl.facts.json import Json, JsonMap
@@ -43,11 +44,11 @@ def execution_times(row: ExecutionRow) -> dict[str, Json]:
     }
 
 
-def accepted(row: ExecutionRow, warnings: list[JsonMap]) -> dict[str, Json]:
+def accepted(row: ExecutionRow, warnings: Sequence[JsonMap]) -> dict[str, Json]:
     return {
         "execution_id": row.execution_id,
         "status": row.status,
-        "warnings": warnings,
+        "warnings": list(warnings),
         "links": links(row.execution_id),
     }
 

@@ -25,7 +25,7 @@ def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, 
     path = body.path or body.workflow or ""
     payload = body.payload or body.input or {}
     request = StartRequest(path, body.version, payload, idempotency_key=header.idempotency_key)
-    return acknowledge(rt, start(rt, request), payload, header.wait_s)
+    return acknowledge(rt, start(rt, request), header.wait_s)
 
 
 @api.get("/status/<execution_id>", responses={200: ExecutionSummary})

@@ -115,7 +115,7 @@ def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, Pla
 def _run_here(
     rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool, verbose: bool
 ) -> JsonMap:
-    execution_id = start(rt, request)
+    execution_id = start(rt, request).execution_id
     printed = Printed(rt, execution_id)
     with Verbose(progress, printed) if verbose else progress as shown:
         _follow(rt, execution_id, shown, wait=wait)

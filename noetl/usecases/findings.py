@@ -7,14 +7,14 @@ from typing import Final
 
 from noetl.engine.notices import Notice, Notices
 from noetl.engine.passed_errors import describe
+from noetl.engine.plan import Plan
 from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.warnings import shown
 from noetl.net.model import Net, Task
 from noetl.usecases import catalog
-from noetl.usecases.ports import ExecutionRow, PlaybookRow
-from noetl.usecases.runtime import Runtime
+from noetl.usecases.ports import PlaybookRow
 
 _HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
 
@@ -69,14 +69,14 @@ def _line_in(task: Task, place: str) -> int:
     return task.line
 
 
-def start_warnings(rt: Runtime, row: ExecutionRow, payload: JsonMap) -> list[JsonMap]:
+def start_warnings(
+    playbook: PlaybookRow, plan: Plan | None = None, payload: JsonMap | None = None
+) -> list[JsonMap]:
     """What is known to be wrong before anything runs, with the playbook and with the payload: the report will say it as
-    well."""
-    with rt.store.read() as tx:
-        found = catalog.warnings_of(catalog.find(tx, row.path, row.playbook_version))
-        if not payload:
-            return found
-        plan = rt.plan(tx, row.digest)
+    well. `plan` is that of the playbook; without a payload it is not asked."""
+    found = catalog.warnings_of(playbook)
+    if plan is None or not payload:
+        return found
     notices = tuple(Notice(one["message"], place=one["place"]) for one in unread_keys(plan, payload))
     return found + run_warnings(Notices(notices), plan.net)
 

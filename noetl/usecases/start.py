@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -24,6 +24,7 @@ from noetl.facts.events import Draft, Requested
 from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.usecases import catalog
+from noetl.usecases.findings import start_warnings
 from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -31,9 +32,6 @@ from noetl.usecases.runtime import Runtime
 CHUNK: Final = 100
 #: How often a transaction is tried whose execution ids another process drew in the same millisecond.
 TRIES: Final = 3
-
-#: What becomes of one request: the id of its execution, or why it has none.
-Answer: TypeAlias = str | NoetlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +50,25 @@ class StartRequest:
     directories: tuple[str, ...] = ()
 
 
-def start(rt: Runtime, request: StartRequest) -> str:
-    """Records the request and wakes the scheduler. Returns the execution's id.
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An execution that was asked for, as it is in the store. `warnings` is what is known to be wrong before anything
+    runs, with the playbook and with the payload: the report will say it as well."""
+
+    row: ExecutionRow
+    warnings: Sequence[JsonMap]
+
+    @property
+    def execution_id(self) -> str:
+        return self.row.execution_id
+
+
+#: What becomes of one request: its execution, or why it has none.
+Answer: TypeAlias = Started | NoetlError
+
+
+def start(rt: Runtime, request: StartRequest) -> Started:
+    """Records the request and wakes the scheduler.
 
     With an idempotency key the same request returns the same execution, and another one under that
     key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, and BadRequest also for
@@ -119,11 +134,13 @@ def _draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The playbook of a request, the digest of its net, and the overrides as the playbook knows them."""
+    """The playbook of a request, the digest of its net, the overrides as the playbook knows them, and what there is to
+    be warned of."""
 
     row: PlaybookRow
     digest: str
     overrides: JsonMap
+    warnings: Sequence[JsonMap]
 
 
 class _Playbooks:
@@ -138,7 +155,11 @@ class _Playbooks:
         try:
             _check(self._rt, request)
             row, digest = self._look_up(request.path, request.version)
-            return _Found(row, digest, self._overrides(digest, request))
+            if not (request.payload or request.overrides):
+                return _Found(row, digest, {}, start_warnings(row))
+            plan = self._rt.plan(self._tx, digest)
+            overrides = check_overrides(plan, request.payload, request.overrides) if request.overrides else {}
+            return _Found(row, digest, overrides, start_warnings(row, plan, request.payload))
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
 
@@ -149,13 +170,6 @@ class _Playbooks:
             row = catalog.find(self._tx, path, version)
             self._known[name] = row, catalog.net_digest(self._rt, self._tx, row)
         return self._known[name]
-
-    def _overrides(self, digest: str, request: StartRequest) -> JsonMap:
-        """Raises BadRequest for keys that the playbook does not know."""
-        if not request.overrides:
-            return {}
-        plan = self._rt.plan(self._tx, digest)
-        return check_overrides(plan, request.payload, request.overrides)
 
 
 def _claim_keys(
@@ -184,32 +198,32 @@ def _record(
         return found
     key = request.idempotency_key
     if key is not None and owners[key].execution_id != new_id:
-        return _of_owner(key, request, owners[key])
+        return _of_owner(tx, key, request, owners[key], found)
     row, digest = found.row, found.digest
-    tx.create_execution(
-        ExecutionRow(
-            execution_id=new_id,
-            path=row.path,
-            playbook_version=row.version,
-            digest=digest,
-            status="pending",
-            head_version=0,
-            decided_version=0,
-            created_at=now,
-            updated_at=now,
-        )
+    made = ExecutionRow(
+        execution_id=new_id,
+        path=row.path,
+        playbook_version=row.version,
+        digest=digest,
+        status="pending",
+        head_version=0,
+        decided_version=0,
+        created_at=now,
+        updated_at=now,
     )
+    tx.create_execution(made)
     fact = Requested(
         row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
     )
     tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
-    return new_id
+    return Started(replace(made, head_version=1), found.warnings)
 
 
-def _of_owner(key: str, request: StartRequest, owner: KeyOwner) -> Answer:
+def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
     """The execution that the same request has already started; Conflict where it was another request."""
-    if owner.request_sha256 == _fingerprint(request):
-        return owner.execution_id
+    row = tx.execution(owner.execution_id)
+    if owner.request_sha256 == _fingerprint(request) and row is not None:
+        return Started(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")
 
 

@@ -344,7 +344,7 @@ class Stack:
     def begin(self, playbook: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:
         """Registers the playbook and starts an execution of it."""
         row = catalog.register(self.rt, playbook)
-        return start(self.rt, StartRequest(row.path, row.version, dict(payload or {}), **more))
+        return start(self.rt, StartRequest(row.path, row.version, dict(payload or {}), **more)).execution_id
 
     def row(self, execution: str) -> ExecutionRow:
         return inspect.execution(self.rt, execution)

@@ -49,7 +49,7 @@ def result(rt: Runtime, name: str) -> Any:
     """What the playbook of that name yields. It must complete."""
     found = next(one for one in playbooks() if f"path: docs/quantum/{name}}}" in one.text)
     row = catalog.register(rt, found.text, found.place)
-    execution_id = start(rt, StartRequest(row.path, row.version, {}))
+    execution_id = start(rt, StartRequest(row.path, row.version, {})).execution_id
     ends = time.monotonic() + pace.MOST * 60
     while inspect.execution(rt, execution_id).status not in ENDED:
         assert time.monotonic() < ends, inspect.state_view(rt, execution_id)

@@ -56,7 +56,7 @@ def _runner(rt: Runtime) -> Run:
         path = f"tests/{next(_numbers)}"
         head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
         row = catalog.register(rt, head + body, "test.yaml")
-        execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides or {}))
+        execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides or {})).execution_id
         with pace.within(within):
             ends = time.monotonic() + pace.MOST * within
             while inspect.execution(rt, execution_id).status not in ENDED:

@@ -205,7 +205,7 @@ def test_what_a_slow_transaction_commits_late_is_in_the_next_export(
 
 def _requested(rt: Runtime, row: Any) -> str:
     """A small execution that has ended."""
-    execution_id = start(rt, StartRequest(row.path, row.version))
+    execution_id = start(rt, StartRequest(row.path, row.version)).execution_id
     ends = time.monotonic() + 20
     while inspect.execution(rt, execution_id).status != "completed":
         assert time.monotonic() < ends

@@ -60,7 +60,7 @@ def example(rt: Runtime) -> Example:
     def ran(name: str, *, within: float = 60.0, **payload: Any) -> Any:
         file = FOLDER / f"{name}.yaml"
         row = catalog.register(rt, file.read_text(encoding="utf-8"), str(file))
-        execution_id = start(rt, StartRequest(row.path, row.version, payload))
+        execution_id = start(rt, StartRequest(row.path, row.version, payload)).execution_id
         ends = time.monotonic() + pace.MOST * within
         while inspect.execution(rt, execution_id).status not in ENDED:
             assert time.monotonic() < ends, inspect.state_view(rt, execution_id)

@@ -129,7 +129,9 @@ def test_a_cancelled_execution_cancels_its_jobs(rt: Runtime, ionq: IonQServer) -
     ionq.queue_s = 600
     playbook = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: left, path: tests/left}}\n{SWEEP}"
     row = catalog.register(rt, playbook, "left.yaml")
-    execution_id = start(rt, StartRequest(row.path, row.version, {"host": ionq.url, "key": KEY}, {}))
+    execution_id = start(
+        rt, StartRequest(row.path, row.version, {"host": ionq.url, "key": KEY}, {})
+    ).execution_id
     eventually(lambda: len(ionq.jobs) == 3)
 
     control.cancel(rt, execution_id)

@@ -83,7 +83,7 @@ def told(rt: Runtime, path: str) -> str:
 def finished(rt: Runtime, path: str, body: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
     head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
     row = catalog.register(rt, head + body, "test.yaml")
-    execution = start(rt, StartRequest(row.path, row.version, payload or {}))
+    execution = start(rt, StartRequest(row.path, row.version, payload or {})).execution_id
     ends = time.monotonic() + 60
     while inspect.execution(rt, execution).status not in ENDED:
         assert time.monotonic() < ends

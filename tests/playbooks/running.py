@@ -22,7 +22,7 @@ def head(path: str) -> str:
 def ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> str:
     """The execution, which has ended."""
     row = catalog.register(rt, text, "test.yaml")
-    execution_id = start(rt, StartRequest(row.path, row.version, payload, case.overrides))
+    execution_id = start(rt, StartRequest(row.path, row.version, payload, case.overrides)).execution_id
     ends = time.monotonic() + PATIENCE_S
     while inspect.execution(rt, execution_id).status not in ENDED:
         assert time.monotonic() < ends, inspect.state_view(rt, execution_id)

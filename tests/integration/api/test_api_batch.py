@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from noetl.errors import Unavailable
 from noetl.testing import Simulation
-from noetl.usecases.start import CHUNK, StartRequest, start_all
+from noetl.usecases.start import CHUNK, Started, StartRequest, start_all
 
 BATCH = "/api/executions/batch"
 PATH = "examples/doubling"
@@ -137,6 +137,6 @@ def test_an_id_that_somebody_else_drew_in_the_same_millisecond_is_drawn_again(
     drawn = iter([7, 8, 7, 9, 10])
     monkeypatch.setattr(sim, "rt", replace(sim.rt, entropy=lambda: next(drawn)))
 
-    ids = start_all(sim.rt, [StartRequest(PATH)]) + start_all(sim.rt, [StartRequest(PATH)] * 2)
+    answers = start_all(sim.rt, [StartRequest(PATH)]) + start_all(sim.rt, [StartRequest(PATH)] * 2)
 
-    assert len({str(one) for one in ids}) == 3
+    assert len({one.execution_id for one in answers if isinstance(one, Started)}) == 3

@@ -52,7 +52,7 @@ def test_a_version_that_older_programs_registered_with_a_misspelt_key_goes_on_st
     row = PlaybookRow("tests/old", 1, MISSPELT, catalog.sha256_of(MISSPELT), "", sim.now, "old")
     with sim.rt.store.begin() as tx:
         tx.add_playbook(row)
-    started = start(sim.rt, StartRequest("tests/old"))
+    started = start(sim.rt, StartRequest("tests/old")).execution_id
     sim.run()
     assert inspect.execution(sim.rt, started).status == "completed"
     with pytest.raises(PlaybookInvalid, match="NOETL212"):

@@ -313,8 +313,8 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
 def test_the_same_idempotency_key_is_the_same_execution() -> None:
     sim = Simulation(HELLO)
     request = StartRequest(sim.path, payload={"a": 1}, idempotency_key="k")
-    first = start(sim.rt, request)
-    assert start(sim.rt, request) == first
+    first = start(sim.rt, request).execution_id
+    assert start(sim.rt, request).execution_id == first
     with pytest.raises(Conflict, match=first):
         start(sim.rt, StartRequest(sim.path, payload={"a": 2}, idempotency_key="k"))
     sim.settle()

@@ -1,0 +1,94 @@
+"""What a start asks of the database: each statement more is one that every client waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import event
+
+from noetl import bootstrap
+from noetl.api.app import create_app
+from noetl.config import Settings
+from noetl.store import open_store
+from noetl.store.migrate import upgrade
+from noetl.store.sql import SqlStore
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: one, path: starts/one, ownr: me}
+workload: {n: 2}
+workflow:
+  - {step: one, tool: {kind: noop, input: {n: "{{ n }}"}, nots: x}}
+"""
+BODY = {"path": "starts/one", "payload": {"n": 1, "unread": 2}}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    if request.param == "sqlite":
+        return Settings(home=tmp_path)
+    return Settings(home=tmp_path, database_url=request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[SqlStore]:
+    settings.make_home()
+    upgrade(settings.database)
+    opened = open_store(settings.database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(settings: Settings, store: SqlStore) -> Iterator[FlaskClient]:
+    """Of a server that has started an execution before: what there is to learn is known."""
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), store=store)
+    with create_app(rt, settings).test_client() as opened:
+        assert opened.post("/api/catalog", json={"content": PLAYBOOK}).status_code == 201
+        assert opened.post("/api/executions", json=BODY).status_code == 202
+        yield opened
+
+
+def test_a_start_is_one_transaction_of_four_statements(
+    client: FlaskClient, store: SqlStore, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    for name in ("begin", "read"):
+        monkeypatch.setattr(store, name, _counted(getattr(store, name), name, begun))
+    said: list[str] = []
+    # PostgreSQL is sent all but the first of them with the commit, past SQLAlchemy.
+    event.listen(
+        store._connections.engine,
+        "before_cursor_execute",
+        lambda _connection, _cursor, statement, *_: said.append(statement.split()[0]),
+    )
+
+    answer = client.post("/api/executions", json=BODY)
+
+    assert answer.status_code == 202
+    assert begun == ["begin"]
+    assert settings.database_url or said == ["SELECT", "INSERT", "UPDATE", "INSERT"]
+
+
+def _counted(opening: Any, name: str, begun: list[str]) -> Any:
+    def counted(*args: Any) -> Any:
+        begun.append(name)
+        return opening(*args)
+
+    return counted
+
+
+def test_each_item_of_a_batch_is_answered_with_the_warnings_of_a_start(client: FlaskClient) -> None:
+    alone = client.post("/api/executions", json=BODY).json["warnings"]
+
+    batch = client.post("/api/executions/batch", json={"executions": [BODY, {**BODY, "payload": {}}]}).json
+
+    given, without = (item["warnings"] for item in batch["executions"])
+    assert given == alone
+    assert {warning["source"] for warning in alone} == {"playbook", "run"}
+    assert without == [warning for warning in alone if warning["source"] == "playbook"]
