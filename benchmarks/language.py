@@ -90,9 +90,7 @@ def _compile(text: str, known: Any) -> float:
 
 def _validate(file: Path) -> float:
     began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "validate", str(file)], check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-m", "noetl", "validate", str(file)], check=True, capture_output=True)
     return round(time.perf_counter() - began, 3)
 
 

@@ -27,7 +27,7 @@ def idle_memory() -> dict[str, Any]:
             "NOETL_HOME": str(home / "home"),
             "NOETL_FLOWER_PORT": str(free_port()),
         }
-        with process(["noetl.cli", "up", "--port", str(free_port())], home / "up.log", environment) as up:
+        with process(["noetl", "up", "--port", str(free_port())], home / "up.log", environment) as up:
             until("noetl up", (home / "home" / "up.json").exists)
             time.sleep(SETTLE_S)
             processes = machine.pss(up.pid)

@@ -96,7 +96,7 @@ def _runs(points: int, folder: Path) -> dict[str, list[str]]:
         runs[name] = [
             sys.executable,
             "-m",
-            "noetl.cli",
+            "noetl",
             "run",
             str(playbook),
             "--json",

@@ -84,7 +84,7 @@ def _by_hand(dsn: str, home: Path, rows: int) -> dict[str, float]:
 def _noetl(dsn: str, home: Path, rows: int) -> dict[str, float]:
     playbook = home / "rows.yaml"
     playbook.write_text(PLAYBOOK.read_text())
-    argv = [sys.executable, "-m", "noetl.cli", "run", str(playbook), "--json", "--set", f"dsn={dsn}"]
+    argv = [sys.executable, "-m", "noetl", "run", str(playbook), "--json", "--set", f"dsn={dsn}"]
     said, peak = _watched(argv, home)
     if said["status"] != "completed":
         raise RuntimeError(f"The playbook is {said['status']}: {said['error']}")

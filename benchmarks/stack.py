@@ -86,7 +86,7 @@ def stack(servers: Servers, home: Path) -> Iterator[Stack]:
     commands = {
         "scheduler": ["celery", *worker_argv("scheduler", "solo", 1, "scheduler")],
         "code": ["celery", *worker_argv("python,default", "prefork", WORKERS, "code")],
-        "sweeper": ["noetl.cli", "sweeper"],
+        "sweeper": ["noetl", "sweeper"],
     }
     with contextlib.ExitStack() as running:
         pids = {

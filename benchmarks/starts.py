@@ -142,7 +142,7 @@ def _stack(ours: Servers, home: Path) -> Iterator[int]:
         "server": ["gunicorn", *server_argv("127.0.0.1", port)],
         "scheduler": ["celery", *worker_argv("scheduler", "solo", 1, "scheduler")],
         "code": ["celery", *worker_argv("python,default", "threads", 2, "code")],
-        "sweeper": ["noetl.cli", "sweeper"],
+        "sweeper": ["noetl", "sweeper"],
     }
     environment = {**os.environ, **settings.as_environ()}
     with contextlib.ExitStack() as running:

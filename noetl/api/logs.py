@@ -10,7 +10,7 @@ from typing import Final
 from flask import Response, jsonify, request
 
 from noetl.api.answers import LOGS
-from noetl.api.events import STREAM, frame
+from noetl.api.events import HEARTBEAT_S, STREAM, frame
 from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, ExecutionPath, LogsQuery
 from noetl.api.services import services
@@ -24,9 +24,6 @@ log = logging.getLogger(__name__)
 
 api = group("logs", "/api/executions", "What user code printed")
 
-#: Seconds between two looks of a stream, and after which one that is silent says so.
-LOOK_S: Final = 0.25
-HEARTBEAT_S: Final = 15.0
 #: Chunks that a stream reads at once.
 BATCH: Final = 200
 
@@ -86,8 +83,8 @@ def stream(
                     yield frame("end", {"execution_id": execution_id, "status": page.row.status})
                     return
                 if page.next is None:
-                    # Events wake it; what is printed between them is looked for.
-                    watch.wait(LOOK_S)
+                    watch.wait(HEARTBEAT_S)
+                # Events wake it, too, and many of them may come while nothing is printed.
                 if time.monotonic() - said >= HEARTBEAT_S:
                     said = time.monotonic()
                     yield ": waiting\n\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Final
 
 import click
@@ -11,12 +10,12 @@ import click
 from noetl.cli.opened import opened
 from noetl.cli.printed import Lines
 from noetl.facts.logs import LogFilter
-from noetl.usecases import logs as printed
+from noetl.usecases import waiting
 from noetl.usecases.views import chunk_view
 
-#: Chunks that are read at once, and seconds between two looks.
+#: Chunks that are read at once, and seconds that `--follow` waits before it looks although nothing was heard of.
 PAGE: Final = 200
-LOOK_S: Final = 0.25
+WAIT_S: Final = 5.0
 
 
 @click.command(epilog="Example: noetl execution logs 1234567890123 --step load --iteration 3 -f")
@@ -41,14 +40,12 @@ def logs(
     where, lines, after = LogFilter(step, iteration, attempt), Lines(), 0
     with opened() as rt:
         while True:
-            page = printed.page(rt, execution_id, where, after, PAGE)
+            page = waiting.printed(rt, execution_id, where, after, PAGE, WAIT_S if follow else 0.0)
             for chunk in map(chunk_view, page.chunks):
                 after = chunk["seq"]
                 for text in [json.dumps(chunk, ensure_ascii=False)] if as_json else lines.of(chunk):
                     click.echo(text)
             if page.is_last or (page.next is None and not follow):
                 break
-            if page.next is None:
-                time.sleep(LOOK_S)
     for text in lines.rest():
         click.echo(text)

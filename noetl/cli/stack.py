@@ -269,7 +269,7 @@ def _services(
         python("server", "gunicorn", _server(settings)),
         python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
         python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
-        python("sweeper", "noetl.cli", ["sweeper"]),
+        python("sweeper", "noetl", ["sweeper"]),
     ]
     if flower:
         options = [f"--address={settings.host}", f"--port={settings.flower_port}", "--logging=warning"]

@@ -32,7 +32,10 @@ def evolve(state: State, draft: e.Draft) -> State:
     version = state.version + 1
     if state.ended:
         return replace(state, version=version)
-    state = replace(state, version=version, notices=state.notices.after(draft))
+    return _folded(replace(state, version=version, notices=state.notices.after(draft)), draft)
+
+
+def _folded(state: State, draft: e.Draft) -> State:
     match draft.fact:
         case (
             e.Requested()

@@ -15,6 +15,12 @@ from noetl.facts.children import ChildEnded as ChildEnded
 from noetl.facts.children import ChildRequested as ChildRequested
 from noetl.facts.children import ChildWaiting as ChildWaiting
 from noetl.facts.children import Parent as Parent
+from noetl.facts.control import Cancelled as Cancelled
+from noetl.facts.control import CancelRequested as CancelRequested
+from noetl.facts.control import CtxPatched as CtxPatched
+from noetl.facts.control import Paused as Paused
+from noetl.facts.control import PauseRequested as PauseRequested
+from noetl.facts.control import Resumed as Resumed
 from noetl.facts.ids import event_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.loops import IterationDone as IterationDone
@@ -120,42 +126,6 @@ class Processed:
     status: str
     result_step: str | None = None
     error: ErrorInfo | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PauseRequested:
-    type: ClassVar[str] = "playbook.pause.requested"
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """Nothing runs any more, and nothing new will start."""
-
-    type: ClassVar[str] = "playbook.paused"
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    type: ClassVar[str] = "playbook.resumed"
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """`deadline` (UTC, ISO 8601) is when running work is no longer waited for."""
-
-    type: ClassVar[str] = "playbook.cancel.requested"
-    deadline: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The execution ended because it was cancelled. Terminal."""
-
-    type: ClassVar[str] = "playbook.cancelled"
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,15 +367,6 @@ class JoinUnsatisfied:
     tokens: tuple[str, ...]
     error: ErrorInfo
     stops: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CtxPatched:
-    """ctx changed: dotted name → value. `cause` is where it was assigned."""
-
-    type: ClassVar[str] = "ctx.patched"
-    patch: JsonMap
-    cause: Literal["task", "step", "arc", "loop", "client"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from noetl.facts.json import JsonMap
 from noetl.store import codec
 from noetl.store.concern import Concern
 from noetl.store.rules import missing
-from noetl.store.schema import execution
+from noetl.store.schema import execution, log
 from noetl.store.session import lines, text_or_none, value_or_none
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Mark, Owing
 
@@ -87,7 +87,8 @@ _lock_owing = (
     .join_from(_due, _locked, _locked.c.execution_id == _due.c.execution_id, isouter=True)
     .order_by(_due.c.execution_id)
 )
-_marks = select(_c.execution_id, _c.head_version, _c.decided_version, _c.status).where(
+_printed = select(func.max(log.c.seq)).where(log.c.execution_id == _c.execution_id).scalar_subquery()
+_marks = select(_c.execution_id, _c.head_version, _c.decided_version, _c.status, _printed).where(
     _c.execution_id.in_(bindparam("ids", expanding=True))
 )
 _insert = insert(execution)

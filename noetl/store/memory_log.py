@@ -117,7 +117,19 @@ class Executions(Concern):
     def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
         rows = self._journal.tables.executions.rows
         found = (rows[one] for one in execution_ids if one in rows)
-        return {row.execution_id: (row.head_version, row.decided_version, row.status) for row in found}
+        return {
+            row.execution_id: (
+                row.head_version,
+                row.decided_version,
+                row.status,
+                self._printed(row.execution_id),
+            )
+            for row in found
+        }
+
+    def _printed(self, execution_id: str) -> int:
+        rows = self._journal.tables.logs.group("execution", execution_id)
+        return max((row.seq for row in rows), default=0)
 
     def set_halt(self, execution_id: str, halt: str) -> None:
         self._put_execution(replace(self._needed(execution_id), halt=halt))

@@ -21,6 +21,7 @@ class Output(Concern):
         for seq, chunk in enumerate(chunks, first):
             aware(chunk.recorded_at)
             self._journal.put(table, (execution_id, seq), LogRow(replace(chunk, seq=seq), seq))
+        self._journal.changed.add(execution_id)
         return list(range(first, first + len(chunks)))
 
     def fold_log(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:

@@ -79,6 +79,7 @@ class Output(Concern):
         seqs = list(range(first, first + len(chunks)))
         rows = [_values(LogRow(chunk, seq), seq) for seq, chunk in zip(seqs, chunks, strict=True)]
         self._session.later(_insert, rows)
+        self._session.notify(execution_id)
         return seqs
 
     def fold_log(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:

@@ -28,13 +28,13 @@ def request_id() -> str | None:
 
 @contextmanager
 def about_command(command_id: str) -> Iterator[str]:
-    """This thread was handed that command."""
-    token = _command_id.set(command_id)
+    """This thread was handed that command, and has not claimed it yet."""
+    handed, claimed = _command_id.set(command_id), _command.set(None)
     try:
         yield command_id
     finally:
-        _command.set(None)
-        _command_id.reset(token)
+        _command.reset(claimed)
+        _command_id.reset(handed)
 
 
 def set_claim(command: CommandRow) -> None:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from noetl.usecases import inspect
+from noetl.facts.logs import LogFilter
+from noetl.usecases import inspect, logs
 from noetl.usecases.inspect import News, Result
+from noetl.usecases.logs import LogPage
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 
@@ -50,6 +52,19 @@ def news(
         return inspect.news(rt, execution_id, after, limit, wanted, ask_idle=True)
 
     return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
+
+
+def printed(
+    rt: Runtime, execution_id: str, where: LogFilter, after: int, limit: int, seconds: float
+) -> LogPage:
+    """As `logs.page`, once there is a chunk behind number `after`, or none will come."""
+
+    def is_due(found: LogPage) -> bool:
+        return bool(found.chunks) or found.is_last
+
+    return _wait(
+        rt, execution_id, seconds, lambda: logs.page(rt, execution_id, where, after, limit), is_due, math.inf
+    )
 
 
 def _wait(

@@ -227,7 +227,7 @@ class Stack:
         if name in WORKERS:
             return WORKERS[name]
         if name == "sweeper":
-            return ["noetl.cli", "sweeper"]
+            return ["noetl", "sweeper"]
         assert name == "api", name
         self._port = self._port or free_port()
         return ["gunicorn", *server_argv("127.0.0.1", self._port)]

@@ -245,7 +245,7 @@ def tell(stack: Stack, how: str, execution: str, verb: str) -> None:
         assert answer.ok, answer.text
         return
     done = subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "execution", verb, execution],
+        [sys.executable, "-m", "noetl", "execution", verb, execution],
         cwd=ROOT,
         env=stack.environment,
         capture_output=True,

@@ -119,7 +119,7 @@ def test_people_are_shown_what_was_refused(stack: Stack) -> None:
 
 def noetl(stack: Stack, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "noetl.cli", *words],
+        [sys.executable, "-m", "noetl", *words],
         cwd=ROOT,
         env=stack.environment,
         capture_output=True,

@@ -48,16 +48,16 @@ def run(home: Path, tmp_path: Path) -> Run:
 def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped_by_down(
     run: Run, home: Path
 ) -> None:
-    up = run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1")
+    up = run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1")
     assert up.returncode == 0, up.stdout + up.stderr
     assert "NoETL is up: http://127.0.0.1:" in up.stdout
-    assert run("noetl.cli", "up", "-d").returncode == 1
+    assert run("noetl", "up", "-d").returncode == 1
 
-    status = run("noetl.cli", "status", "--json")
+    status = run("noetl", "status", "--json")
     assert status.returncode == 0, status.stdout
     stack = json.loads(status.stdout)
     assert (stack["running"], stack["health"]["status"]) == (True, "ok")
-    assert f"NoETL is up: {stack['api']}" in run("noetl.cli", "status").stdout
+    assert f"NoETL is up: {stack['api']}" in run("noetl", "status").stdout
 
     # celery without any setting talks to the private broker.
     active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "10")
@@ -69,32 +69,32 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     assert {f"noetl: {role}" for role in expected} <= titles
     assert "gunicorn: worker [noetl: server]" in titles
 
-    down = run("noetl.cli", "down")
+    down = run("noetl", "down")
     assert (down.returncode, down.stdout) == (0, f"Stopped {stack['api']}.\n")
     assert left_behind(home) == []
-    assert run("noetl.cli", "status").returncode == 1
+    assert run("noetl", "status").returncode == 1
 
 
 @pytest.mark.full("two stacks of its own")
 def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_again(
     run: Run, home: Path
 ) -> None:
-    assert run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
-    pids = json.loads(run("noetl.cli", "status", "--json").stdout)["pids"]
+    assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
+    pids = json.loads(run("noetl", "status", "--json").stdout)["pids"]
 
     psutil.Process(pids["up"]).kill()
     eventually(lambda: left_behind(home) == [], "its services to go with it")
 
-    assert json.loads(run("noetl.cli", "status", "--json").stdout)["running"] is False
-    assert run("noetl.cli", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
-    assert run("noetl.cli", "down").returncode == 0
+    assert json.loads(run("noetl", "status", "--json").stdout)["running"] is False
+    assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
+    assert run("noetl", "down").returncode == 0
 
 
 def test_a_detached_stack_that_does_not_come_up_says_why(run: Run, home: Path) -> None:
     home.mkdir()
     (home / "noetl.db").write_text("this is no database, and long enough to be told from an empty one" * 20)
 
-    up = run("noetl.cli", "up", "-d", "--port", "0")
+    up = run("noetl", "up", "-d", "--port", "0")
 
     assert up.returncode == 1
     assert "`noetl up` ended with exit code 1" in up.stderr

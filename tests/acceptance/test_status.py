@@ -130,7 +130,7 @@ class Watch:
 
     def noetl(self, *words: str) -> list | dict:
         done = subprocess.run(
-            [sys.executable, "-m", "noetl.cli", *words],
+            [sys.executable, "-m", "noetl", *words],
             cwd=ROOT,
             env=self.stack.environment,
             capture_output=True,

@@ -78,7 +78,7 @@ def noetl(installed: Path, tmp_path: Path) -> Noetl:
     def run(*argv: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(installed), "NOETL_HOME": str(tmp_path / "home")}
         return subprocess.run(
-            [sys.executable, "-m", "noetl.cli", *argv],
+            [sys.executable, "-m", "noetl", *argv],
             cwd=tmp_path,
             env=environment,
             capture_output=True,

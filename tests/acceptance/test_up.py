@@ -25,7 +25,7 @@ from .stack import ROOT, environment, eventually, kill_all
 pytestmark = pytest.mark.acceptance
 
 HELLO = ROOT / "examples" / "hello.yaml"
-NOETL = [sys.executable, "-m", "noetl.cli"]
+NOETL = [sys.executable, "-m", "noetl"]
 
 #: A program like `noetl` on a machine that has neither a redis-server nor the wheel that brings one.
 WITHOUT_REDIS = [

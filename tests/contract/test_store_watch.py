@@ -11,8 +11,9 @@ import psycopg2
 import pytest
 
 from noetl.errors import NoetlError, Unavailable
+from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
-from noetl.store.hearing import notice
+from noetl.store.hearing import CHANNEL, notice
 from noetl.store.memory import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
@@ -106,6 +107,18 @@ def test_whoever_writes_something_else_notifies_those_who_watch(store: Store) ->
         tx.notify("100")
 
 
+def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -> None:
+    create(store)
+    place = LogPlace("100", "s", "s#1", None, "t", 1, 1)
+    with store.watch("100") as watch:
+        quiet(watch)
+        for text in "ab":
+            with elsewhere.begin_async_commit() as tx:
+                tx.lock("100")
+                tx.add_log("100", [LogChunk(place, "stdout", 0, text, NOW)] * 3)
+            assert watch.wait(LONG), text
+
+
 def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
     create(store)
 
@@ -118,9 +131,33 @@ def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
     seen.append(marks())
     save_turn(store)
     seen.append(marks())
+    with store.begin() as tx:
+        tx.lock("100")
+        tx.add_log("100", [LogChunk(LogPlace("100", "s", "s#1", None, "t", 1, 1), "stdout", 0, "a", NOW)])
+    seen.append(marks())
     assert all(set(one) == {"100"} for one in seen)
-    assert len({one["100"] for one in seen}) == 3
+    assert len({one["100"] for one in seen}) == 4
     assert marks() == seen[-1]
+
+
+@pytest.mark.postgres
+def test_one_notice_tells_of_all_that_a_transaction_prints(postgres_url: str) -> None:
+    store = open_store(postgres_url)
+    create(store, execution("100"), execution("101"))
+    connection = psycopg2.connect(postgres_url)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(f"LISTEN {CHANNEL}")
+        with store.begin_async_commit() as tx:
+            for one in ("100", "101"):
+                tx.lock(one)
+                place = LogPlace(one, "s", "s#1", None, "t", 1, 1)
+                tx.add_log(one, [LogChunk(place, "stdout", 0, str(n), NOW) for n in range(1000)])
+        cursor.execute("SELECT 1")
+    connection.poll()
+    assert [one.payload for one in connection.notifies] == ["100,101"]
+    connection.close()
+    store.close()
 
 
 @pytest.mark.postgres

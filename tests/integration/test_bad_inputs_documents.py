@@ -124,7 +124,7 @@ def test_one_process_reads_all_of_them_and_lives(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(HELLO)
     argv = [*map(str, files), str(tmp_path / "good.yaml"), "--format", "json"]
     ended = subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "validate", *argv],
+        [sys.executable, "-m", "noetl", "validate", *argv],
         capture_output=True,
         text=True,
         timeout=30,

@@ -44,7 +44,7 @@ def play(book: Path, tmp_path: Path) -> Play:
     def run(steps: str, **env: str) -> tuple[int, dict[str, Any]]:
         (book / "p.yaml").write_text(HEAD + steps)
         ended = subprocess.run(
-            [sys.executable, "-m", "noetl.cli", "run", str(book / "p.yaml"), "--json"],
+            [sys.executable, "-m", "noetl", "run", str(book / "p.yaml"), "--json"],
             cwd=tmp_path / "here",
             env={**os.environ, "NOETL_HOME": str(book / "home"), **env},
             capture_output=True,

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ import requests
 from werkzeug.test import Client
 
 from noetl.config import Settings
+from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.wsgi import app
@@ -169,6 +171,45 @@ def test_a_stream_is_told_within_milliseconds(url: str, text: str) -> None:
                 pass
             took.append(time.perf_counter() - began)
             time.sleep(0.01 * number)
+    pace.check(statistics.median(took), 0.02)
+
+
+def test_a_log_stream_is_told_within_milliseconds(url: str, settings: Settings, text: str) -> None:
+    """Of what another process writes, on SQLite."""
+    check_log_stream(url, settings, text)
+
+
+@pytest.mark.postgres
+def test_a_log_stream_is_told_within_milliseconds_on_postgresql(
+    tmp_path: Path, postgres_url: str, text: str
+) -> None:
+    settings = Settings(home=tmp_path, database_url=postgres_url, watch_s=0.0)
+    with served(settings) as url:
+        check_log_stream(url, settings, text)
+
+
+def check_log_stream(url: str, settings: Settings, text: str) -> None:
+    """No event of the execution says that something was printed, and nobody looks at intervals."""
+    started = requests.post(f"{url}/api/executions", json={"playbook": text}, timeout=5).json()
+    place = LogPlace(started["execution_id"], "s", "s#1", None, "t", 1, 1)
+    store, took = open_store(settings.database), []
+    headers = {"Accept": "text/event-stream"}
+    with requests.get(
+        f"{url}{started['links']['self']}/logs", headers=headers, stream=True, timeout=20
+    ) as stream:
+        lines = stream.iter_lines(chunk_size=1, decode_unicode=True)
+        for number in range(11):
+            with store.begin_async_commit() as tx:
+                tx.lock(place.execution_id)
+                tx.add_log(
+                    place.execution_id, [LogChunk(place, "stdout", 0, f"line {number}", datetime.now(UTC))]
+                )
+            began = time.perf_counter()
+            while f'"line {number}"' not in next(lines):
+                pass
+            took.append(time.perf_counter() - began)
+            time.sleep(0.01 * number)
+    store.close()
     pace.check(statistics.median(took), 0.02)
 
 

@@ -104,7 +104,7 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             "stderr": subprocess.PIPE,
             "stdin": subprocess.DEVNULL,
         } | options
-        process = subprocess.Popen([sys.executable, "-m", "noetl.cli", *argv], text=True, **streams)
+        process = subprocess.Popen([sys.executable, "-m", "noetl", *argv], text=True, **streams)
         started.append(process)
         return process
 

@@ -149,7 +149,7 @@ workflow:
 def test_what_was_printed_a_second_before_a_kill_is_there(cli: Cli, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     Path("killed.yaml").write_text(KILLED.replace("MARK", str(mark)))
-    run = subprocess.Popen([sys.executable, "-m", "noetl.cli", "run", "-q", "killed.yaml"])
+    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "killed.yaml"])
     deadline = time.monotonic() + 60
     while not mark.exists():
         assert run.poll() is None
@@ -187,7 +187,7 @@ workflow:
 def test_a_client_reads_pages_and_a_stream_that_ends_with_the_last_line(cli: Cli, server: str) -> None:
     Path("streamed.yaml").write_text(STREAMED)
     cli("catalog", "register", "streamed.yaml")
-    run = subprocess.Popen([sys.executable, "-m", "noetl.cli", "run", "-q", "streamed.yaml"])
+    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "streamed.yaml"])
     while not (found := json.loads(cli("execution", "list", "--json").out)):
         time.sleep(0.05)
     path = f"{server}/api/executions/{found[0]['execution_id']}/logs"

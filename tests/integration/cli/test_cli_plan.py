@@ -348,7 +348,7 @@ def test_a_terminal_gets_lines_that_fit(loading: str) -> None:
     leader, follower = pty.openpty()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "noetl.cli", "plan", loading],
+            [sys.executable, "-m", "noetl", "plan", loading],
             stdout=follower,
             env={**os.environ, "COLUMNS": "60", "TERM": "xterm"},
         )

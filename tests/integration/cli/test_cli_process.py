@@ -115,7 +115,7 @@ def test_progress_that_nobody_reads_does_not_stop_the_run(program: Program, cli:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
-    line = f"exec {sys.executable} -m noetl.cli run sum.yaml {closed}"
+    line = f"exec {sys.executable} -m noetl run sum.yaml {closed}"
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=20, check=False)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr
@@ -135,7 +135,7 @@ def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
     """Runs `noetl` with a pseudo-terminal as its streams; returns the exit code and what it wrote."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli", *argv],
+        [sys.executable, "-m", "noetl", *argv],
         stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **environ},
     )  # fmt: skip
     os.close(theirs)
