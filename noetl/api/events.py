@@ -71,13 +71,23 @@ def _stream(rt: Runtime, execution_id: str, query: EventsQuery, header: EventsHe
     if header.last_event_id and news.row.status in ENDED and not news.events:
         # Nothing will come: 204 is what keeps a browser from connecting again for ever.
         return Response(status=204)
+    return open_stream(stream(rt, execution_id, after, query.types))
+
+
+def open_stream(frames: Iterator[str]) -> Response:
+    """The answer to whoever streams `frames`."""
     places = services().places
     places.take(request.environ)
-    body = stream(rt, execution_id, after, query.types)
-    response = Response(body, mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
+    response = Response(_announce(frames), mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
     # Not in the generator: one that was never begun would never reach its end.
     response.call_on_close(places.release)
     return response
+
+
+def _announce(frames: Iterator[str]) -> Iterator[str]:
+    """A line before anything happens: servers hold the headers of an answer back until there is some of its body."""
+    yield ": connected\n\n"
+    yield from frames
 
 
 def stream(

@@ -10,7 +10,7 @@ from typing import Final
 from flask import Response, jsonify, request
 
 from noetl.api.answers import LOGS
-from noetl.api.events import HEARTBEAT_S, STREAM, frame
+from noetl.api.events import HEARTBEAT_S, STREAM, frame, open_stream
 from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, ExecutionPath, LogsQuery
 from noetl.api.services import services
@@ -55,13 +55,7 @@ def _stream(rt: Runtime, execution_id: str, where: LogFilter, after: int, *, aga
     if again and first.is_last and not first.chunks:
         # Nothing will come: 204 is what keeps a browser from connecting again for ever.
         return Response(status=204)
-    places = services().places
-    places.take(request.environ)
-    body = stream(rt, execution_id, where, after)
-    response = Response(body, mimetype=STREAM, headers={"X-Accel-Buffering": "no"})
-    # Not in the generator: one that was never begun would never reach its end.
-    response.call_on_close(places.release)
-    return response
+    return open_stream(stream(rt, execution_id, where, after))
 
 
 def stream(
