@@ -21,7 +21,9 @@ KEEP = Keep("7")
 NDJSON = "application/x-ndjson"
 
 
-@pytest.fixture(params=["file", "memory", "s3"])
+@pytest.fixture(
+    params=["file", "memory", pytest.param("s3", marks=pytest.mark.full("test_results.py has S3"))]
+)
 def results(request: pytest.FixtureRequest, tmp_path: Path) -> FileResults:
     match request.param:
         case "file":

@@ -229,6 +229,7 @@ def test_lists_of_commands_come_without_contexts(store: Store) -> None:
         assert tx.expired(LATER, 1)[0].context == {}
 
 
+@pytest.mark.full("a load")
 def test_thousands_of_commands_are_closed_at_once(store: Store) -> None:
     create(store)
     names = [f"c{number}" for number in range(12_000)]

@@ -392,6 +392,7 @@ def test_nothing_of_the_settings_is_in_the_environment_of_user_code(
     assert "NOETL_" not in said
 
 
+@pytest.mark.full("a load")
 def test_two_hundred_megabytes_of_output_are_cut_and_said_so(run: Run) -> None:
     body = (
         'workflow: [{step: start, tool: {kind: shell, command: "head -c 200000000 /dev/zero | tr \\\\0 x"}}]'

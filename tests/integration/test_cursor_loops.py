@@ -72,6 +72,7 @@ def claims_of(rt: Runtime, report: dict[str, Any]) -> Iterator[LoopClaimed]:
     return (event.fact for event in events if isinstance(event.fact, LoopClaimed))
 
 
+@pytest.mark.full("a load; tests/properties/test_cursors.py holds it")
 @pytest.mark.postgres
 def test_a_thousand_rows_are_claimed_and_worked_on_once_by_several_lanes(
     run: Run, rt: Runtime, dsn: str

@@ -135,6 +135,7 @@ def test_bytes_that_are_no_base64_name_their_row(tool: DuckDb) -> None:
     assert "Row 1 (from 0): the column 'b'" in str(refused(tool, table="t", rows=[{"b": None}, {"b": "?"}]))
 
 
+@pytest.mark.full("a load")
 def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: DuckDb) -> None:
     run(tool, "create table t (id int, name text, v double)")
     many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(200_000)]

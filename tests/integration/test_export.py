@@ -68,7 +68,10 @@ workflow: [{step: start, tool: {kind: noop, input: {tenfold: "{{ n * 10 }}"}}}]
 
 
 @pytest.fixture(
-    params=[pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)],
+    params=[
+        pytest.param("sqlite", marks=pytest.mark.full("PostgreSQL stands for it")),
+        pytest.param("postgres", marks=pytest.mark.postgres),
+    ],
 )
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """A home, on each database in turn."""
@@ -109,7 +112,14 @@ def everything(to: Path, manifest: Manifest) -> dict[str, list[dict[str, Any]]]:
     return {table: rows(to, manifest, table) for table in TABLES}
 
 
-@pytest.mark.parametrize("form", ["parquet", "jsonl", "clickhouse"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "parquet",
+        pytest.param("jsonl", marks=pytest.mark.full("the same figures")),
+        pytest.param("clickhouse", marks=pytest.mark.full("the same figures")),
+    ],
+)
 def test_the_figures_of_an_export_are_those_of_the_api(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path, form: Any
 ) -> None:

@@ -172,6 +172,7 @@ def test_a_small_answer_is_a_list_and_a_large_one_a_table(services: Services, ki
     tool.close()
 
 
+@pytest.mark.full("a load")
 @pytest.mark.parametrize("kind", EACH)
 def test_a_large_answer_never_is_in_memory(services: Services, kind: str) -> None:
     made, command = TOOLS[kind]

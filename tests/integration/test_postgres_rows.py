@@ -392,6 +392,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
+@pytest.mark.full("kills are in tests/acceptance/test_exactly_once.py")
 def test_a_loop_that_is_killed_again_and_again_has_each_effect_once(
     tool: Postgres, postgres_url: str
 ) -> None:

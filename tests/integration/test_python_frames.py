@@ -34,6 +34,11 @@ LIBRARIES = {
     "polars": ("import polars\nmake = polars.from_dicts", "table.to_dicts()"),
     "arrow": ("import pyarrow\nmake = pyarrow.Table.from_pylist", "table.to_pylist()"),
 }
+#: Each call imports its library anew; what is said of one is as true of the others.
+ONE_OF_LIBRARIES = [
+    pytest.param(name, marks=[] if name == "pandas" else pytest.mark.full("pandas stands for it"))
+    for name in LIBRARIES
+]
 
 
 @pytest.fixture
@@ -100,7 +105,7 @@ def kept(results: Results, rows: int) -> Any:
 # --- results ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", ONE_OF_LIBRARIES)
 def test_a_small_frame_is_a_list_of_mappings_and_a_large_one_a_reference_to_parquet(
     run: Run, results: Results, library: str, isolation: str
 ) -> None:
@@ -183,6 +188,7 @@ def test_values_of_frames_become_json_as_those_of_sql_tools_do(run: Run) -> None
     assert value(run(infinite)) == [{"x": None}, {"x": None}, {"x": 1.0}]
 
 
+@pytest.mark.full("forms of frames, an import of pandas each")
 @pytest.mark.parametrize(
     ("frame", "rows"),
     [
@@ -251,7 +257,7 @@ def test_the_runner_imports_no_library_that_the_code_does_not(run: Run) -> None:
 # --- inputs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", ONE_OF_LIBRARIES)
 def test_a_table_comes_as_a_frame_where_the_task_says_so(
     run: Run, results: Results, library: str, isolation: str
 ) -> None:
@@ -294,7 +300,7 @@ def test_a_main_is_handed_frames(run: Run, results: Results) -> None:
     assert value(run(code, table=kept(results, 3), other=1, frames="pandas")) == [3, ["other"]]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", ONE_OF_LIBRARIES)
 def test_a_library_that_is_missing_fails_the_task_and_says_what_to_install(
     registry: Registry, run: Run, library: str, results: Results
 ) -> None:
@@ -415,6 +421,7 @@ def test_a_large_frame_goes_from_step_to_step_in_a_playbook(tmp_path: Path, run_
         assert place == f"executions/{report['execution_id']}"
 
 
+@pytest.mark.full("a load")
 def test_a_frame_costs_the_worker_nothing_that_grows_with_it(tmp_path: Path) -> None:
     # In a process of its own: what others loaded before must not count.
     script = f"""

@@ -165,18 +165,24 @@ def test_what_is_no_circuit_is_refused(
     assert caught.value.line is None or "cirq_json" in config
 
 
+IMPORTS_CIRQ = pytest.mark.full("an import of Cirq in a child; another one is tried")
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "type", "said"),
     [
         ("x = 1", "client_error", "NoCircuit", "The result of `code` is no circuit but null"),
         ("result = {'a': 1}", "client_error", "NoCircuit", "a mapping without `circuit`"),
-        (
+        pytest.param(
             "import cirq\nresult = cirq.H(cirq.q(0))",
             "client_error",
             "CirqJsonError",
             "but of type GateOperation",
+            marks=IMPORTS_CIRQ,
         ),
-        ("import cirq\n\nresult = cirq.Circuit(3)", "python", "TypeError", "int"),
+        pytest.param(
+            "import cirq\n\nresult = cirq.Circuit(3)", "python", "TypeError", "int", marks=IMPORTS_CIRQ
+        ),
         (
             BELL_CODE
             + "class Own(cirq.Gate):\n    def _num_qubits_(self): return 1\nresult = cirq.Circuit(Own()(q[0]))",

@@ -88,6 +88,7 @@ def test_a_bell_state_is_even_and_ghz_states_oscillate_once_for_each_qubit(examp
         assert one["off_theory"] < 1e-5
 
 
+@pytest.mark.full("the Bell state is tried")
 def test_chsh_is_violated_without_noise_and_kept_with_much(example: Example) -> None:
     found = example("chsh")["noise"]
     assert [one["p"] for one in found] == workload("chsh")["noise"]
@@ -114,6 +115,7 @@ def test_the_hamiltonian_of_h2_is_that_of_its_integrals() -> None:
         assert coefficient == pytest.approx(expected[term], abs=1e-8), term
 
 
+@pytest.mark.full("the Bell state is tried")
 def test_qaoa_finds_the_largest_cut_of_the_petersen_graph(example: Example) -> None:
     found = example("qaoa_maxcut")
     edges = workload("qaoa_maxcut")["edges"]
@@ -125,6 +127,7 @@ def test_qaoa_finds_the_largest_cut_of_the_petersen_graph(example: Example) -> N
     assert found["sampled_mean"] == pytest.approx(found["mean_cut"], abs=0.5)
 
 
+@pytest.mark.full("the Bell state is tried")
 def test_randomized_benchmarking_recovers_the_rate_that_was_put_in(example: Example) -> None:
     found = example("randomized_benchmarking")
     assert found["put_in"] == workload("randomized_benchmarking")["rate"]
@@ -143,6 +146,7 @@ def server() -> Iterator[tuple[str, str]]:
         process.terminate()
 
 
+@pytest.mark.full("its job is one of tests/acceptance/test_quantum_examples.py, too")
 def test_a_job_on_ionq_is_estimated_submitted_and_fetched(
     example: Example, rt: Runtime, settings: Settings, server: tuple[str, str]
 ) -> None:

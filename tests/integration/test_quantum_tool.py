@@ -477,13 +477,18 @@ DRAWN: dict[str, Any] = {"builder": {"name": "random", "qubits": 5, "depth": 8, 
     "asked",
     [
         {"noise": {"depolarize": 0.2}, "repetitions": 200},
-        {**DRAWN, "compile": {"gateset": "cz", "placement": "line"}},
-        {**DRAWN, "observables": ["Z4", "X0 Y3"], "target_stderr": 0.02},
-        {
-            "mitigation": {"dynamical_decoupling": True},
-            "noise": {"bit_flip": 0.1},
-            "backend": "density_matrix",
-        },
+        *(
+            pytest.param(asked, marks=pytest.mark.full("another circuit in a child of its own"))
+            for asked in (
+                {**DRAWN, "compile": {"gateset": "cz", "placement": "line"}},
+                {**DRAWN, "observables": ["Z4", "X0 Y3"], "target_stderr": 0.02},
+                {
+                    "mitigation": {"dynamical_decoupling": True},
+                    "noise": {"bit_flip": 0.1},
+                    "backend": "density_matrix",
+                },
+            )
+        ),
     ],
 )
 def test_operations_of_a_moment_in_any_order_are_verified(tool: Quantum, asked: Any) -> None:

@@ -296,6 +296,7 @@ def test_bytes_that_are_no_base64_name_their_row(tool: Sqlite) -> None:
     assert rows(tool, "select * from t") == []
 
 
+@pytest.mark.full("a load")
 def test_200_000_rows_go_in_and_out_in_bounded_memory(tool: Sqlite) -> None:
     run(tool, "create table t (id int primary key, name text, v real)")
     many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(200_000)]

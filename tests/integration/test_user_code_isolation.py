@@ -233,6 +233,7 @@ def test_200_mb_of_output_are_cut_and_the_result_is_there(opened: Open) -> None:
     assert (outcome.meta["truncated"], outcome.meta["stdout_bytes"]) == (True, 200 * ((1 << 20) + 1))
 
 
+@pytest.mark.full("a load")
 def test_a_result_of_50_mb_comes_whole_and_a_larger_one_than_allowed_is_refused(opened: Open) -> None:
     outcome = python(opened(), "result = {'rows': ['x' * 1_000_000] * 50}")
     assert outcome.error is None

@@ -26,5 +26,5 @@ def ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> str:
     ends = time.monotonic() + PATIENCE_S
     while inspect.execution(rt, execution_id).status not in ENDED:
         assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
-        time.sleep(0.002)
+        time.sleep(0.01)
     return execution_id

@@ -9,12 +9,15 @@ from noetl.dsl import compile_playbook
 from noetl.dsl.canonical_text import canonical_text
 from noetl.net.same import same_net
 from noetl.tools.registry import kinds
+from tests.budget import budget
 
 from .corpus import cases
 
 HEAD = "# kept\napiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 KINDS = kinds()
 VALID = [case for case in cases() if case.expected["status"] is not None]
+#: Each case is compiled, printed and compiled again.
+VALID = VALID[:: budget("NOETL_TEST_CASES_APART", quick=3, full=1, long=1)]
 
 
 def commented(text: str) -> tuple[str, list[str]]:

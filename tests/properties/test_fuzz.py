@@ -1,7 +1,7 @@
 """Thousands of playbooks with something wrong: each is answered in time, with problems that have a place.
 
 The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest tests/properties/test_fuzz.py` tries the same
-ones again, and `NOETL_FUZZ_MUTANTS` says how many there are (20,000, in the quick profile 2,000).
+ones again, and `NOETL_FUZZ_MUTANTS` says how many there are (20,000, in the quick profile 1,000).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.pace import slowness
 from tests.playbooks.corpus import cases
 
 SEED = int(os.environ["NOETL_FUZZ_SEED"])
-MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=2_000, full=20_000, long=500_000)
+MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=1_000, full=20_000, long=500_000)
 SHARDS = 20
 #: No answer takes longer, on the reference machine.
 PATIENCE_S = 2.0

@@ -491,6 +491,7 @@ def first_trouble(name: str, **options: Any) -> str:
         return repr(error)
 
 
+@pytest.mark.full("a test of the tests")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_every_seeded_defect_breaks_a_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seeded = DEFECTS[name]

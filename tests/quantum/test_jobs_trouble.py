@@ -87,6 +87,7 @@ def test_a_retry_after_of_centuries_is_a_wait_of_a_day() -> None:
     assert came.seconds == 24 * HOUR < LONGEST_WAIT_S
 
 
+@pytest.mark.full("a load")
 def test_a_job_that_stays_queued_for_a_month_is_one_job_and_two_lines_of_the_log() -> None:
     vendor = Vendor(run_s=30 * 24 * HOUR)
     play = running(vendor, [bell()])

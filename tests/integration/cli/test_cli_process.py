@@ -43,7 +43,14 @@ def running(program: Program) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full("SIGINT is tried")),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.full("SIGINT is tried")),
+    ],
+)
 def test_a_signal_cancels_the_execution_and_exits_1(
     program: Program, cli: Cli, number: signal.Signals
 ) -> None:
@@ -113,7 +120,15 @@ def test_progress_that_nobody_reads_does_not_stop_the_run(program: Program, cli:
     assert row["status"] == "completed"
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        pytest.param(">&-", marks=pytest.mark.full("all at once are tried")),
+        pytest.param("2>&-", marks=pytest.mark.full("all at once are tried")),
+        pytest.param("<&-", marks=pytest.mark.full("all at once are tried")),
+        ">&- 2>&- <&-",
+    ],
+)
 def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
     line = f"exec {sys.executable} -m noetl run sum.yaml {closed}"
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=20, check=False)
@@ -152,6 +167,7 @@ def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
     return process.wait(timeout=20), written.decode()
 
 
+@pytest.mark.full("three processes for a colour")
 def test_a_terminal_gets_colours_unless_it_wants_none() -> None:
     code, shown = on_a_terminal(["run", "failing.yaml"])
     assert code == 1

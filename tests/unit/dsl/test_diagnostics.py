@@ -338,6 +338,7 @@ def _thousand(step: Callable[[int], str]) -> str:
     return "workflow:\n" + "".join(map(step, range(1_000)))
 
 
+@pytest.mark.full("a measurement")
 @pytest.mark.parametrize(
     "text",
     [

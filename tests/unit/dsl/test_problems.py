@@ -331,6 +331,7 @@ def test_all_faults_are_reported_together_in_the_order_of_the_text(body: Compile
     assert problems[0].path == "workflow[0].tool.kind"
 
 
+@pytest.mark.full("a measurement")
 @pytest.mark.parametrize(
     "shared",
     [

@@ -235,6 +235,7 @@ def _calls(run: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.full("a measurement")
 @pytest.mark.parametrize("shape", [_named_steps, _actions, _rules, _chain], ids=lambda shape: shape.__name__)
 def test_given_four_times_as_much_to_run_then_compiling_costs_about_four_times_as_much(
     body: Body, shape: Callable[[int], str]

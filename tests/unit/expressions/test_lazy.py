@@ -133,6 +133,7 @@ def test_a_list_too_large_to_be_held_is_refused_before_it_is_read(template: str)
     assert store.read == (0, 0)
 
 
+@pytest.mark.full("a measurement")
 def test_going_through_a_list_costs_as_much_as_through_any_other() -> None:
     store = Store(10_000_000)
     with pytest.raises(TemplateLimit, match="steps"):

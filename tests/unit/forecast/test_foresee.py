@@ -75,6 +75,7 @@ workflow:
     assert found.entry == "start"
 
 
+@pytest.mark.full("a load")
 def test_a_thousand_steps_in_a_row_are_foreseen() -> None:
     rows = [f"  - {{step: s{n}, tool: {{kind: noop}}, next: s{n + 1}}}" for n in range(999)]
     found = ahead("\n".join(["workflow:", *rows, "  - {step: s999, tool: {kind: noop}}"]))

@@ -234,6 +234,7 @@ def test_each_item_is_in_the_log_before_the_next_one_and_none_is_run_again_after
     assert [call.args["x"] for call in calls(simulation)] == [1, 2, 2, 3]
 
 
+@pytest.mark.full("a load")
 def test_five_thousand_small_items() -> None:
     report, _ = run(playbook("{in: '{{ range(5000) | list }}', iterator: x}"))
     assert report.row.status == "completed", report.error

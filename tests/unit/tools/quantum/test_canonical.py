@@ -98,6 +98,7 @@ print([canonical.sha256(canonical.text(one)) for one in made])
 """
 
 
+@pytest.mark.full("two processes that import Cirq")
 def test_every_process_writes_the_same_text() -> None:
     said = {
         subprocess.run(
