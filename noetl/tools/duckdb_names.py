@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.duckdb_outward import refuse_logging, refuse_outward
+from noetl.tools.duckdb_outward import refuse_files_of_its_own, refuse_outward
 from noetl.tools.file_patterns import MAGIC, Pattern
 from noetl.tools.files import FilePolicy, bad_path
 from noetl.tools.sql import Bound, Token, tokens
@@ -88,9 +88,8 @@ def located(
     `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for files refuses, for one
     that SQL computes where nobody could hold it to the rule, and for a statement that needs `allow_external`.
     """
-    if external:
-        refuse_logging(bounds)
-    else:
+    refuse_files_of_its_own(bounds)
+    if not external:
         refuse_outward(bounds)
     return [_Statement(bound, policy, grants, external).located() for bound in bounds]
 
@@ -252,8 +251,9 @@ class _Statement:
         self._grants.files.append(directory / magic)
         for found in islice(Pattern(directory, magic).files(), _MOST_FILES):
             # What is private there is not granted; a link that leads out is an error.
-            if not self._policy.is_private(found.resolve()):
-                self._grants.files.extend((found, self._policy.checked(found.resolve(), name, _WHAT)))
+            real = found.resolve()
+            if not self._policy.is_private(real) or (found != real and not _sees_links()):
+                self._grants.files.extend((found, self._policy.checked(real, name, _WHAT)))
         if _sees_links() and not self._policy.holds_private(directory):
             self._grants.directories.append(directory)
         return str(directory / magic)
@@ -269,10 +269,12 @@ class _Statement:
             value = self._value(at)
             if not isinstance(value, str) or not 0 < len(value) < _LONGEST_NAME or "\0" in value:
                 continue
-            path = Path(value.removeprefix("file:").replace("//", "/"))
-            for place in self._policy.places or (Path("/"),):
-                if (place / path).exists():
-                    self._policy.checked((place / path).resolve(), value, _WHAT)
+            name = value.removeprefix("file:").replace("//", "/")
+            places = (Path("/"),) if name.startswith("/") else self._policy.places
+            for found in (
+                one for place in places for one in islice(Pattern(place, name).files(), _MOST_FILES)
+            ):
+                self._policy.checked(found.resolve(), value, _WHAT)
 
     # --- tokens --------------------------------------------------------------------------------------------
 

@@ -13,8 +13,16 @@ from noetl.tools.sql import Bound, tokens
 _OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
 #: Words of a statement that say what it is: `CREATE OR REPLACE TEMPORARY SECRET`.
 _LONGEST_BEGINNING: Final = 5
-#: What writes logs of DuckDB's own.
-_LOGGING: Final = frozenset({"enable_logging", "enable_logging_storage", "logging_storage", "log_query_path"})
+#: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it closes, and ends the process.
+_LOGS: Final = frozenset({"enable_logging"})
+#: Settings that name files, which not every DuckDB holds to its confinement.
+_SETTINGS: Final = frozenset(
+    {
+        *("logging_storage", "log_query_path", "http_logging_output", "profiling_output", "profile_output"),
+        *("secret_directory", "extension_directory", "temp_directory"),
+    }
+)
+_SETS: Final = frozenset({"set", "pragma", "reset", "call", "explain", "prepare"})
 
 
 def outward(bounds: Sequence[Bound]) -> int:
@@ -51,13 +59,13 @@ def refuse_outward(bounds: Sequence[Bound]) -> None:
             )
 
 
-def refuse_logging(bounds: Sequence[Bound]) -> None:
-    """Raises ToolError(client_error) where DuckDB would log: of a file that it may not write it learns when it closes, and
-    ends the process."""
+def refuse_files_of_its_own(bounds: Sequence[Bound]) -> None:
+    """Raises ToolError(client_error) for logs and settings by which DuckDB itself would write files."""
     for bound in bounds:
+        refused = _LOGS | _SETTINGS if _SETS.intersection(_begin(bound)[:1]) else _LOGS
         text = bound.dollar()
         names = (text[one.start : one.end].strip("\"'").lower() for one in tokens(text))
-        found = next((name for name in names if name in _LOGGING), None)
+        found = next((name for name in names if name in refused), None)
         if found is not None:
             raise ToolError(
                 "client_error",

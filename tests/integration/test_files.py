@@ -158,6 +158,9 @@ PRIVATE = [
     "set log_query_path = '{home}/x.log'; select 1",
     "call enable_logging(storage = 'file', storage_path = '{home}/x.log'); select 1",
     "set secret_directory = '{home}/x'; create persistent secret s (type http, extra_http_headers map {{}})",
+    "from enable_logging(storage = 'file', storage_path = '{home}/x.log'); select 1",
+    "pragma enable_profiling = 'json'; pragma profiling_output = '{home}/x.json'; select 1",
+    "from read_text('da*/link')",
     "set extension_directory = '{home}/x'; install json",
     "set file_search_path = '{home}'; from read_text('s.' || 'csv')",
     "set allowed_directories = ['/']; from read_text('{home}/' || 'secret.key')",
@@ -240,7 +243,7 @@ def test_network_extensions_and_other_databases_stay_behind_allow_external(
         {"command": "from read_text('https://127.0.0.1' || ':1/x')", "files": "https://127.0.0.1:1/"},
     ):
         error = failure(registry, "duckdb", {**given, "allow_external": True})
-        assert "httpfs" in error.message
+        assert "httpfs" in error.message or "that SQL computes" in error.message  # before DuckDB 2.0
     allowed = [
         "create temporary secret s (type http, extra_http_headers map {})",
         "set threads = 1",
