@@ -354,3 +354,24 @@ def test_a_connection_is_kept_after_a_body_that_came_in_time(url: str) -> None:
             time.sleep(pause)
             answer = session.post(f"{url}/api/context/render", json={"template": "{{ 6 * 7 }}"}, timeout=5)
             assert answer.json()["result"] == 42
+
+
+def test_sql_that_cannot_be_parsed_is_answered_where_it_is_registered_and_kept(url: str) -> None:
+    def playbook(kind: str) -> str:
+        return (
+            f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {kind}, path: sql/{kind}}}\nworkflow:\n"
+            f"- {{step: start, tool: {{kind: {kind}, {'auth: db, ' if kind == 'postgres' else ''}command: SELEC 1}}}}\n"
+        )
+
+    for kind in ("postgres", "duckdb", "sqlite"):
+        answer = requests.post(f"{url}/api/catalog", json={"content": playbook(kind)}, timeout=20)
+        assert answer.status_code == 201, answer.text
+        (warning,) = answer.json()["warnings"]
+        assert (warning["code"], warning["line"]) == ("NOETL466", 5)
+        kept = requests.get(f"{url}/api/catalog/sql/{kind}", timeout=5).json()["warnings"]
+        started = requests.post(f"{url}/api/executions", json={"path": f"sql/{kind}"}, timeout=5)
+        assert (started.status_code, started.json()["warnings"], kept) == (202, [warning], [warning])
+        refused = requests.post(
+            f"{url}/api/catalog", json={"content": playbook(kind), "strict": True}, timeout=5
+        )
+        assert refused.status_code == 422
