@@ -40,7 +40,7 @@ def create(settings: Settings | None = None) -> Flask:
     here = settings or Settings.from_env()
     rt = bootstrap.runtime(here, bootstrap.dispatcher_of(here))
     served = create_app(rt, here)
-    served.register_blueprint(blueprint(here.flower_port))
+    served.register_blueprint(blueprint(rt, here.flower_port))
     timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
     served.wsgi_app = Admission(timed, here.server_threads)  # type: ignore[method-assign]
     return served

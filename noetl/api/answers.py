@@ -126,6 +126,8 @@ class Child(Answer):
     status: ExecutionStatus
     step: str | None = Field(description="the step that called it")
     iteration: int | None = Field(description="its iteration, where it is a loop")
+    errors_passed_over: int = Field(description="errors that policies and loops went on after")
+    warnings_count: int = Field(description="different warnings of the run")
 
 
 class ExecutionReport(Answer):

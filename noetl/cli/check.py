@@ -93,7 +93,10 @@ def compiled(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Comp
     def beside(name: str) -> str:
         return source_file(name, files).text
 
-    return compile_playbook(read_bytes(file), file=str(file), kinds=kinds, strict=strict, sources=beside)
+    content = read_bytes(file)
+    return compile_playbook(
+        content, file=str(file), kinds=kinds, strict=strict, sources=beside, parse_sql=True
+    )
 
 
 def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:

@@ -16,7 +16,7 @@ from noetl.cli.tables import table
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import control, inspect
-from noetl.usecases.ports import ENDED, ExecutionRow
+from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -79,7 +79,7 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
         [
             (
                 row.execution_id,
-                _status(row),
+                _status(row.status, row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
                 row.error["message"] if row.error else "",
@@ -89,10 +89,10 @@ def list_(status: str | None, path: str | None, parent: str | None, limit: int, 
     )
 
 
-def _status(row: ExecutionRow) -> str:
+def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
     """`completed, 2 errors passed over, 1 warning`."""
-    passed = count_text(row.errors_passed_over, "error{} passed over")
-    return ", ".join([row.status, *passed, *count_text(row.warnings_count, "warning{}")])
+    passed = count_text(errors_passed_over, "error{} passed over")
+    return ", ".join([status, *passed, *count_text(warnings_count, "warning{}")])
 
 
 @execution.command(epilog="Example: noetl execution show 1234567890123")
@@ -142,7 +142,8 @@ def _show_errors(report: inspect.Report, file: str) -> None:
 
 def _called(child: JsonMap) -> tuple[str, str, str, str]:
     place = str(child["step"]) + ("" if child["iteration"] is None else f"[{child['iteration']}]")
-    return child["execution_id"], child["status"], f"{child['path']}@{child['version']}", place
+    status = _status(child["status"], child["errors_passed_over"], child["warnings_count"])
+    return child["execution_id"], status, f"{child['path']}@{child['version']}", place
 
 
 def _short(value: Json, width: int = 60) -> str:

@@ -40,8 +40,8 @@ def check_names_of_code(context: Context, net: Net) -> None:
         tree = parsed(use.code)
         if isinstance(tree, Fault):
             continue
-        given = {*_GIVEN, *use.given, *inputs_around(net, use.step), *({"__file__"} if use.file else ())}
-        for one in undefined_names(use.code, tree, given):
+        given = {*_GIVEN, *use.given, *inputs_around(net, use.step)}
+        for one in undefined_names(tree, given):
             at = sum(len(line) + 1 for line in use.code.split("\n")[: one.line - 1])
             column = len(use.code.split("\n")[one.line - 1].encode()[: one.column].decode("utf-8", "replace"))
             message = f"python: nothing defines {shown(one.name)}"
@@ -60,7 +60,7 @@ def check_sql_syntax(
     context: Context, kind: KindInfo, value: Template, path: Path, params: Template, file: str = ""
 ) -> None:
     """Warns of SQL without templates that its database could not parse. Loads the parser of the kind."""
-    if context.sources is None:
+    if not context.parse_sql:
         return
     texts = (
         [(value, path)]

@@ -59,17 +59,18 @@ def compile_playbook(
     strict: bool = False,
     lenient: bool = False,
     sources: Callable[[str], str] | None = None,
+    parse_sql: bool = False,
 ) -> Compiled:
     """Compiles `text`, which problems call `file`, for the installed `kinds`. Never raises for bad input.
 
     `strict` makes warnings errors. `lenient` is for versions that the catalog has: what was a warning when they were
     registered is no error now. `sources` yields the text of a source file by the name that the playbook has
-    for it, and raises NoetlError where there is none: with it such files are checked too, and what takes a parser of
-    its own, which is slow to load: SQL.
+    for it, and raises NoetlError where there is none: with it such files are checked too. `parse_sql` looks at SQL, too,
+    whose parsers are slow to load.
     """
     with _without_collector():
         report = Report(read(text, file), strict=strict, lenient=lenient)
-        return _compiled(report, kinds, sources)
+        return _compiled(report, kinds, sources, parse_sql)
 
 
 @contextmanager
@@ -86,14 +87,17 @@ def _without_collector() -> Iterator[None]:
 
 
 def _compiled(
-    report: Report, kinds: Mapping[str, KindInfo], sources: Callable[[str], str] | None
+    report: Report,
+    kinds: Mapping[str, KindInfo],
+    sources: Callable[[str], str] | None,
+    parse_sql: bool,
 ) -> Compiled:
     data = report.source.data
     read_as = to_document(data, report) if data is not None else None
     document = lower(*read_as, kinds, report) if read_as is not None else None
     if document is None:
         return Compiled(None, None, report.problems, report.source, report.shown)
-    context = Context(document, report, kinds, sources)
+    context = Context(document, report, kinds, sources, parse_sql)
     net = compile_document(context)
     tree = None if net is None or context.graph_broken else dominators(net)
     check_templates(context, net, tree)

@@ -65,6 +65,8 @@ class Context:
     kinds: Mapping[str, KindInfo]
     #: The text of a file that a task names (see `compile_playbook`); None: such files are not looked at.
     sources: Callable[[str], str] | None = None
+    #: Whether SQL is parsed.
+    parse_sql: bool = False
     step_names: frozenset[str] = frozenset()
     workbook: Mapping[str, tuple[Tool, Path]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)

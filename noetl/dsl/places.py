@@ -15,6 +15,7 @@ _OF_ENDS: Final = frozenset({"outcome", "output", "result", "response", "error",
 _NOT_IN_RULES: Final = frozenset({"event"})
 _NOT_IN_SET: Final = frozenset({"event", "error"})
 _RULES: Final = ("spec", "policy", "rules")
+_ASSIGN: Final = frozenset({"set", "set_ctx", "set_iter"})
 
 #: Where a router is asked, and the `set` of a step: these know the envelope of the whole step.
 _AT_BOUNDARIES: Final = frozenset({"next", "set"})
@@ -41,12 +42,21 @@ def unseen(context: Context, name: str, path: Path) -> Fault | None:
 def is_in_task(context: Context, path: Path) -> bool:
     """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it asks for then gets into
     the log."""
-    if path[2:4] == ("loop", "cursor"):
+    if path[2:4] == ("loop", "cursor") or path[-2:] == ("spec", "timeout"):
         return True
+    if (rule := _in_rules(path)) is not None:
+        # What a rule assigns is recorded, what it asks for and how long it waits is not.
+        return _ASSIGN.isdisjoint(rule)
     rest = _behind_tool(context, path) if path[:1] == ("workbook",) or path[2:3] == ("tool",) else None
     if rest is None:
         return False
-    return rest[:1] not in (("set",), ("repeat",), ("pagination",)) and rest[:3] != _RULES
+    return rest[:1] not in (("set",), ("repeat",), ("pagination",))
+
+
+def _in_rules(path: Path) -> Path | None:
+    """What of `path` leads on from the rules of a policy."""
+    at = next((at for at in range(len(path)) if path[at : at + len(_RULES)] == _RULES), None)
+    return None if at is None else path[at + len(_RULES) :]
 
 
 def _behind_tool(context: Context, path: Path) -> Path | None:
@@ -91,5 +101,6 @@ def is_envelope(name: str, path: Path) -> bool:
     in the `set` of a task."""
     if name == "outcome":
         return True
-    rules = any(path[at : at + len(_RULES)] == _RULES for at in range(2, len(path)))
-    return name == "output" and path[0] == "workflow" and (rules or path[2] in _AT_BOUNDARIES)
+    if name != "output" or path[0] != "workflow":
+        return False
+    return _in_rules(path) is not None or path[2] in _AT_BOUNDARIES

@@ -88,6 +88,12 @@ def _takes_timeout(kind: KindInfo) -> bool:
     return "timeout" in kind.schema.get("properties", {})
 
 
+def use_timeouts(context: Context, site: Site, tools: Sequence[Path]) -> None:
+    """Remembers the templates that say how long a call may take, of the task and around it."""
+    for path in (*site.specs, *((*tool, "spec") for tool in tools)):
+        context.use((*path, "timeout"), context.raw(path).get("timeout"), site.step)
+
+
 def timeout_around(context: Context, kind: KindInfo, site: Site) -> Path | None:
     """Where the innermost spec around a task gives a tool that has them the parts of its timeout."""
     for path in reversed(site.specs):

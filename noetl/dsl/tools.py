@@ -28,7 +28,14 @@ from noetl.dsl.misspelt import is_free
 from noetl.dsl.policies import policy
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.repeat import repeated
-from noetl.dsl.specs import config_from_spec, effective_spec, rules_around, rules_of, timeout_around
+from noetl.dsl.specs import (
+    config_from_spec,
+    effective_spec,
+    rules_around,
+    rules_of,
+    timeout_around,
+    use_timeouts,
+)
 from noetl.dsl.task_loops import task_loop
 from noetl.facts.nearest import nearest
 from noetl.net.model import Assignment, KindInfo, Rule, Task, Template
@@ -83,6 +90,8 @@ def _task(context: Context, entry: Entry, around: Siblings, site: Site) -> Task 
     for key, value in config.items():
         if key not in verbatim:
             context.use(paths[key], value, site.step)
+    if "timeout" not in config:
+        use_timeouts(context, site, tools)
     args, args_paths = _args(context, entry, site)
     stages = _stages(entry, args_paths)
     demands = asserted(context, entry)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +22,7 @@ from noetl.tools.duckdb_config import DuckDbConfig
 from noetl.tools.duckdb_files import MEMORY, Busy, FileLocks, Wait, database_path, held
 from noetl.tools.duckdb_names import Grants, located
 from noetl.tools.duckdb_open import Database
+from noetl.tools.duckdb_outward import outward
 from noetl.tools.duckdb_tables import opened_tables
 from noetl.tools.duckdb_work import Order, Work
 from noetl.tools.large import scratch_folder, shelf_of
@@ -125,6 +128,10 @@ class DuckDb(Tool):
             database = Database(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.opened(wait))
             order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
+            if config.allow_external:
+                order = replace(
+                    order, confine=partial(database.confine, connection), free=outward(statements)
+                )
             with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
                     result = Work(connection, order, stop).run()

@@ -16,7 +16,7 @@ class DuckDbConfig(SqlConfig):
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
-        description="Files and directories that SQL may reach by names that it computes; names in its text need none.",
+        description="Files and directories that SQL may reach by names that it computes, and with `allow_external` hosts; names in its text need none.",
     )
     allow_external: bool = Field(
         default=False,

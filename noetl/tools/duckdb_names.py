@@ -1,12 +1,12 @@
 """Names of files in DuckDB's SQL: found, checked by the rule for files, and made absolute.
 
 DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are bound as parameters where
-a file is named, are checked here and granted one by one; what SQL computes is left to DuckDB's own confinement.
+a file is named, are checked here and granted one by one; what SQL computes is left to DuckDB's own confinement, which holds
+with `allow_external`, too: what reaches outward stands first and runs before it.
 """
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +14,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.duckdb_outward import refuse_files_of_its_own, refuse_outward
+from noetl.tools.file_patterns import MAGIC, Pattern
 from noetl.tools.files import FilePolicy, bad_path
 from noetl.tools.sql import Bound, Token, tokens
 
 #: Table functions whose first argument names files.
-_READS: Final = re.compile(r"read_\w+|parquet_\w+|sniff_csv|glob")
+_READS: Final = re.compile(
+    r"read_\w+|parquet_\w+|sniff_csv|glob|sqlite_\w+|st_read\w*|delta_scan|iceberg_\w+"
+)
+#: Those of extensions that open files by themselves, past DuckDB's confinement.
+_PAST: Final = re.compile(r"sqlite_\w+|st_read\w*")
 #: Functions that run text as SQL.
 _RUNS: Final = frozenset({"query", "json_execute_serialized_sql"})
 #: Words after which a text names a file, by the statement's first word.
@@ -28,30 +33,34 @@ _STATEMENTS: Final = {
     "copy": frozenset({"to", "from"}),
     "export": frozenset({"database", "to"}),
     "import": frozenset({"database"}),
-    "attach": frozenset({"attach", "database", "exists"}),
+    "attach": frozenset({"attach", "database", "exists", "replace"}),
     "load": frozenset({"load"}),
 }
-#: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
-_OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
 #: What DuckDB reads where it stands in the place of a table.
 _TABLE_FILE: Final = re.compile(r"\.[A-Za-z]\w{1,9}(\.(gz|zst))?$")
 #: Functions with `FROM` between their arguments.
 _FROM_INSIDE: Final = frozenset({"trim", "extract", "substring", "overlay", "position"})
-_MAGIC: Final = re.compile(r"[*?\[]")
 #: Databases that are files, in the words of ATTACH.
-_FILE_SCHEME: Final = re.compile(r"^(sqlite|duckdb|file):(//)?", re.IGNORECASE)
+_FILE_SCHEME: Final = re.compile(r"^((sqlite|duckdb|ducklake|file):(//)?)+", re.IGNORECASE)
 _OTHER_SCHEME: Final = re.compile(r"^\w+:|=")
+#: A host or bucket in the network, as DuckDB has it in `allowed_directories`.
+_HOST: Final = re.compile(r"\b(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/'\"\s]+")
+#: A text between dollars, or one with escapes.
+_DOLLARS: Final = re.compile(r"(\$\w*\$)(.*)\1", re.DOTALL)
 #: Files of a directory or a pattern that are granted one by one.
 _MOST_FILES: Final = 10_000
+#: Characters of a text that may be the name of a file.
+_LONGEST_NAME: Final = 4096
 _WHAT: Final = "The file"
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What DuckDB is let at: directories with all below them, and single files."""
+    """What DuckDB is let at: directories with all below them, single files, and hosts (`https://host/`)."""
 
     directories: list[Path] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
 
     def add_file(self, path: Path) -> None:
         """A file that is read or written, or the directory of one that is written in parts."""
@@ -76,28 +85,13 @@ def located(
 ) -> list[Bound]:
     """The statements with absolute names of files, which are added to `grants`.
 
-    `external`: DuckDB does not confine the statements itself. Raises ToolError(client_error) for a name that the rule
-    for files refuses, for one that SQL computes where nobody could hold it to the rule, and for a statement that needs
-    `allow_external`.
+    `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for files refuses, for one
+    that SQL computes where nobody could hold it to the rule, and for a statement that needs `allow_external`.
     """
+    refuse_files_of_its_own(bounds)
     if not external:
-        _refuse_outward(bounds)
+        refuse_outward(bounds)
     return [_Statement(bound, policy, grants, external).located() for bound in bounds]
-
-
-def _refuse_outward(bounds: Sequence[Bound]) -> None:
-    for bound in bounds:
-        text = bound.dollar()
-        words = (text[one.start : one.end].lower() for one in tokens(text) if one.kind == "word")
-        begun = tuple(islice(words, 2))
-        if any(begun[: len(one)] == one for one in _OUTWARD):
-            raise ToolError(
-                "client_error",
-                f"{begun[0].upper()} reaches out of this database: set `allow_external: true`, or open another database "
-                "with `attach`.",
-                line=bound.statement.line,
-                type="NotAllowed",
-            )
 
 
 class _Statement:
@@ -118,6 +112,8 @@ class _Statement:
         for at in list(self._named()):
             self._locate(at)
         if self._external:
+            self._grant_hosts()
+        if not _sees_links():
             self._refuse_others()
         if not self._edits:
             return self._bound
@@ -151,12 +147,12 @@ class _Statement:
     def _operand(self, at: int) -> Iterator[int]:
         if self._is_value(at):
             yield at
-        elif self._word(at) == "(":
-            self._refuse_computed(self._verb.upper())
+        elif self._word(at) == "(" or self._is_quoted(at):
+            self._refuse_computed(self._verb.upper(), past=self._verb == "attach")
 
     def _arguments(self, at: int) -> Iterator[int]:
         """The names in the first argument of the function whose parenthesis stands at `at`."""
-        function = self._word(at - 1)
+        function = self._word(at - 1) or str(self._value(at - 1) or "").lower()
         if function not in _RUNS and not _READS.fullmatch(function):
             return
         inner = list(self._first_argument(at + 1))
@@ -165,7 +161,7 @@ class _Statement:
         elif len(inner) > 1:
             inner = []
         if not inner or not all(map(self._is_value, inner)):
-            self._refuse_computed(f"{function}()")
+            self._refuse_computed(f"{function}()", past=_PAST.fullmatch(function) is not None)
         elif function in _RUNS:
             self._look_into(inner)
         else:
@@ -187,9 +183,10 @@ class _Statement:
             inner = replace(self._bound, pieces=(str(self._value(at)),), values={})
             _Statement(inner, self._policy, self._grants, self._external).located()
 
-    def _refuse_computed(self, where: str) -> None:
-        """DuckDB itself holds what is computed to what it was granted, but before 2.0 it does not see where links lead."""
-        if self._external or not _sees_links():
+    def _refuse_computed(self, where: str, *, past: bool) -> None:
+        """DuckDB itself holds what is computed to what it was granted, but not what opens files `past` it, and before 2.0 it
+        does not see where links lead."""
+        if past or not _sees_links():
             raise bad_path(
                 f"{where} is given a name that SQL computes, and nobody can see where that leads; write the name itself, or "
                 "bind it as a parameter."
@@ -218,11 +215,11 @@ class _Statement:
         if text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
             return  # a table that is called like a file
         path = (scheme[0] if scheme else "") + self._granted(bare, self._is_written(at))
-        if text.startswith("$"):
+        if text.startswith("$") and not self._is_quoted(at):
             self._values[f"{text[1:]}_file"] = path
             self._edits.append((self._tokens[at], f"{text}_file"))
         else:
-            quote = text[0]
+            quote = '"' if text.startswith('"') else "'"
             self._edits.append((self._tokens[at], quote + path.replace(quote, quote * 2) + quote))
 
     def _is_elsewhere(self, name: str) -> bool:
@@ -237,7 +234,7 @@ class _Statement:
         return (self._verb, self._word(at - 1)) in (("copy", "to"), ("export", "database"), ("export", "to"))
 
     def _granted(self, name: str, written: bool) -> str:
-        magic = _MAGIC.search(name)
+        magic = MAGIC.search(name)
         if magic is not None and not written:
             return self._granted_pattern(name, name[: magic.start()].rpartition("/")[0])
         path = self._policy.target(name, _WHAT) if written else self._policy.path(name, _WHAT)
@@ -249,27 +246,35 @@ class _Statement:
         magic = name[len(above) :].lstrip("/")
         above = above or ("/" if name.startswith("/") else ".")
         places = self._policy.candidates(above, _WHAT)
-        directory = next(
-            (one for one in places if next(glob.iglob(str(one / magic), recursive=True), None)), places[0]
-        )
+        directory = next((one for one in places if next(Pattern(one, magic).files(), None)), places[0])
         self._policy.checked(directory / "-", name, _WHAT)
         self._grants.files.append(directory / magic)
-        for found in map(Path, islice(glob.iglob(str(directory / magic), recursive=True), _MOST_FILES)):
+        for found in islice(Pattern(directory, magic).files(), _MOST_FILES):
             # What is private there is not granted; a link that leads out is an error.
-            if not self._policy.is_private(found.resolve()):
-                self._grants.files.extend((found, self._policy.checked(found.resolve(), name, _WHAT)))
+            real = found.resolve()
+            if not self._policy.is_private(real) or (found != real and not _sees_links()):
+                self._grants.files.extend((found, self._policy.checked(real, name, _WHAT)))
         if _sees_links() and not self._policy.holds_private(directory):
             self._grants.directories.append(directory)
         return str(directory / magic)
 
+    def _grant_hosts(self) -> None:
+        """Where the network is reached, by the names that stand anywhere in the text or are its parameters."""
+        for at in range(len(self._tokens)):
+            self._grants.hosts.extend(f"{host}/" for host in _HOST.findall(str(self._value(at) or "")))
+
     def _refuse_others(self) -> None:
-        """Of what is not known to name a file: absolute names that lead to one that may not be named."""
+        """Of what is not known to name a file: names that lead to one that may not be named."""
         for at in range(len(self._tokens)):
             value = self._value(at)
-            if isinstance(value, str) and value.startswith(("/", "file:/")) and "\0" not in value:
-                path = Path(value.removeprefix("file:").replace("//", "/"))
-                if len(value) < 4096 and path.exists():
-                    self._policy.checked(path.resolve(), value, _WHAT)
+            if not isinstance(value, str) or not 0 < len(value) < _LONGEST_NAME or "\0" in value:
+                continue
+            name = value.removeprefix("file:").replace("//", "/")
+            places = (Path("/"),) if name.startswith("/") else self._policy.places
+            for found in (
+                one for place in places for one in islice(Pattern(place, name).files(), _MOST_FILES)
+            ):
+                self._policy.checked(found.resolve(), value, _WHAT)
 
     # --- tokens --------------------------------------------------------------------------------------------
 
@@ -282,11 +287,17 @@ class _Statement:
         if at >= len(self._tokens):
             return None
         text = self._source(at)
-        if text.startswith("$"):
+        if text.startswith("$") and self._tokens[at].kind != "quoted":
             return self._values.get(text[1:])
-        if self._tokens[at].kind != "quoted" or text[0] not in "'\"" or len(text) < 2:
+        if self._tokens[at].kind != "quoted" or len(text) < 2:
             return None
-        return text[1:-1].replace(text[0] * 2, text[0])
+        if dollars := _DOLLARS.fullmatch(text):
+            return dollars[2]
+        text = text if "\\" in text else text.removeprefix("e").removeprefix("E")
+        return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in "'\"" else None
+
+    def _is_quoted(self, at: int) -> bool:
+        return at < len(self._tokens) and self._tokens[at].kind == "quoted"
 
     def _is_value(self, at: int) -> bool:
         return self._value(at) is not None

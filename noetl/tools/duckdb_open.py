@@ -40,8 +40,8 @@ class Database:
 
     @contextlib.contextmanager
     def opened(self, wait: Wait) -> Iterator[DuckDBPyConnection]:
-        """A connection that is confined to what the configuration names. Raises ToolError, and Busy where somebody
-        without a lease has the file."""
+        """A connection that is confined to what the configuration names; with `allow_external` whoever uses it calls
+        `confine`. Raises ToolError, and Busy where somebody without a lease has the file."""
         import duckdb  # see `_connected`
 
         connection = self._connected(wait)
@@ -49,7 +49,8 @@ class Database:
             try:
                 create_tables(connection, self.tables)
                 attach(connection, self.config.attach, self.services, self.policy)
-                self._confine(connection)
+                if not self.config.allow_external:
+                    self.confine(connection)
             except duckdb.Error as error:
                 why = first_line(error)
                 raise ToolError(
@@ -89,24 +90,26 @@ class Database:
             "python_enable_replacements": False,
         }
 
-    def _confine(self, connection: DuckDBPyConnection) -> None:
+    def confine(self, connection: DuckDBPyConnection) -> None:
         """Lets SQL touch what its names were granted, what `files` names, the directories that relative names start from,
         the objects behind `tables` and the call's own folder, and nothing else."""
         if self.policy.start is not None:
             connection.execute(f"SET home_directory = {_quoted(str(self.policy.start.resolve()))}")
-        if self.config.allow_external:
-            return
         for directory in self.policy.places:
             self.grants.add_directory(directory.resolve(), self.policy)
         self._grant_files()
-        _allow(connection, "allowed_directories", [*self.grants.directories, self.folder])
+        _allow(connection, "allowed_directories", [*self.grants.directories, self.folder, *self.grants.hosts])
         _allow(connection, "allowed_paths", [*self.grants.files, *self.tables.paths])
         connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        if not self.config.allow_external:
+            connection.execute("SET lock_configuration = true")
 
     def _grant_files(self) -> None:
         names = [self.config.files] if isinstance(self.config.files, str) else self.config.files
         for name in names:
+            if self.config.allow_external and "://" in name and not name.startswith("file:"):
+                self.grants.hosts.append(name)
+                continue
             path = self.policy.path(name, "`files`")
             if path.is_dir() or name.endswith("/"):
                 self.grants.add_directory(path, self.policy)
@@ -114,7 +117,7 @@ class Database:
                 self.grants.add_file(path)
 
 
-def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path]) -> None:
+def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
         connection.execute(f"SET {setting} = [{', '.join(_quoted(str(path)) for path in paths)}]")
 

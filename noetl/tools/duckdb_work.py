@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,9 @@ class Order:
     bounds: Bounds
     #: Where files of large answers may lie.
     folder: Path | None = None
+    #: Runs once, before statement `free`: the connection is not confined yet.
+    confine: Callable[[], None] | None = None
+    free: int = 0
 
 
 class Work:
@@ -65,6 +68,7 @@ class Work:
         if self._order.write is None:
             return result_of([self._answer(*each) for each in enumerate(self._bound)])
         with self._explained(-1):
+            self._confine(0)
             return written(self._connection, self._order.write, self._go_on)
 
     def _go_on(self) -> None:
@@ -83,7 +87,12 @@ class Work:
     def _answer(self, index: int, bound: Bound) -> Answer:
         self._go_on()
         with self._explained(index):
+            self._confine(index)
             return self._run(bound, index)
+
+    def _confine(self, index: int) -> None:
+        if self._order.confine is not None and index == self._order.free:
+            self._order.confine()
 
     def _run(self, bound: Bound, index: int) -> Answer:
         # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
@@ -147,7 +156,8 @@ class Work:
         hint = ""
         if name == "PermissionException":
             hint = (
-                " (names of files stand in the text or are parameters; `files` names what else SQL reaches)"
+                " (names of files stand in the text or are parameters; `files` names what else SQL reaches; with "
+                "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
             )
         return ToolError(
             kind,

@@ -1,7 +1,7 @@
-"""One page: the executions of this installation, kept fresh by the API.
+"""Two pages: the executions of this installation, kept fresh by the API, and what one of them met.
 
-It is one file without outside assets, and says so to the browser: the policy allows its own script and
-style by their hashes, and calls to its own origin.
+They have no outside assets, and say so to the browser: the policy allows the script and the style of the page by their
+hashes, and calls to its own origin.
 """
 
 from __future__ import annotations
@@ -12,22 +12,33 @@ import re
 from pathlib import Path
 from string import Template
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, render_template
+
+from noetl.usecases import inspect
+from noetl.usecases.runtime import Runtime
 
 _PAGE = Path(__file__).parent / "templates" / "index.html"
 
 
-def blueprint(flower_port: int) -> Blueprint:
-    """`GET /`. The page links to Flower on `flower_port` of the same host."""
-    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(flower_port=flower_port)
-    headers = {"Content-Security-Policy": _policy(page)}
-    pages = Blueprint("pages", __name__)
+def blueprint(rt: Runtime, flower_port: int) -> Blueprint:
+    """`GET /`, which links to Flower on `flower_port` of the same host, and `GET /executions/{id}`."""
+    index_page = Template(_PAGE.read_text(encoding="utf-8")).substitute(flower_port=flower_port)
+    pages = Blueprint("pages", __name__, template_folder="templates")
 
     @pages.get("/")
     def index() -> Response:
-        return Response(page, mimetype="text/html", headers=headers)
+        return _answer(index_page)
+
+    @pages.get("/executions/<execution_id>")
+    def execution(execution_id: str) -> Response:
+        report = inspect.report(rt, execution_id, resolve=False).as_json()
+        return _answer(render_template("execution.html", report=report))
 
     return pages
+
+
+def _answer(page: str) -> Response:
+    return Response(page, mimetype="text/html", headers={"Content-Security-Policy": _policy(page)})
 
 
 def _policy(page: str) -> str:
@@ -39,6 +50,9 @@ def _policy(page: str) -> str:
 
 
 def _hash(page: str, tag: str) -> str:
+    """The hash of the page's own element, `'none'` where it has none."""
     found = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-    digest = hashlib.sha256(found.group(1).encode() if found else b"").digest()
+    if found is None:
+        return "'none'"
+    digest = hashlib.sha256(found.group(1).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -31,7 +31,7 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
 
     Raises PlaybookInvalid with every problem of the document; `strict` makes warnings errors.
     """
-    compiled = compile_playbook(content, file=file, kinds=rt.kinds, strict=strict)
+    compiled = compile_playbook(content, file=file, kinds=rt.kinds, strict=strict, parse_sql=True)
     net, warnings = net_of(compiled), _warnings(compiled)
     sha256 = sha256_of(content)
     with keeping_nets(rt) as tx:

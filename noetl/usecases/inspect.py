@@ -131,7 +131,7 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
 
 def _children(tx: Transaction, execution_id: str) -> list[JsonMap]:
     """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id, path, version,
-    status, step, iteration}`, with the step and the iteration that called."""
+    status, step, iteration, errors_passed_over, warnings_count}`, with the step and the iteration that called."""
     return [_child(tx, row) for row in tx.executions(parent=execution_id, limit=SHOWN_CHILDREN)]
 
 
@@ -145,13 +145,15 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
         "status": row.status,
         "step": caller.step if caller else None,
         "iteration": caller.iteration if caller else None,
+        "errors_passed_over": row.errors_passed_over,
+        "warnings_count": row.warnings_count,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}, `children` are
-    `{execution_id, path, version, status, step, iteration}`, the newest first, `warnings` as in `findings`."""
+    `{execution_id, path, version, status, step, iteration, ...}`, the newest first, `warnings` as in `findings`."""
 
     row: ExecutionRow
     result: Json

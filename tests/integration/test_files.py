@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import duckdb
 import pytest
 
 from noetl.cli.doctor import CHECKS
@@ -22,6 +23,7 @@ from noetl.results import open_results
 from noetl.tools.base import Services
 from noetl.tools.files import FilePolicy
 from noetl.tools.registry import Registry
+from tests.pace import within
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: files, path: tests/files}\n"
 #: Runs a playbook by `noetl run` from a directory beside it: exit code and report.
@@ -137,6 +139,34 @@ PRIVATE = [
     "attach '{home}/noetl.db' as log (type sqlite)",
     "attach 'sqlite:{home}/noetl.db' as log",
     "load '{home}/evil.duckdb_extension'",
+    # Other ways to write a text, and names that stand where no file is looked for.
+    "copy t from $${home}/secret.key$$",
+    "copy t from E'{home}/secret.key'",
+    "copy t from $x${home}/secret.key$x$",
+    "copy (select 1) to $${home}/x.csv$$",
+    "export database $${home}/out$$",
+    "attach $${home}/noetl.db$$ as log (type sqlite)",
+    "attach or replace '{home}/noetl.duckdb' as log",
+    "attach E'{home}\\/noetl.duckdb' as log",
+    "describe from '{home}/*.csv'",
+    "describe '~/home/*.csv'",
+    "describe 'file://localhost{home}/s.csv'",
+    "pivot 'home/s.csv' on k",
+    """from "query"('from read_text(''{home}/secret.key'')')""",
+    "prepare p as copy (select 1) to $1; execute p('{home}/x.csv')",
+    "set variable v = '{home}/x.csv'; copy (select 1) to (getvariable('v'))",
+    "set log_query_path = '{home}/x.log'; select 1",
+    "call enable_logging(storage = 'file', storage_path = '{home}/x.log'); select 1",
+    "set secret_directory = '{home}/x'; create persistent secret s (type http, extra_http_headers map {{}})",
+    "from enable_logging(storage = 'file', storage_path = '{home}/x.log'); select 1",
+    "pragma enable_profiling = 'json'; pragma profiling_output = '{home}/x.json'; select 1",
+    "from read_text('da*/link')",
+    "set extension_directory = '{home}/x'; install json",
+    "set file_search_path = '{home}'; from read_text('s.' || 'csv')",
+    "set allowed_directories = ['/']; from read_text('{home}/' || 'secret.key')",
+    "set enable_external_access = true; from read_text('{home}/' || 'secret.key')",
+    "from stored.view",
+    "from stored.macro('{home}/secret.key')",
 ]
 
 
@@ -147,16 +177,32 @@ def test_sql_never_reaches_the_engines_home_or_the_environments_of_processes(
     home = book / "home"
     home.mkdir()
     (home / "secret.key").write_text("s3cret")
+    (home / "s.csv").write_text("k\ns3cret\n")
     (book / "data" / "link").symlink_to(home / "secret.key")
     (book / "proc").symlink_to("/proc")
     sqlite3.connect(home / "noetl.db").execute("CREATE TABLE t (a)").connection.close()
+    duckdb.connect(str(home / "noetl.duckdb")).close()
+    with duckdb.connect(str(book / "stored.duckdb")) as stored:
+        stored.execute(f"create view view as from read_text('{home}/secret.key')")
+        stored.execute("create macro macro(name) as table from read_text(name)")
     policy = Settings(home=home).file_policy([book], started_by_user=True)
     registry = Registry(Services(files=policy, scratch=tmp_path / "scratch"))
     passed = []
     for sql in PRIVATE:
         config = {
-            "commands": ["create table t (a text)", sql.format(home=home)],
+            "commands": [
+                # Who may attach does it before all else; in between stands what is kept in a database.
+                *([f"attach '{book}/stored.duckdb' as stored (read_only)"] if external else []),
+                *([sql.format(home=home)] if sql.startswith("attach") else []),
+                "create table t (a text)",
+                *sql.format(home=home).split("; "),
+            ],
             "allow_external": external,
+            **(
+                {}
+                if external or "stored" not in sql
+                else {"database": f"{book}/stored.duckdb", "read_only": True}
+            ),
         }
         found = registry.run(_call("duckdb", config))
         if found.error is None or "s3cret" in str(found):  # type: ignore[union-attr]
@@ -169,7 +215,7 @@ def test_sql_never_reaches_the_engines_home_or_the_environments_of_processes(
     assert "SQLITE_AUTH" in str(
         registry.run(_call("sqlite", {"command": f"ATTACH '{home}/noetl.db' AS log"}))
     )
-    assert sorted(one.name for one in home.iterdir()) == ["noetl.db", "secret.key"]
+    assert sorted(one.name for one in home.iterdir()) == ["noetl.db", "noetl.duckdb", "s.csv", "secret.key"]
     registry.close()
 
 
@@ -191,6 +237,36 @@ def test_network_extensions_and_other_databases_stay_behind_allow_external(
     config = {"commands": ["ATTACH 'x.db' AS x", "CREATE TABLE x.t AS SELECT 1 AS a"], "allow_external": True}
     assert registry.run(_call("duckdb", config)).error is None  # type: ignore[union-attr]
     assert (book / "x.db").exists()
+    # The network is reached by hosts that stand in the text, or in `files`: without its extension DuckDB asks for that.
+    for given in (
+        {"command": "from read_text('https://127.0.0.1:1/x')"},
+        {"command": "from read_text('https://127.0.0.1' || ':1/x')", "files": "https://127.0.0.1:1/"},
+    ):
+        error = failure(registry, "duckdb", {**given, "allow_external": True})
+        assert "httpfs" in error.message or "that SQL computes" in error.message  # before DuckDB 2.0
+    allowed = [
+        "create temporary secret s (type http, extra_http_headers map {})",
+        "set threads = 1",
+        "set timezone = 'UTC'",
+        "select 1 as n",
+    ]
+    assert registry.run(_call("duckdb", {"commands": allowed, "allow_external": True})).error is None  # type: ignore[union-attr]
+    registry.close()
+
+
+def test_a_pattern_is_looked_up_without_following_links_and_ends(book: Path, tmp_path: Path) -> None:
+    (book / "itself").symlink_to(".")
+    (book / "again").symlink_to(".")
+    (book / "all").symlink_to("/")
+    registry = Registry(
+        Services(files=FilePolicy(as_user=True, directories=(book,)), scratch=tmp_path / "scratch")
+    )
+    with within(2.0):
+        found = registry.run(_call("duckdb", {"command": "select sum(n) as s from read_csv('**/*.csv')"}))
+    assert found.result["rows"] == [{"s": 3}]  # type: ignore[union-attr]
+    assert (
+        "No files found" in failure(registry, "duckdb", {"command": "from read_csv('**/none.csv')"}).message
+    )
     registry.close()
 
 

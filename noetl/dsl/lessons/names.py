@@ -169,7 +169,7 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.SQL_SYNTAX: Lesson(
         why="The parser of the database itself has read it: DuckDB's, PostgreSQL's, SQLite's. Whether there are such tables and "
-        "columns is not looked at, nor is SQL with a template in it. `noetl validate` and `noetl plan` tell it.",
+        "columns is not looked at, nor is SQL with a template in it. Where a playbook is registered or started it is told too, but for SQL in files.",
         bad="- step: start\n  tool:\n    kind: sqlite\n    command: SELEC 1\n",
         at="SELEC",
         good="- step: start\n  tool:\n    kind: sqlite\n    command: SELECT 1\n",

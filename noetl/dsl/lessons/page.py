@@ -60,7 +60,7 @@ def section(code: Code, kinds: Mapping[str, KindInfo]) -> str:
 
 def problems(example: str | bytes, kinds: Mapping[str, KindInfo]) -> tuple[tuple[Problem, ...], str]:
     """What `noetl validate` finds in an example, beside which no files are, and the text as it may be shown."""
-    compiled = compile_playbook(whole(example), file=FILE, kinds=kinds, sources=_no_file)
+    compiled = compile_playbook(whole(example), file=FILE, kinds=kinds, sources=_no_file, parse_sql=True)
     return compiled.problems, compiled.shown
 
 

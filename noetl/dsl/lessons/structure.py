@@ -90,9 +90,9 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
         good="- step: start\n  tool: {kind: http, url: https://example.com/}\n  x-owner: ada\n",
     ),
     Code.NO_CLOCK: Lesson(
-        why="`now()` is there where its value gets into the log: in the workload, `set`, arcs, the `input` of a step. A task is "
-        "rendered before each attempt, and a second one would see another instant than the first; so it has no `now()`, and "
-        "would always fail. An `input` of the step hands the instant over. Filters compute with it: `to_datetime`, `strftime`, "
+        why="`now()` is there where its value gets into the log: in the workload, `set`, arcs, the `input` of a step. A task, "
+        "with its rules and its timeout, is rendered for each attempt, and a second one would see another instant than the first; "
+        "so it has no `now()`, and would always fail. An `input` of the step hands the instant over. Filters compute with it: `to_datetime`, `strftime`, "
         "`timedelta`, `to_timestamp`.",
         bad="- step: start\n  tool: {kind: noop, input: {day: \"{{ now() | strftime('%F') }}\"}}\n",
         at="now()",

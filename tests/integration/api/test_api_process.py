@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -357,3 +360,79 @@ def test_a_connection_is_kept_after_a_body_that_came_in_time(url: str) -> None:
             time.sleep(pause)
             answer = session.post(f"{url}/api/context/render", json={"template": "{{ 6 * 7 }}"}, timeout=5)
             assert answer.json()["result"] == 42
+
+
+def test_sql_that_cannot_be_parsed_is_answered_where_it_is_registered_and_kept(url: str) -> None:
+    def playbook(kind: str) -> str:
+        return (
+            f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {kind}, path: sql/{kind}}}\nworkflow:\n"
+            f"- {{step: start, tool: {{kind: {kind}, {'auth: db, ' if kind == 'postgres' else ''}command: SELEC 1}}}}\n"
+        )
+
+    for kind in ("postgres", "duckdb", "sqlite"):
+        answer = requests.post(f"{url}/api/catalog", json={"content": playbook(kind)}, timeout=20)
+        assert answer.status_code == 201, answer.text
+        (warning,) = answer.json()["warnings"]
+        assert (warning["code"], warning["line"]) == ("NOETL466", 5)
+        kept = requests.get(f"{url}/api/catalog/sql/{kind}", timeout=5).json()["warnings"]
+        started = requests.post(f"{url}/api/executions", json={"path": f"sql/{kind}"}, timeout=5)
+        assert (started.status_code, started.json()["warnings"], kept) == (202, [warning], [warning])
+        refused = requests.post(
+            f"{url}/api/catalog", json={"content": playbook(kind), "strict": True}, timeout=5
+        )
+        assert refused.status_code == 422
+
+
+#: A playbook with markup in each text that a page may show.
+MARKED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: marked, path: tests/marked}
+workload: {items: ["<script>item</script>", 2]}
+"<script>key": 1
+workflow:
+  - step: "<script>step"
+    tool: {kind: noop, input: {x: "{{ workload.items.nobody['<script>template'] }}"}}
+    next: loops
+  - step: loops
+    loop: {in: "{{ workload.items }}", iterator: i, spec: {policy: {failure: {mode: best_effort}}}}
+    tool: {kind: python, input: {i: "{{ iter.i }}"}, code: "if i != 2: raise ValueError('<script>error')"}
+    next: passes
+  - step: passes
+    tool: {kind: python, code: "raise ValueError('<b>passed')", spec: {policy: {rules: [{else: {do: continue}}]}}}
+"""
+
+
+def test_pages_show_warnings_and_errors_passed_over_as_text(
+    url: str, settings: Settings, tmp_path: Path
+) -> None:
+    file = tmp_path / "marked.yaml"
+    file.write_text(MARKED)
+    command = [sys.executable, "-m", "noetl", "run", str(file), "--json"]
+    env = {**os.environ, **settings.as_environ()}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    execution_id = json.loads(ended.stdout)["execution_id"]
+
+    (listed,) = (
+        one
+        for one in requests.get(f"{url}/api/executions", timeout=5).json()["executions"]
+        if one["execution_id"] == execution_id
+    )
+    assert (listed["errors_passed_over"], listed["warnings_count"]) == (2, 1)
+    index = requests.get(url, timeout=5).text
+    assert all(f"one.{name}" in index for name in ("errors_passed_over", "warnings_count"))
+
+    answer = requests.get(f"{url}/executions/{execution_id}", timeout=5)
+    page = " ".join(html.unescape(re.sub(r"<[^>]*>", "", answer.text)).split())
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert "script-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "<script" not in answer.text
+    assert "<b>" not in answer.text
+    for text in (
+        *("completed, 2 errors passed over", "done, 1 of 2, 1 failed", "done, 1 error passed over"),
+        *("iteration 0, <script>item</script>: <script>error", "<b>passed", "NOETL250", "'<script>key'"),
+        *("{{ workload.items.nobody['<script>template'] }}", "became null", "marked.yaml:8 <script>step"),
+    ):
+        assert text in page, text
+    missing = requests.get(f"{url}/executions/17", timeout=5)
+    assert (missing.status_code, missing.json()["status"]) == (404, 404)

@@ -174,9 +174,9 @@ def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any
 
 
 @pytest.fixture
-def page(make: Callable[..., Flask]) -> Any:
+def page(make: Callable[..., Flask], sim: Simulation) -> Any:
     app = make()
-    app.register_blueprint(blueprint(5599))
+    app.register_blueprint(blueprint(sim.rt, 5599))
     return app.test_client().get("/")
 
 

@@ -166,8 +166,23 @@ def test_callers_and_children_lead_to_one_another(cli: Cli) -> None:
             "status": "completed",
             "step": "start",
             "iteration": None,
+            "errors_passed_over": 0,
+            "warnings_count": 0,
         }
     ]
+
+
+def test_what_a_called_playbook_went_on_after_is_shown_beside_it(cli: Cli) -> None:
+    write(
+        "child",
+        "workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(1)', "
+        "spec: {policy: {rules: [{else: {do: continue}}]}}}}]\n",
+    )
+    write("caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/child}}]\n")
+    cli("run", "caller.yaml")
+    (calling,) = listed(cli, "--path", "tests/caller")
+    above = cli("execution", "show", calling["execution_id"]).out
+    assert "\tcompleted, 1 error passed over\ttests/child@1\tstart" in above
 
 
 def test_no_id_lists_nobody(cli: Cli) -> None:
