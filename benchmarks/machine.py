@@ -14,7 +14,7 @@ import psutil
 
 def facts() -> dict[str, Any]:
     """Cores, memory, and versions of what the figures depend on."""
-    packages = ("celery", "kombu", "redis", "sqlalchemy", "psycopg2-binary", "noetl")
+    packages = ("celery", "kombu", "redis", "sqlalchemy", "psycopg2-binary", "noetl-celery")
     return {
         "cores": os.cpu_count(),
         "cpu": _cpu(),

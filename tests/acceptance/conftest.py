@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from tests import services
 
 from .stack import CORE, RedisServer, Stack
+
+#: From 1: the healthy stack is on 0. Redis has 16 databases, and three modules ask for one.
+_redis_numbers = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +28,14 @@ def broker_of_stacks(tmp_path_factory: pytest.TempPathFactory, redis_server: str
         return
     yield server.url
     server.kill()
+
+
+@pytest.fixture(scope="module")
+def broker_of_module(broker_of_stacks: str) -> str:
+    """A database of that Redis for the stacks of one module: workers of another stack on the same one, such as
+    `healthy_stack`, would take their messages and know nothing of what these are about."""
+    server = broker_of_stacks.rsplit("/", 1)[0]
+    return f"{server}/{next(_redis_numbers)}"
 
 
 @pytest.fixture(scope="session")

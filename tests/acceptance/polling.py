@@ -1,6 +1,8 @@
 """A client that knows only HTTP, as a process: starts executions and asks after them, as often as it can, until they end.
 
-    polling.py PORT PATH COUNT ABREAST      prints {ended, asked, wrong: [...]}
+    polling.py PORT PATH COUNT ABREAST      prints {ended, close, wrong: [...]}
+
+`close` counts the endings that it saw happen: it asked before one, and again within `CLOSE_S` behind it.
 
 Whatever it is told must be of one moment: who has completed has a result, has done its steps, and its last event says so.
 """
@@ -10,9 +12,14 @@ from __future__ import annotations
 import http.client
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
+
+#: Seconds between the last answer before an end and the first one behind it.
+CLOSE_S = 0.1
 
 ENDED = ("completed", "failed", "partial", "cancelled")
 Answer = dict[str, Any]
@@ -64,15 +71,28 @@ def of_events(client: Client, run: str) -> tuple[str, bool]:
 QUESTIONS: tuple[Callable[[Client, str], tuple[str, bool]], ...] = (of_result, of_report, of_state, of_events)
 
 
-def polled(client: Client, runs: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Who was asked what, and whether the answer was of one moment, until all of `runs` have ended."""
+@dataclass(frozen=True)
+class Poll:
+    """An answer: to which question, whether it was of one moment, and whether it is the first one close behind an end."""
+
+    what: str
+    is_right: bool
+    is_close: bool
+
+
+def polled(client: Client, runs: list[str]) -> Iterator[Poll]:
+    """Asks after `runs` in turn until all of them have ended."""
     asks = cycle(QUESTIONS)
+    before: dict[str, float] = {}
     while runs:
         for run in list(runs):
             ask = next(asks)
             status, is_right = ask(client, run)
-            yield f"{ask.__name__} {run} {status}", is_right, status
-            if status in ENDED:
+            now, ended = time.monotonic(), status in ENDED
+            is_close = ended and now - before.get(run, -CLOSE_S) <= CLOSE_S
+            yield Poll(f"{ask.__name__} {run} {status}", is_right, is_close)
+            before[run] = now
+            if ended:
                 runs.remove(run)
         # Another question to each of them in the next round.
         next(asks)
@@ -80,14 +100,14 @@ def polled(client: Client, runs: list[str]) -> Iterator[tuple[str, bool, str]]:
 
 def main(port: int, path: str, count: int, abreast: int) -> None:
     client = Client(port)
-    asked, wrong = 0, []
+    close, wrong = 0, []
     for _ in range(0, count, abreast):
         runs = [client.call("POST", "", {"path": path})[0]["execution_id"] for _ in range(abreast)]
-        for what, is_right, _ in polled(client, runs):
-            asked += 1
-            if not is_right:
-                wrong.append(what)
-    print(json.dumps({"ended": count, "asked": asked, "wrong": wrong}))
+        for poll in polled(client, runs):
+            close += poll.is_close
+            if not poll.is_right:
+                wrong.append(poll.what)
+    print(json.dumps({"ended": count, "close": close, "wrong": wrong}))
 
 
 if __name__ == "__main__":

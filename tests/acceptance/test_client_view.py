@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -24,13 +23,14 @@ import requests
 
 from noetl.usecases import catalog
 from tests import pace
+from tests.budget import budget
 
 from .playbooks import head
 from .stack import Stack, eventually
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-ENDINGS = int(os.environ.get("NOETL_TEST_ENDINGS", "600"))
+ENDINGS = budget("NOETL_TEST_ENDINGS", quick=480, full=2_400, long=50_000)
 POLLERS = 4
 STREAM = {"Accept": "text/event-stream"}
 
@@ -63,7 +63,7 @@ def port_of(stack: Stack) -> int:
 def test_no_answer_about_an_ending_mixes_two_moments(stack: Stack) -> None:
     catalog.register(stack.rt, SHORT)
     script = Path(__file__).with_name("polling.py")
-    told = [str(port_of(stack)), "acceptance/short", str(ENDINGS // POLLERS), "20"]
+    told = [str(port_of(stack)), "acceptance/short", str(ENDINGS // POLLERS), "4"]
     pollers = [
         subprocess.Popen([sys.executable, str(script), *told], stdout=subprocess.PIPE, text=True)
         for _ in range(POLLERS)
@@ -71,7 +71,8 @@ def test_no_answer_about_an_ending_mixes_two_moments(stack: Stack) -> None:
     answers = [json.loads(poller.communicate(timeout=540)[0]) for poller in pollers]
     assert [one["wrong"] for one in answers] == [[]] * POLLERS
     assert sum(one["ended"] for one in answers) >= ENDINGS - POLLERS
-    assert sum(one["asked"] for one in answers) > 3 * ENDINGS
+    # Most of them were seen to happen: between two answers that lay close together.
+    assert sum(one["close"] for one in answers) > ENDINGS // 2
 
 
 class Streamed:

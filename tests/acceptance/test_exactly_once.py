@@ -104,12 +104,11 @@ def mortal(
     tmp_path_factory: pytest.TempPathFactory,
     postgres_server: services.Postgres,
     postgres_template: str,
-    broker_of_stacks: str,
+    broker_of_module: str,
 ) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("mortal")
-    broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
     queues = "postgres,transfer,default"
-    with mortal_stack(home, postgres_server, postgres_template, broker, queues) as running:
+    with mortal_stack(home, postgres_server, postgres_template, broker_of_module, queues) as running:
         yield running
 
 

@@ -76,12 +76,11 @@ def ionq() -> Iterator[IonQServer]:
 
 @pytest.fixture
 def mortal(
-    tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_stacks: str
+    tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_module: str
 ) -> Iterator[Stack]:
-    broker = broker_of_stacks.rsplit("/", 1)[0] + "/6"
     queues = "quantum,python,default"
     with mortal_stack(
-        tmp_path / "home", postgres_server, postgres_template, broker, queues, LOADED
+        tmp_path / "home", postgres_server, postgres_template, broker_of_module, queues, LOADED
     ) as running:
         yield running
 

@@ -138,9 +138,9 @@ def test_the_whole_stack_runs(environment: Environment) -> None:
 @pytest.mark.redis
 @pytest.mark.postgres
 def test_a_worker_of_celery_and_a_server_run_an_execution(
-    environment: Environment, empty_postgres_url: str, broker_of_stacks: str
+    environment: Environment, empty_postgres_url: str, broker_of_module: str
 ) -> None:
-    settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker_of_stacks}
+    settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker_of_module}
     environment.run("noetl", "db", "upgrade", **settings)
     environment.run("noetl", "db", "check", **settings)
     port = str(free_port())
