@@ -55,6 +55,8 @@ def open_log(settings: Settings, level: str | int | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
     logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
+    # Otherwise Python writes warnings of libraries between the lines, each over several.
+    logging.captureWarnings(settings.log_json)
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:

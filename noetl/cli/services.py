@@ -42,6 +42,7 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
+        *("--logger-class", "noetl.api.server_log.ServerLog"),
         *_without_control_socket(),
     ]
 

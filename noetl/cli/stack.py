@@ -183,6 +183,8 @@ def started(
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
     stack = Stack(settings, broker, supervisor)
+    # The services are forked with it: Flower would log in a form of its own.
+    bootstrap.open_log(settings)
     try:
         supervisor.start(["redis"])
         supervisor.preload(SHARED)

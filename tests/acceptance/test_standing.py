@@ -31,11 +31,11 @@ def run(home: Path, tmp_path: Path) -> Run:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    def ran(*argv: str) -> subprocess.CompletedProcess[str]:
+    def ran(*argv: str, **settings: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", *argv],
             cwd=elsewhere,
-            env=environment({"home": home}),
+            env=environment({"home": home, **settings}),
             capture_output=True,
             text=True,
             timeout=90,
@@ -48,7 +48,7 @@ def run(home: Path, tmp_path: Path) -> Run:
 def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped_by_down(
     run: Run, home: Path
 ) -> None:
-    up = run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1")
+    up = run("noetl", "up", "-d", "--port", "0", "-c", "1", log_json="1", log_level="INFO")
     assert up.returncode == 0, up.stdout + up.stderr
     assert "NoETL is up: http://127.0.0.1:" in up.stdout
     assert run("noetl", "up", "-d").returncode == 1
@@ -65,9 +65,17 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
 
     titles = {title_of(process) for process in psutil.Process(stack["pids"]["up"]).children(recursive=True)}
     titles.add(title_of(psutil.Process(stack["pids"]["up"])))
-    expected = {"up", "scheduler", "worker code", "worker code, child", "worker io", "sweeper"}
+    expected = {"up", "scheduler", "worker code", "worker code, child", "worker io", "sweeper", "flower"}
     assert {f"noetl: {role}" for role in expected} <= titles
     assert "gunicorn: worker [noetl: server]" in titles
+
+    # Whatever a service or a library of it says is a JSON object.
+    services = [path for path in (home / "logs").glob("*.log") if path.stem not in ("up", "redis")]
+    assert {path.stem for path in services} >= {"server", "scheduler", "worker-code", "flower"}
+    ready = [
+        json.loads(line)["message"] for path in services for line in path.read_text().splitlines() if line
+    ]
+    assert any(message.startswith("code@") for message in ready)
 
     down = run("noetl", "down")
     assert (down.returncode, down.stdout) == (0, f"Stopped {stack['api']}.\n")
