@@ -125,9 +125,7 @@ class Stack:
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
-            return with_last_lines(
-                client.report(execution_id), lambda error: client.last_lines(execution_id, error)
-            )
+            return with_last_lines(client.report(execution_id), client.last_lines)
 
 
 def queues_named(files: Mapping[Path, str]) -> set[str]:
