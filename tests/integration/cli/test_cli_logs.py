@@ -176,6 +176,53 @@ def server() -> Iterator[str]:
     bootstrap.close(rt)
 
 
+FLOOD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: flood, path: tests/flood}
+workflow:
+  - step: odd
+    tool:
+      kind: python
+      code: |
+        import os
+        os.write(1, b"caf\\xc3"); os.write(1, b"\\xa9 10%\\r100% \\x00 \\xff \\x1b[31mred\\x1b[0m")
+    next: flood
+  - step: flood
+    tool:
+      kind: python
+      code: |
+        import os
+        os.write(1, b"the beginning\\n")
+        for n in range(1500):
+            os.write(1, b"x" * 100_000)  # one line of 150 MB
+        os.write(1, b"\\nthe end\\n")
+"""
+
+
+def test_of_a_flood_64_mib_are_kept_and_a_note_and_memory_stays_flat(cli: Cli) -> None:
+    Path("flood.yaml").write_text(FLOOD)
+    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "flood.yaml"])
+    _, status, used = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    assert run.returncode == 0
+    assert used.ru_maxrss < 250_000, "kB"
+
+    odd = json.loads(cli("execution", "logs", newest(cli), "--step", "odd", "--json").out.splitlines()[-1])
+    assert odd["text"].endswith(
+        "10%\r100% \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} \x1b[31mred\x1b[0m"
+    )
+    pieces = cli("execution", "logs", newest(cli), "--step", "flood", "--json").out.splitlines()
+    chunks = [json.loads(piece) for piece in pieces]
+    assert chunks[0]["text"].startswith("the beginning\n")
+    assert chunks[-1]["text"].endswith("the end\n")
+    notes = [chunk["text"] for chunk in chunks if chunk["stream"] == "note"]
+    kept = sum(len(chunk["text"]) for chunk in chunks if chunk["stream"] == "stdout")
+    assert 64 * 1024**2 <= kept < 66 * 1024**2
+    lost = sum(int(note.split()[0].strip("[").replace(",", "")) for note in notes)
+    assert kept + lost == 150_000_000 + len("the beginning\n\nthe end\n")
+
+
 CALLING = """\
 apiVersion: noetl.io/v2
 kind: Playbook
