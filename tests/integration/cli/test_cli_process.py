@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.usecases.start import StartRequest, start
 from tests.pace import within
 
 Program = Callable[..., "subprocess.Popen[str]"]
@@ -335,6 +338,26 @@ def test_cancel_ends_an_execution_that_another_process_runs(
     assert cli("execution", "cancel", row["execution_id"]).out.endswith("(now cancelled).\n")
     holder.communicate(timeout=20)
     assert holder.returncode == 1
+
+
+def test_a_sweeper_does_not_repeat_itself_while_the_broker_is_away(
+    program: Program, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("once.yaml").write_text(ONCE)
+    assert cli("catalog", "register", "once.yaml").code == 0
+    settings = Settings.from_env()
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
+    start(rt, StartRequest("tests/once"))
+    bootstrap.close(rt)
+    monkeypatch.setenv("NOETL_BROKER_URL", "redis://127.0.0.1:9/0")
+    monkeypatch.setenv("NOETL_RESEND_S", "1")
+    sweeper = program("sweeper", "--interval", "0.1")
+    time.sleep(6)
+    sweeper.terminate()
+    _, err = sweeper.communicate(timeout=20)
+    said = [line for line in err.splitlines() if "does not answer" in line]
+    assert len(said) == 1, err
+    assert "What is due waits: The broker does not answer: Error 111" in said[0]
 
 
 def test_a_misspelt_key_stops_a_run_and_warnings_are_told(program: Program) -> None:
