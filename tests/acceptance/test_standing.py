@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.pace import within
 
 from .stack import environment, eventually, kill_all
 from .test_up import left_behind
@@ -96,6 +99,28 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
     assert json.loads(run("noetl", "status", "--json").stdout)["running"] is False
     assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
     assert run("noetl", "down").returncode == 0
+
+
+def test_a_broker_that_does_not_answer_is_said_at_once_and_nothing_is_left_behind(
+    run: Run, home: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for url, reason in {
+            "redis://:s3cret@127.0.0.1:9/0": "Connection refused. It is the one of NOETL_BROKER_URL (127.0.0.1:9/0)",
+            f"redis://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
+            f"rediss://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
+            f"amqp://me:s3cret@127.0.0.1:{port}//": "The broker does not answer: timed out",
+            "foo://s3cret@x": "NOETL_BROKER_URL begins with foo://",
+        }.items():
+            with within(15):
+                up = run("noetl", "up", "--port", "0", broker_url=url)
+            assert (up.returncode, reason in up.stderr) == (2 if url.startswith("foo") else 1, True), (
+                up.stderr
+            )
+            assert "is up" not in up.stdout + up.stderr
+            assert "s3cret" not in up.stdout + up.stderr
+    assert left_behind(home) == []
 
 
 def test_a_detached_stack_that_does_not_come_up_says_why(run: Run, home: Path) -> None:
