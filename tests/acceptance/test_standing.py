@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from noetl.store.running import hold_home
 from tests.pace import within
 
 from .stack import environment, eventually, kill_all
@@ -96,7 +97,12 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
     psutil.Process(pids["up"]).kill()
     eventually(lambda: left_behind(home) == [], "its services to go with it")
 
-    assert json.loads(run("noetl", "status", "--json").stdout)["running"] is False
+    gone = {"running": False, "starting_or_stopping": False, "home": str(home)}
+    assert json.loads(run("noetl", "status", "--json").stdout) == gone
+    with hold_home(home):  # as a stack does before it answers
+        assert json.loads(run("noetl", "status", "--json").stdout) == {**gone, "starting_or_stopping": True}
+        assert "just starting or stopping" in run("noetl", "status").stdout
+        assert run("noetl", "down").returncode == 1
     assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
     assert run("noetl", "down").returncode == 0
 
