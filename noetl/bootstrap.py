@@ -18,11 +18,11 @@ from noetl.dispatch.deployed import celery_settings
 from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
 from noetl.dispatch.silent import SilentDispatcher
-from noetl.errors import Unavailable
+from noetl.errors import Conflict, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.results import open_results
 from noetl.store import exists, open_store
-from noetl.store.file_lock import Found, hold_lock
+from noetl.store.file_lock import Found, Lock, hold_lock, is_held
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools import opening
@@ -55,6 +55,8 @@ def open_log(settings: Settings, level: str | int | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
     logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
+    # Otherwise Python writes warnings of libraries between the lines, each over several.
+    logging.captureWarnings(settings.log_json)
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:
@@ -207,13 +209,14 @@ def local(
     """An engine inside this process: threads instead of a broker, for as long as the block runs.
 
     Its executions are its own: no other process that shares the database takes their turns. `shard` goes
-    on with the executions of another such process. `base_dir` is the playbook's directory.
+    on with the executions of another such process: raises Conflict where that one lives. `base_dir` is the playbook's
+    directory.
     """
     settings.make_home()
     upgrade(settings.database)
     shard = shard or f"local-{uuid.uuid4().hex[:12]}"
     with (
-        hold_lock(settings.home_dir / "locks" / shard) as lock,
+        _hold_shard(settings, shard) as lock,
         _local(settings, base_dir, threads, shard) as (
             rt,
             dispatcher,
@@ -228,6 +231,25 @@ def local(
         finally:
             dispatcher.stop()
             lock.leave = _holds_commands(rt)
+
+
+@contextmanager
+def _hold_shard(settings: Settings, shard: str) -> Iterator[Lock]:
+    with hold_lock(_lock_of(settings, shard)) as lock:
+        if lock.found is Found.BUSY:
+            raise Conflict(
+                "The process that these executions run in is at work, or another one goes on with them already."
+            )
+        yield lock
+
+
+def is_at_work(settings: Settings, shard: str) -> bool:
+    """Whether a process of this machine runs the executions of that shard, as `local` does."""
+    return is_held(_lock_of(settings, shard))
+
+
+def _lock_of(settings: Settings, shard: str) -> Path:
+    return settings.home_dir / "locks" / shard
 
 
 @contextmanager

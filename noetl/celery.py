@@ -117,8 +117,12 @@ _title = "worker"
 
 
 @celeryd_init.connect
-def _learn_name(sender: str = "", **_: object) -> None:
+def _learn_name(sender: str = "", instance: Any = None, **_: object) -> None:
     """`sender` is `NAME@HOST`: the scheduler has that name in every deployment of ours."""
+    if settings.log_json:
+        # Celery's banner is no line of a log, and it warns before it sets up its own.
+        instance.quiet = True
+        bootstrap.open_log(settings, _level_asked_for())
     global _title  # noqa: PLW0603 - Celery's signals have nowhere else to keep it, and forks inherit it
     name = sender.partition("@")[0]
     _title = name if name == SCHEDULER_QUEUE else f"worker {name}"
@@ -196,6 +200,16 @@ def _rejected(message: Any = None, exc: BaseException | None = None, **_: object
 @setup_logging.connect
 def _logging(**_: object) -> None:
     bootstrap.open_log(settings, _level_asked_for())
+
+
+def _open_log_of_flower() -> None:
+    """Tornado, which Flower is made of, logs in a form of its own unless somebody already takes it elsewhere."""
+    context = click.get_current_context(silent=True)
+    if settings.log_json and context is not None and context.invoked_subcommand == "flower":
+        bootstrap.open_log(settings)
+
+
+_open_log_of_flower()
 
 
 def _level_asked_for() -> str | int | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from noetl import bootstrap
+from noetl.api import access
 from noetl.api.admission import Admission
 from noetl.api.app import create_app
 from noetl.api.patience import BodyDeadline
@@ -78,16 +79,18 @@ def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[byt
             served = _served()
     except NoetlError as error:
         log.error("The API cannot begin: %s", error)  # noqa: TRY400 - the sentence says it all
-        return _excuse(error, start_response)
+        return _excuse(error, environ, start_response)
     return served(environ, start_response)
 
 
-def _excuse(error: NoetlError, start_response: StartResponse) -> Iterable[bytes]:
+def _excuse(error: NoetlError, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     body = {
         "type": "urn:noetl:problem:unavailable",
         "title": "Service Unavailable",
         "status": 503,
         "detail": error.message,
     }
-    start_response("503 Service Unavailable", [("Content-Type", MEDIA_TYPE), ("Retry-After", "1")])
+    request_id = access.id_of(environ.get("HTTP_X_REQUEST_ID"), environ.get("HTTP_TRACEPARENT"))
+    headers = [("Content-Type", MEDIA_TYPE), ("Retry-After", "1"), (access.HEADER, request_id)]
+    start_response("503 Service Unavailable", headers)
     return [json.dumps(body).encode()]

@@ -47,6 +47,8 @@ def _begin() -> None:
 
 def _end(response: Response) -> Response:
     response.headers[HEADER] = g.request_id
+    # The thread goes on with another one; until then what the server logs is about none.
+    response.call_on_close(lambda: about_request(None))
     if log.isEnabledFor(logging.INFO):
         took = round((time.perf_counter() - g.began) * 1000, 1)
         # Without its query: whoever calls may have put there what is none of the log's business.

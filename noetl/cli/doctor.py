@@ -208,9 +208,9 @@ def _answering(settings: Settings) -> Finding:
         dispatcher = bootstrap.dispatcher_of(settings)
         if isinstance(dispatcher, Reachable):
             dispatcher.ping()
-    except ConfigError:
+    except ConfigError as error:
         return Finding(
-            "broker", False, f"{shown} was not asked", "Mend Celery's settings first (celery, above)."
+            "broker", False, f"{shown} was not asked: {error.message}", "Mend the settings of Celery first."
         )
     except NoetlError as error:
         return Finding("broker", False, f"{shown}: {error.message}", _BROKER_ADVICE)

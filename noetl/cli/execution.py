@@ -7,21 +7,27 @@ from typing import Any
 
 import click
 
+from noetl import bootstrap
 from noetl.cli import run as run_command
 from noetl.cli.inputs import json_out, overrides_of
 from noetl.cli.logs import logs
 from noetl.cli.opened import opened
 from noetl.cli.run import as_text, count_text, describe_warning, explain, serve, status_text
 from noetl.cli.tables import table
+from noetl.config import Settings
+from noetl.errors import Conflict
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
-from noetl.usecases import control, inspect
-from noetl.usecases.ports import ENDED
+from noetl.usecases import control, inspect, waiting
+from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
 #: How long `--follow` waits before it looks although nothing was heard of, in seconds.
 WAIT_S = 5.0
+
+#: How long `cancel` waits for the process that the execution runs in, in seconds.
+CANCEL_S = 10.0
 
 #: Statuses that `--status` accepts.
 STATUSES = ("pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled")
@@ -214,8 +220,10 @@ def cancel(execution_id: str, reason: str) -> None:
     with opened() as rt:
         control.cancel(rt, execution_id, reason)
         row = inspect.execution(rt, execution_id)
-    if row.shard:
-        # Of a `noetl run`: its process may have gone, so the turns that are left are taken here.
+        if _is_at_work(row):
+            waiting.result(rt, execution_id, CANCEL_S)
+    if row.shard and not _is_at_work(row):
+        # Of a `noetl run` whose process has gone: the turns that are left are taken here.
         serve(execution_id, row.shard, quiet=True)
     with opened() as rt:
         _tell(rt, execution_id, "cancel requested")
@@ -243,16 +251,27 @@ def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> N
     """
     with opened() as rt:
         row = inspect.execution(rt, execution_id)
+        is_at_work = _is_at_work(row)
         if row.halt == "pause" or not row.shard:
             control.resume(rt, execution_id, reason)
+        elif is_at_work and row.status not in ENDED:
+            raise Conflict(
+                f"Execution {execution_id} runs in another process of this machine; "
+                f"`noetl execution events {execution_id} --follow` shows how it goes on."
+            )
         else:
             control.adopt(rt, execution_id)
-        if not row.shard:
+        if is_at_work or not row.shard:
             _tell(rt, execution_id, "resumed")
-    if row.shard:
-        report = serve(execution_id, row.shard, quiet=quiet)
-        run_command.show(report, as_json=False)
-        ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
+            return
+    report = serve(execution_id, row.shard, quiet=quiet)
+    run_command.show(report, as_json=False)
+    ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
+
+
+def _is_at_work(row: ExecutionRow) -> bool:
+    """Whether the process of a `noetl run` that the execution belongs to is alive, on this machine."""
+    return bool(row.shard) and bootstrap.is_at_work(Settings.from_env(), row.shard)
 
 
 @execution.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")
@@ -301,7 +320,7 @@ def replay(execution_id: str, version: int | None, as_json: bool) -> None:
 def _tell(rt: Runtime, execution_id: str, what: str) -> None:
     row = inspect.execution(rt, execution_id)
     click.echo(f"{execution_id}: {what} (now {row.status}).")
-    if row.shard and row.status not in ENDED:
+    if row.shard and row.status not in ENDED and not _is_at_work(row):
         click.echo(
             f"If its process has gone, `noetl execution resume {execution_id}` takes its place.", err=True
         )

@@ -6,15 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import click
 
 from noetl.cli.progress import Progress
+from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogFilter
-from noetl.usecases import logs
+from noetl.usecases import inspect, logs
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import chunk_view
 
@@ -22,6 +24,8 @@ from noetl.usecases.views import chunk_view
 LOOK_S: Final = 0.2
 #: Chunks that are asked for at once.
 PAGE: Final = 200
+#: The events that tell of children.
+CALLS: Final = (ChildRequested.type, ChildEnded.type)
 #: Lines that are shown of what failed.
 LAST: Final = 10
 
@@ -58,23 +62,93 @@ def place_of(chunk: JsonMap) -> str:
 
 
 class Source(Protocol):
-    """One execution, as whoever reads its log sees it."""
+    """Executions, as whoever reads their logs sees them."""
 
-    def logs(self, after: int, limit: int) -> Sequence[JsonMap]:
+    def logs(self, execution_id: str, after: int, limit: int) -> Sequence[JsonMap]:
         """Chunks behind a number, as the API shows them."""
         ...
+
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        """Those behind a version that tell of children: that one began, or has ended."""
+        ...
+
+
+@dataclass(slots=True)
+class _Member:
+    """An execution whose log is read. `place` is where it was called from; `seen` and `version` are how far its log and
+    its events have been read."""
+
+    execution_id: str
+    place: str = ""
+    lines: Lines = field(default_factory=Lines)
+    seen: int = 0
+    version: int = 0
+    ended: bool = False
+    children: dict[str, _Member] = field(default_factory=dict)
+
+
+def _note_call(caller: _Member, event: Event) -> None:
+    match event.fact:
+        case ChildRequested(child_id=child):
+            inside = {"step": event.draft.step, "iteration": event.draft.iteration}
+            caller.children[child] = _Member(child, f"{caller.place}{place_of(inside)} > ")
+        case ChildEnded(child_id=str(child)) if child in caller.children:
+            caller.children[child].ended = True
+        case _:
+            pass
+
+
+class FamilyLog:
+    """What an execution prints and what those print that it calls, whose lines begin with the place of the call:
+    `call[0] > step | text`."""
+
+    def __init__(self, source: Source, execution_id: str) -> None:
+        self._source = source
+        self._top = _Member(execution_id)
+
+    def new_lines(self) -> Iterator[str]:
+        """What came since the last time."""
+        return self._read(self._top)
+
+    def rest(self) -> Iterator[str]:
+        """The lines that nothing has ended."""
+        return self._rest(self._top)
+
+    def _read(self, one: _Member) -> Iterator[str]:
+        # First: what a child printed before its end was told of is in its log.
+        self._learn_of_children(one)
+        while chunks := self._source.logs(one.execution_id, one.seen, PAGE):
+            one.seen = int(chunks[-1]["seq"])
+            for chunk in chunks:
+                for line in one.lines.of(chunk):
+                    yield one.place + line
+        for child in list(one.children.values()):
+            yield from self._read(child)
+            if child.ended:
+                yield from self._rest(child)
+                del one.children[child.execution_id]
+
+    def _learn_of_children(self, one: _Member) -> None:
+        while events := self._source.calls(one.execution_id, one.version):
+            one.version = events[-1].version
+            for event in events:
+                _note_call(one, event)
+
+    def _rest(self, one: _Member) -> Iterator[str]:
+        for line in one.lines.rest():
+            yield one.place + line
+        for child in one.children.values():
+            yield from self._rest(child)
 
 
 class Verbose:
     """A progress that also tells what user code prints, as it comes."""
 
-    def __init__(self, progress: Progress, source: Source) -> None:
+    def __init__(self, progress: Progress, source: Source, execution_id: str) -> None:
         self._progress = progress
         #: Whoever follows must come by often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
-        self._source = source
-        self._lines = Lines()
-        self._seen = 0
+        self._log = FamilyLog(source, execution_id)
         self._looked = 0.0
 
     def __enter__(self) -> Progress:
@@ -83,7 +157,7 @@ class Verbose:
 
     def __exit__(self, *error: object) -> None:
         self._show()
-        for line in self._lines.rest():
+        for line in self._log.rest():
             self._say(line)
         self._progress.__exit__(*error)
 
@@ -98,11 +172,8 @@ class Verbose:
         self._progress.tick()
 
     def _show(self) -> None:
-        while chunks := self._source.logs(self._seen, PAGE):
-            self._seen = int(chunks[-1]["seq"])
-            for chunk in chunks:
-                for line in self._lines.of(chunk):
-                    self._say(line)
+        for line in self._log.new_lines():
+            self._say(line)
         self._looked = time.monotonic()
 
     def _say(self, line: str) -> None:
@@ -112,28 +183,30 @@ class Verbose:
 
 
 class Printed:
-    """The log of an execution in a database that this process reaches."""
+    """Logs in a database that this process reaches."""
 
-    def __init__(self, rt: Runtime, execution_id: str) -> None:
+    def __init__(self, rt: Runtime) -> None:
         self._rt = rt
-        self._execution_id = execution_id
 
-    def logs(self, after: int, limit: int) -> Sequence[JsonMap]:
-        page = logs.page(self._rt, self._execution_id, LogFilter(), after, limit)
+    def logs(self, execution_id: str, after: int, limit: int) -> Sequence[JsonMap]:
+        page = logs.page(self._rt, execution_id, LogFilter(), after, limit)
         return [chunk_view(chunk) for chunk in page.chunks]
 
-    def end(self, error: JsonMap) -> list[str]:
+    def calls(self, execution_id: str, after: int) -> Sequence[Event]:
+        return inspect.events(self._rt, execution_id, after, types=CALLS)
+
+    def end(self, execution_id: str, error: JsonMap) -> list[str]:
         """The last lines of what failed with `error`."""
         where = LogFilter(error.get("step"), error.get("iteration"), error.get("attempt"))
-        return logs.last_lines(self._rt, self._execution_id, where, LAST)
+        return logs.last_lines(self._rt, execution_id, where, LAST)
 
 
-def with_last_lines(report: JsonMap, end: Callable[[JsonMap], list[str]]) -> JsonMap:
+def with_last_lines(report: JsonMap, end: Callable[[str, JsonMap], list[str]]) -> JsonMap:
     """The report of an execution that failed, and `last_lines`: what its failed step had printed at last."""
     error = report.get("error")
     if not error or error.get("step") is None:
         return report
-    return {**report, "last_lines": end(error)}
+    return {**report, "last_lines": end(str(report["execution_id"]), error)}
 
 
 def show_last_lines(report: JsonMap) -> None:

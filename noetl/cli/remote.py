@@ -13,11 +13,12 @@ import requests
 
 from noetl.cli.complaints import warn_of_playbook, word
 from noetl.cli.follow import PAGE, Page, follow
-from noetl.cli.printed import LAST, Verbose, with_last_lines
+from noetl.cli.printed import CALLS, LAST, Verbose, with_last_lines
 from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
 from noetl.dsl import load_playbook
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, PlaybookInvalid, Unavailable
+from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.store.envelope import from_json
 from noetl.tools.registry import kinds as installed_kinds
@@ -101,6 +102,12 @@ class Client:
         body = self._call("GET", f"/api/executions/{execution_id}/logs?after={after}&limit={limit}")
         chunks: list[JsonMap] = body["chunks"]
         return chunks
+
+    def calls(self, execution_id: str, after: int) -> list[Event]:
+        """The events behind version `after` that tell of children."""
+        query = urlencode({"after": after, "type": CALLS}, doseq=True)
+        body = self._call("GET", f"/api/executions/{execution_id}/events?{query}")
+        return [from_json(one) for one in body["events"]]
 
     def last_lines(self, execution_id: str, error: JsonMap) -> list[str]:
         """The last lines of what failed with `error`."""
@@ -200,9 +207,6 @@ class There:
             time.sleep(max(pause, 0.0))
         return page
 
-    def logs(self, after: int, limit: int) -> list[JsonMap]:
-        return self.client.logs(self.execution_id, after, limit)
-
     def cancel(self, reason: str) -> None:
         self.client.cancel(self.execution_id, reason)
 
@@ -231,11 +235,9 @@ def run_remote(
         execution_id = client.start(row["path"], row["version"], payload, overrides)
         _warn_of_waiting(client, content)
         there = There(client, execution_id)
-        with Verbose(progress, there) if verbose else progress as shown:
+        with Verbose(progress, client, execution_id) if verbose else progress as shown:
             follow(there, shown, wait=wait, wait_s=WAIT_S)
-        return with_last_lines(
-            client.report(execution_id), lambda error: client.last_lines(execution_id, error)
-        )
+        return with_last_lines(client.report(execution_id), client.last_lines)
 
 
 def _warn_of_waiting(client: Client, content: str) -> None:

@@ -116,8 +116,8 @@ def _run_here(
     rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool, verbose: bool
 ) -> JsonMap:
     execution_id = start(rt, request).execution_id
-    printed = Printed(rt, execution_id)
-    with Verbose(progress, printed) if verbose else progress as shown:
+    printed = Printed(rt)
+    with Verbose(progress, printed, execution_id) if verbose else progress as shown:
         _follow(rt, execution_id, shown, wait=wait)
     return with_last_lines(inspect.report(rt, execution_id).as_json(), printed.end)
 
@@ -154,7 +154,7 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)
         report = inspect.report(rt, execution_id).as_json()
-        return with_last_lines(report, Printed(rt, execution_id).end)
+        return with_last_lines(report, Printed(rt).end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from noetl.cli.signals import not_ignored
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
-from noetl.errors import ConfigError, NoetlError
+from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.net.model import Net
 from noetl.tools.registry import kinds as installed_kinds
 from noetl.usecases.results import collect
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 #: Queues whose tasks hold a processor, as simulations do, or a child of their own.
 PREFORK_QUEUES = ("python", "shell", "quantum")
+
+#: Seconds after which the sweeper repeats what it has said.
+REPEAT_S = 60.0
 
 
 def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> list[str]:
@@ -42,6 +45,7 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
         *("--workers", "1", "--threads", str(threads), "--worker-class", "gthread"),
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
+        *("--logger-class", "noetl.api.server_log.ServerLog"),
         *_without_control_socket(),
     ]
 
@@ -147,6 +151,23 @@ def queues_of(net: Net) -> set[str]:
     return {step.queue for step in net.transitions if step.calls}
 
 
+class Unrepeated(logging.Filter):
+    """Passes the same line once in `REPEAT_S` seconds: what fails in a sweep fails in each of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line = (record.name, record.getMessage())
+        said = self._said.get(line)
+        if said is not None and record.created - said < REPEAT_S:
+            return False
+        self._said = {one: at for one, at in self._said.items() if record.created - at < REPEAT_S}
+        self._said[line] = record.created
+        return True
+
+
 @click.command(epilog="Example: noetl sweeper --interval 2")
 @click.option(
     "--interval",
@@ -159,6 +180,8 @@ def sweeper(interval: float | None) -> None:
     settings = Settings.from_env()
     name_process("sweeper")
     bootstrap.open_log(settings)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Unrepeated())
     stop = threading.Event()
     for number in not_ignored(signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -172,6 +195,8 @@ def sweeper(interval: float | None) -> None:
             continue
         try:
             sweep(rt)
+        except Unavailable as error:
+            log.warning("Nothing is swept: %s", error)
         except NoetlError:
             log.exception("A sweep failed; the next one goes on")
     bootstrap.close(rt)

@@ -125,9 +125,7 @@ class Stack:
             there = There(client, execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
-            return with_last_lines(
-                client.report(execution_id), lambda error: client.last_lines(execution_id, error)
-            )
+            return with_last_lines(client.report(execution_id), client.last_lines)
 
 
 def queues_named(files: Mapping[Path, str]) -> set[str]:
@@ -183,6 +181,8 @@ def started(
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), settings.as_environ())
     stack = Stack(settings, broker, supervisor)
+    # The services are forked with it: Flower would log in a form of its own.
+    bootstrap.open_log(settings)
     try:
         supervisor.start(["redis"])
         supervisor.preload(SHARED)

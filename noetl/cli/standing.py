@@ -109,8 +109,12 @@ def status(ctx: click.Context, as_json: bool) -> None:
     home = Settings.from_env().home_dir
     stack = find(home)
     if stack is None:
+        # It has the home from the first moment on, and tells where it is when it answers.
+        is_changing = is_held(home)
         if as_json:
-            json_out({"running": False, "home": str(home)})
+            json_out({"running": False, "starting_or_stopping": is_changing, "home": str(home)})
+        elif is_changing:
+            click.echo(f"The stack on {home} is just starting or stopping.")
         else:
             click.echo(f"Nothing runs on {home}; `noetl up` starts a stack.")
         ctx.exit(1)

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from noetl.dispatch import transports
 from noetl.dispatch.deployed import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
-from noetl.errors import Unavailable
+from noetl.errors import ConfigError, Unavailable
 from noetl.usecases.ports import CommandRow
 
 #: The body of a loop's chord wakes the scheduler before anything else does.
@@ -66,7 +66,11 @@ class CeleryDispatcher:
 
     def ping(self) -> None:
         """Raises Unavailable where the broker does not answer within a second or two."""
-        with _translated(), self._app.connection_for_write(connect_timeout=1) as connection:
+        patience = {"socket_connect_timeout": 1, "socket_timeout": 2}
+        with (
+            _translated(),
+            self._app.connection_for_write(connect_timeout=1, transport_options=patience) as connection,
+        ):
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
 
     def waiting(self, queue: str) -> int:
@@ -144,8 +148,20 @@ def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) 
     else:
         app.conf.update(broker_url=broker_url)
     app.conf.update(result_backend=backend)
+    _check_transport(app, scheme)
     app.set_default()
     return app
+
+
+def _check_transport(app: Celery, scheme: str) -> None:
+    """Raises ConfigError where messages cannot travel so. Nothing is asked of the broker."""
+    try:
+        app.connection_for_write().get_transport_cls()
+    except (LookupError, ImportError) as error:
+        raise ConfigError(
+            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: {error.args[0]}; write "
+            "redis://host:6379/0, or amqp://user:password@host//."
+        ) from error
 
 
 def _files(folder: Path) -> dict[str, object]:

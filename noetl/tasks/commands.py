@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar, assert_never
 
 from celery import Celery, Task, current_task
@@ -15,7 +16,7 @@ from noetl.dispatch.naming import ABANDON, ITERATION, LANE, STEP, TELL, TURN
 from noetl.dispatch.refused import refuse
 from noetl.errors import NoetlError
 from noetl.facts.outcome import ErrorInfo
-from noetl.tasks.requests import BEGAN, FAILED, WorkCancelled, WorkFailed
+from noetl.tasks.requests import BEGAN, ERROR, FAILED, WorkCancelled, WorkFailed
 from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
 from noetl.usecases.deliveries import Delivery, End
@@ -107,7 +108,8 @@ def _end(delivery: Delivery) -> None:
     match delivery.end:
         case End.REFUSED | End.AGAIN:
             raise Ignore
-        case End.CANCELLED:
+        case End.CANCELLED | End.OVER:
+            # Where a delivery before this one has told of an end, Flower keeps to that.
             raise WorkCancelled
         case End.DONE:
             if delivery.error is not None:
@@ -118,16 +120,48 @@ def _end(delivery: Delivery) -> None:
 
 def _lane(task: Task[..., object], command_id: str, worker: Callable[[], Worker]) -> None:
     """One slice of a lane, or all of it."""
-    began = float(task.request.get(BEGAN) or time.time())
+    before = _Slices.of(task)
     delivery = _guarded(command_id, lambda: run_lane(worker(), command_id))
-    failed = int(task.request.get(FAILED) or 0) + delivery.failed
+    slices = before.add(delivery)
     if delivery.end is End.AGAIN:
-        task.replace(_next_slice(task, command_id, began, failed))  # raises: nothing follows
-    if delivery.end is End.DONE and failed:
+        task.replace(_next_slice(task, command_id, slices))  # raises: nothing follows
+    # What other lanes have finished is an end like any other for a lane that waited for its turn meanwhile.
+    is_over = delivery.end is End.OVER and (delivery.is_first or before.are_further)
+    if not is_over and delivery.end is not End.DONE:
+        _end(delivery)
+    if slices.failed:
         # It has arrived: what it raises must not be taken for the end of its chord.
         task.backend.mark_as_done(str(task.request.id), None, task.request, store_result=False)
-        raise _lane_failure(delivery.error, failed)
-    _end(delivery)
+        raise slices.failure()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """What the slices of a lane have come to so far: its messages carry that from one to the next."""
+
+    began: float
+    are_further: bool
+    failed: int = 0
+    #: Of the iteration that failed last.
+    error: str = ""
+    traceback: str = ""
+
+    @staticmethod
+    def of(task: Task[..., object]) -> _Slices:
+        said = task.request
+        began = said.get(BEGAN)
+        failed, error = int(said.get(FAILED) or 0), str(said.get(ERROR) or "")
+        return _Slices(float(began or time.time()), began is not None, failed, error)
+
+    def add(self, delivery: Delivery) -> _Slices:
+        if delivery.error is None:
+            return replace(self, failed=self.failed + delivery.failed)
+        error, traceback = _failure(delivery.error).args
+        return replace(self, failed=self.failed + delivery.failed, error=error, traceback=traceback)
+
+    def failure(self) -> WorkFailed:
+        several = f"{self.failed} iterations failed, the last with " if self.failed > 1 else ""
+        return WorkFailed(several + self.error, self.traceback)
 
 
 def _failure(error: ErrorInfo) -> WorkFailed:
@@ -138,25 +172,13 @@ def _failure(error: ErrorInfo) -> WorkFailed:
     return WorkFailed(said[:MAX_SAID], error.traceback or "")
 
 
-def _lane_failure(last: ErrorInfo | None, failed: int) -> WorkFailed:
-    if last is None:
-        return WorkFailed(
-            f"{failed} iterations failed in earlier slices; the execution's log has their errors.", ""
-        )
-    failure = _failure(last)
-    said, traceback = failure.args
-    return (
-        failure if failed == 1 else WorkFailed(f"{failed} iterations failed, the last with {said}", traceback)
-    )
-
-
-def _next_slice(task: Task[..., object], command_id: str, began: float, failed: int) -> Signature:
+def _next_slice(task: Task[..., object], command_id: str, slices: _Slices) -> Signature:
     options = {
         "queue": _queue(task),
         "priority": _priority(task),
         "shadow": task.request.shadow,
         "argsrepr": task.request.get("argsrepr"),
-        "headers": {BEGAN: began, FAILED: failed},
+        "headers": {BEGAN: slices.began, FAILED: slices.failed, ERROR: slices.error},
     }
     return task.si(command_id).set(**options)
 

@@ -14,10 +14,11 @@ from typing import Any, Final
 from celery.exceptions import Ignore
 from celery.worker.request import Request
 
-#: Header of a lane's messages behind the first one: when its first slice began, in seconds since 1970, and how
-#: many of its iterations have failed since.
+#: Headers of a lane's messages behind the first one: when its first slice began, in seconds since 1970, how many of its
+#: iterations have failed since, and the error of the last of them.
 BEGAN: Final = "noetl_began"
 FAILED: Final = "noetl_failed"
+ERROR: Final = "noetl_error"
 
 
 class WorkFailed(Ignore):

@@ -420,7 +420,7 @@ class _Lane:
             # The lane keeps its place: it is delivered again when the execution goes on.
             tx.release(command.command_id, command.attempt, now)
             self._ask(tx)
-            return (), End.REFUSED
+            return (), End.REFUSED if at.execution.halt == "pause" else End.CANCELLED
         if release:
             tx.release(command.command_id, command.attempt, now)
             return (), End.AGAIN

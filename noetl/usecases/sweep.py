@@ -78,7 +78,7 @@ def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandR
     try:
         busy = {queue for queue in {row.queue for row in silent} if rt.dispatcher.waiting(queue)}
     except Unavailable as error:
-        log.warning("The broker does not answer: %s", error)
+        log.warning("What is due waits: %s", error)
         return []
     return [
         row for row in silent if row.queue not in busy or (row.sent_at is not None and row.sent_at < longest)
@@ -93,7 +93,7 @@ def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:
     try:
         rt.dispatcher.send(rows)
     except Unavailable as error:
-        log.warning("The broker does not answer: %s", error)
+        log.warning("What is due waits: %s", error)
         with rt.store.begin() as tx:
             tx.mark_sent([row.command_id for row in rows], None)
         return False
@@ -107,7 +107,7 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
     try:
         rt.dispatcher.wake()
     except Unavailable as error:
-        log.warning("The broker does not answer: %s", error)
+        log.warning("What is due waits: %s", error)
         return 0
     return len(owing)
 

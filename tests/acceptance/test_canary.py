@@ -310,7 +310,7 @@ def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
         if data[:2] == b"\x1f\x8b":
             yield f"file {path.relative_to(stack.home)}", gzip.decompress(data)
     for execution in executions:
-        for route in ("", "/events?limit=500", "/state", "/result", "/graph"):
+        for route in ("", "/events?limit=500", "/logs?limit=1000", "/state", "/result", "/graph"):
             yield (
                 f"api {route}",
                 requests.get(f"{stack.api}/api/executions/{execution}{route}", timeout=20).content,

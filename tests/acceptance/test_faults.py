@@ -21,7 +21,7 @@ import requests
 from noetl.usecases import catalog
 from tests import services
 
-from .playbooks import ASKING_LOOP, LOOP, counted, squares
+from .playbooks import ASKING_LOOP, LOOP, counted, head, squares
 from .stack import CORE, ROOT, RedisServer, Stack, eventually
 
 pytestmark = [
@@ -147,6 +147,50 @@ def test_executions_survive_the_sudden_death_of(faulty: Stack, effects: Path, pa
     under_way(faulty, executions)
     faulty.restart(part)
     check(faulty, executions, effects)
+    faulty.check_logs()
+
+
+#: Prints the time every few milliseconds, as long as nobody kills it.
+PRINTING = (
+    head("printing")
+    + """
+workload: {mark: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {mark: "{{ workload.mark }}"}
+      code: |
+        import pathlib, time
+        if pathlib.Path(mark).exists():
+            print("again")
+        else:
+            pathlib.Path(mark).touch()
+            for n in range(100_000):
+                print(n, time.time(), flush=True)
+                time.sleep(0.005)
+"""
+)
+
+
+def test_what_was_printed_a_second_before_its_worker_was_killed_is_there(
+    faulty: Stack, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    execution = faulty.begin(PRINTING, {"mark": str(mark)})
+    eventually(mark.exists, "the task to print")
+    time.sleep(1.5)
+    killed_at = time.time()
+    faulty.kill("code")
+    faulty.start("code")
+    faulty.wait([execution])
+
+    answer = requests.get(f"{faulty.api}/api/executions/{execution}/logs", {"limit": 1000}, timeout=30)
+    chunks = answer.json()["chunks"]
+    first = "".join(one["text"] for one in chunks if one["delivery"] == 1).splitlines()
+    assert [int(line.split()[0]) for line in first] == list(range(len(first))), "no line is missing before it"
+    assert float(first[-1].split()[1]) > killed_at - 1
+    assert [one["text"] for one in chunks if one["delivery"] == 2] == ["again\n"]
     faulty.check_logs()
 
 

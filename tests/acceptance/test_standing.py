@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from noetl.store.running import hold_home
+from tests.pace import within
 
 from .stack import environment, eventually, kill_all
 from .test_up import left_behind
@@ -31,11 +35,11 @@ def run(home: Path, tmp_path: Path) -> Run:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    def ran(*argv: str) -> subprocess.CompletedProcess[str]:
+    def ran(*argv: str, **settings: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", *argv],
             cwd=elsewhere,
-            env=environment({"home": home}),
+            env=environment({"home": home, **settings}),
             capture_output=True,
             text=True,
             timeout=90,
@@ -48,7 +52,7 @@ def run(home: Path, tmp_path: Path) -> Run:
 def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped_by_down(
     run: Run, home: Path
 ) -> None:
-    up = run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1")
+    up = run("noetl", "up", "-d", "--port", "0", "-c", "1", log_json="1", log_level="INFO")
     assert up.returncode == 0, up.stdout + up.stderr
     assert "NoETL is up: http://127.0.0.1:" in up.stdout
     assert run("noetl", "up", "-d").returncode == 1
@@ -65,9 +69,17 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
 
     titles = {title_of(process) for process in psutil.Process(stack["pids"]["up"]).children(recursive=True)}
     titles.add(title_of(psutil.Process(stack["pids"]["up"])))
-    expected = {"up", "scheduler", "worker code", "worker code, child", "worker io", "sweeper"}
+    expected = {"up", "scheduler", "worker code", "worker code, child", "worker io", "sweeper", "flower"}
     assert {f"noetl: {role}" for role in expected} <= titles
     assert "gunicorn: worker [noetl: server]" in titles
+
+    # Whatever a service or a library of it says is a JSON object.
+    services = [path for path in (home / "logs").glob("*.log") if path.stem not in ("up", "redis")]
+    assert {path.stem for path in services} >= {"server", "scheduler", "worker-code", "flower"}
+    ready = [
+        json.loads(line)["message"] for path in services for line in path.read_text().splitlines() if line
+    ]
+    assert any(message.startswith("code@") for message in ready)
 
     down = run("noetl", "down")
     assert (down.returncode, down.stdout) == (0, f"Stopped {stack['api']}.\n")
@@ -85,9 +97,36 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
     psutil.Process(pids["up"]).kill()
     eventually(lambda: left_behind(home) == [], "its services to go with it")
 
-    assert json.loads(run("noetl", "status", "--json").stdout)["running"] is False
+    gone = {"running": False, "starting_or_stopping": False, "home": str(home)}
+    assert json.loads(run("noetl", "status", "--json").stdout) == gone
+    with hold_home(home):  # as a stack does before it answers
+        assert json.loads(run("noetl", "status", "--json").stdout) == {**gone, "starting_or_stopping": True}
+        assert "just starting or stopping" in run("noetl", "status").stdout
+        assert run("noetl", "down").returncode == 1
     assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
     assert run("noetl", "down").returncode == 0
+
+
+def test_a_broker_that_does_not_answer_is_said_at_once_and_nothing_is_left_behind(
+    run: Run, home: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for url, reason in {
+            "redis://:s3cret@127.0.0.1:9/0": "Connection refused. It is the one of NOETL_BROKER_URL (127.0.0.1:9/0)",
+            f"redis://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
+            f"rediss://:s3cret@127.0.0.1:{port}/0": "The broker does not answer: Timeout",
+            f"amqp://me:s3cret@127.0.0.1:{port}//": "The broker does not answer: timed out",
+            "foo://s3cret@x": "NOETL_BROKER_URL begins with foo://",
+        }.items():
+            with within(15):
+                up = run("noetl", "up", "--port", "0", broker_url=url)
+            assert (up.returncode, reason in up.stderr) == (2 if url.startswith("foo") else 1, True), (
+                up.stderr
+            )
+            assert "is up" not in up.stdout + up.stderr
+            assert "s3cret" not in up.stdout + up.stderr
+    assert left_behind(home) == []
 
 
 def test_a_detached_stack_that_does_not_come_up_says_why(run: Run, home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -55,9 +56,8 @@ def by_hand(
         running.launch("scheduler", scheduler, NOETL_LOG_LEVEL="ERROR")
         worker = ["celery", "-A", "noetl", "worker", "-Q", "http,python,shell,quantum", "-c", "2"]
         running.launch("worker", worker, NOETL_LOG_JSON="1")
-        running.launch(
-            "flower", procfile("flower", NOETL_FLOWER_PORT=port), FLOWER_UNAUTHENTICATED_API="true"
-        )
+        flower = procfile("flower", NOETL_FLOWER_PORT=port)
+        running.launch("flower", flower, FLOWER_UNAUTHENTICATED_API="true", NOETL_LOG_JSON="1")
         running.flower = f"http://127.0.0.1:{port}"
         running.await_ready("scheduler")
         running.await_ready("worker")
@@ -168,7 +168,8 @@ def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path)
     assert cancelled["state"] == "REVOKED"
 
     # The worker's log: nothing that failed "succeeded", and each line says what it is about.
-    lines = [json.loads(line) for line in by_hand.running["worker"].said().splitlines() if line[:1] == "{"]
+    lines = json_lines(by_hand, "worker")
+    assert "INFO" in {one["level"] for one in json_lines(by_hand, "flower")}
     about = [line for line in lines if line.get("execution") == failed]
     assert [one for one in about if "succeeded" in one["message"]] == []
     told = next(
@@ -186,17 +187,88 @@ def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path)
     assert logs.last_lines(by_hand.rt, failed, LogFilter(step="fails"), 5) == ["gone wrong"]
 
 
+#: One of two iterations fails; both processes are taken before their lanes come back for more.
+WAITED = (
+    head("waited")
+    + """
+workload: {folder: ""}
+workflow:
+  - step: start
+    loop: {in: [0, 1], iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort}}}}
+    tool:
+      kind: python
+      input: {n: "{{ iter.n }}", folder: "{{ workload.folder }}"}
+      code: |
+        import pathlib, time
+        pathlib.Path(folder, str(n)).touch()
+        time.sleep(1)
+        if n == 0:
+            raise ValueError("not this one")
+    next: end
+  - step: end
+"""
+)
+
+
+def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(
+    by_hand: Stack, tmp_path: Path
+) -> None:
+    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    waited = by_hand.begin(WAITED, {"folder": str(tmp_path)})
+    eventually(lambda: len(list(tmp_path.iterdir())) == 2, "both iterations to run")
+    others = [by_hand.begin(SLEEP, {"file": str(tmp_path / one), "seconds": 2}) for one in ("x", "y")]
+    by_hand.wait([waited, *others])
+    cancelled = by_hand.begin(LOOP, {"items": 400, "width": 2, "nap": 0.03})
+    eventually(lambda: by_hand.ended_iterations(cancelled) > 4, "the loop to run")
+    control.cancel(by_hand.rt, cancelled, "enough")
+    by_hand.wait([cancelled])
+
+    lanes = ends_shown(by_hand, waited)
+    failed, done = sorted(lanes.values(), key=lambda one: str(one["state"]))
+    assert (failed["state"], "not this one" in failed["exception"]) == ("FAILURE", True)
+    assert done["state"] == "SUCCESS", "nobody has called it off"
+    assert min(failed["runtime"], done["runtime"]) > 2
+    states = {name: one["state"] for name, one in ends_shown(by_hand, cancelled).items()}
+    assert {"acceptance/loop:work[lane 0]", "acceptance/loop:work[lane 1]"} < set(states)
+    assert set(states.values()) <= {"SUCCESS", "REVOKED"}
+    by_hand.check_logs()
+
+
+def ends_shown(stack: Stack, execution: str) -> dict[str, Any]:
+    """What Flower shows of an execution, by name, once it shows the end of everything."""
+
+    def shown() -> dict[str, Any] | None:
+        tasks = (asked(stack, "/api/tasks?limit=1000") or {}).values()
+        found = {
+            one["name"]: one for one in tasks if (one["args"] or "").startswith(f"execution {execution},")
+        }
+        ended = all(one["state"] in ("SUCCESS", "FAILURE", "REVOKED") for one in found.values())
+        return found if ended else None
+
+    return dict(eventually(shown, f"Flower to show the end of all tasks of {execution}", 15))
+
+
 def test_requests_are_logged_with_an_id_that_the_answer_names(by_hand: Stack) -> None:
     by_hand.launch("api", by_hand._argv("api"), NOETL_LOG_JSON="1")
     by_hand.await_ready("api")
     answer = requests.get(f"{by_hand.api}/api/executions/77", headers={"X-Request-ID": "abc-1"}, timeout=10)
     assert (answer.status_code, answer.headers["X-Request-ID"]) == (404, "abc-1")
-    lines = [json.loads(line) for line in by_hand.running["api"].said().splitlines() if line[:1] == "{"]
+    with socket.create_connection(("127.0.0.1", int(by_hand.api.rpartition(":")[2]))) as client:
+        client.sendall(b"no request\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 400")
+    lines = json_lines(by_hand, "api")
+    (bad,) = [line for line in lines if line["message"].startswith("Invalid request")]
+    assert "request" not in bad, "that of another request"
     (told,) = [line for line in lines if line.get("request") == "abc-1"]
     assert (told["logger"], told["method"], told["path"]) == ("noetl.access", "GET", "/api/executions/77")
     assert (told["status"], told["level"]) == (404, "INFO")
     by_hand.kill("api")
     by_hand.check_logs()
+
+
+def json_lines(stack: Stack, part: str) -> list[dict[str, Any]]:
+    """The log of a part, every line of which is a JSON object."""
+    return [json.loads(line) for line in stack.running[part].said().splitlines()]
 
 
 def asked(stack: Stack, path: str) -> Any:

@@ -18,6 +18,8 @@ from werkzeug.serving import make_server
 
 from noetl import bootstrap
 from noetl.api.app import create_app
+from noetl.cli.printed import FamilyLog
+from noetl.cli.remote import Client
 from noetl.config import Settings
 from noetl.tools.runner import sandbox
 
@@ -172,6 +174,92 @@ def server() -> Iterator[str]:
     yield f"http://127.0.0.1:{serving.server_port}"
     serving.shutdown()
     bootstrap.close(rt)
+
+
+FLOOD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: flood, path: tests/flood}
+workflow:
+  - step: odd
+    tool:
+      kind: python
+      code: |
+        import os
+        os.write(1, b"caf\\xc3"); os.write(1, b"\\xa9 10%\\r100% \\x00 \\xff \\x1b[31mred\\x1b[0m")
+    next: flood
+  - step: flood
+    tool:
+      kind: python
+      code: |
+        import os
+        os.write(1, b"the beginning\\n")
+        for n in range(1500):
+            os.write(1, b"x" * 100_000)  # one line of 150 MB
+        os.write(1, b"\\nthe end\\n")
+"""
+
+
+def test_of_a_flood_64_mib_are_kept_and_a_note_and_memory_stays_flat(cli: Cli) -> None:
+    Path("flood.yaml").write_text(FLOOD)
+    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "flood.yaml"])
+    _, status, used = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    assert run.returncode == 0
+    assert used.ru_maxrss < 250_000, "kB"
+
+    odd = json.loads(cli("execution", "logs", newest(cli), "--step", "odd", "--json").out.splitlines()[-1])
+    assert odd["text"].endswith(
+        "10%\r100% \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} \x1b[31mred\x1b[0m"
+    )
+    pieces = cli("execution", "logs", newest(cli), "--step", "flood", "--json").out.splitlines()
+    chunks = [json.loads(piece) for piece in pieces]
+    assert chunks[0]["text"].startswith("the beginning\n")
+    assert chunks[-1]["text"].endswith("the end\n")
+    notes = [chunk["text"] for chunk in chunks if chunk["stream"] == "note"]
+    kept = sum(len(chunk["text"]) for chunk in chunks if chunk["stream"] == "stdout")
+    assert 64 * 1024**2 <= kept < 66 * 1024**2
+    lost = sum(int(note.split()[0].strip("[").replace(",", "")) for note in notes)
+    assert kept + lost == 150_000_000 + len("the beginning\n\nthe end\n")
+
+
+CALLING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: NAME, path: tests/NAME}
+workload: {n: 0}
+workflow:
+  - step: says
+    tool: {kind: python, input: {n: "{{ n }}"}, code: "print('NAME', n, end='')"}
+    next: call
+  - step: call
+    loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+    tool: {kind: playbook, path: tests/CALLED, input: {n: "{{ workload.n * 10 + iter.n }}"}}
+"""
+SAYING = CALLING.partition("    next: call")[0]
+
+
+def test_what_called_playbooks_print_is_shown_with_the_place_of_the_call(cli: Cli, server: str) -> None:
+    Path("top.yaml").write_text(CALLING.replace("NAME", "top").replace("CALLED", "middle"))
+    Path("middle.yaml").write_text(CALLING.replace("NAME", "middle").replace("CALLED", "below"))
+    Path("below.yaml").write_text(SAYING.replace("NAME", "below"))
+    expected = ["says | top 0"]
+    for n in (1, 2):
+        expected += [f"call[{n - 1}] > says | middle {n}"]
+        expected += [f"call[{n - 1}] > call[{m - 1}] > says | below {n * 10 + m}" for m in (1, 2)]
+
+    ran = cli("run", "-v", "top.yaml")
+    assert ran.code == 0, ran.err
+    assert sorted(line for line in ran.err.splitlines() if " | " in line) == sorted(expected)
+    rows = json.loads(cli("execution", "list", "--json").out)
+    execution = next(str(row["execution_id"]) for row in rows if row["path"] == "tests/top")
+    assert cli("execution", "logs", execution).out.splitlines() == expected[:1]
+    assert sorted(cli("execution", "logs", execution, "-c", "-f").out.splitlines()) == sorted(expected)
+    assert cli("execution", "logs", execution, "--children", "--json").code == 2
+    with Client(server) as client:
+        log = FamilyLog(client, execution)
+        assert sorted([*log.new_lines(), *log.rest()]) == sorted(expected)
+        assert list(log.new_lines()) == []
 
 
 STREAMED = """\

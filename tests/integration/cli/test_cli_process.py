@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.usecases.start import StartRequest, start
 from tests.pace import within
 
 Program = Callable[..., "subprocess.Popen[str]"]
@@ -300,6 +303,77 @@ def test_resume_goes_on_at_once_after_a_kill(
     report = json.loads(cli("execution", "show", row["execution_id"], "--json").out)
     assert [step["runs"] for step in report["steps"].values()] == [1, 1]
     assert list((home / "locks").iterdir()) == []
+
+
+def test_one_process_goes_on_with_an_execution_and_others_are_told(
+    program: Program, cli: Cli, tmp_path: Path, home: Path
+) -> None:
+    mark, go = tmp_path / "mark", tmp_path / "go"
+    text = ONCE.replace("time.sleep(600)", "")
+    wait = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    Path("once.yaml").write_text(text.replace('result = "gone on"', f'{wait}\n        result = "gone on"'))
+    holder = program("run", "once.yaml", "--set", f"mark={mark}", "-q")
+    while not mark.exists():
+        assert holder.poll() is None, holder.communicate()
+        time.sleep(0.02)
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    execution = str(row["execution_id"])
+    refused = cli("execution", "resume", execution)
+    assert (refused.code, "runs in another process of this machine" in refused.err) == (1, True)
+    assert cli("execution", "pause", execution).code == 0
+    paused = cli("execution", "resume", execution)
+    assert (paused.code, paused.out, paused.err) == (0, f"{execution}: resumed (now running).\n", "")
+
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate(timeout=20)
+    mark.unlink()
+    both = [program("execution", "resume", execution) for _ in range(2)]
+    while not mark.exists():
+        time.sleep(0.02)
+    # Which of them asks first is open: the other one is told while the first one is at work.
+    while all(one.poll() is None for one in both):
+        time.sleep(0.02)
+    go.touch()
+    ended = {one.communicate(timeout=60)[0].strip(): one.returncode for one in both}
+    assert ended == {"gone on": 0, "": 1}
+    report = json.loads(cli("execution", "show", execution, "--json").out)
+    assert (report["status"], report["steps"]["slow"]["runs"]) == ("completed", 1)
+    assert list((home / "locks").iterdir()) == []
+
+
+def test_cancel_ends_an_execution_that_another_process_runs(
+    program: Program, cli: Cli, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    Path("once.yaml").write_text(ONCE)
+    holder = program("run", "once.yaml", "--set", f"mark={mark}", "-q")
+    while not mark.exists():
+        assert holder.poll() is None, holder.communicate()
+        time.sleep(0.02)
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    assert cli("execution", "cancel", row["execution_id"]).out.endswith("(now cancelled).\n")
+    holder.communicate(timeout=20)
+    assert holder.returncode == 1
+
+
+def test_a_sweeper_does_not_repeat_itself_while_the_broker_is_away(
+    program: Program, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("once.yaml").write_text(ONCE)
+    assert cli("catalog", "register", "once.yaml").code == 0
+    settings = Settings.from_env()
+    rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings))
+    start(rt, StartRequest("tests/once"))
+    bootstrap.close(rt)
+    monkeypatch.setenv("NOETL_BROKER_URL", "redis://127.0.0.1:9/0")
+    monkeypatch.setenv("NOETL_RESEND_S", "1")
+    sweeper = program("sweeper", "--interval", "0.1")
+    time.sleep(6)
+    sweeper.terminate()
+    _, err = sweeper.communicate(timeout=20)
+    said = [line for line in err.splitlines() if "does not answer" in line]
+    assert len(said) == 1, err
+    assert "What is due waits: The broker does not answer: Error 111" in said[0]
 
 
 def test_a_misspelt_key_stops_a_run_and_warnings_are_told(program: Program) -> None:
