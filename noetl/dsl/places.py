@@ -25,7 +25,7 @@ Fault = tuple[Code, str, str]
 
 def unseen(context: Context, name: str, path: Path) -> Fault | None:
     """What is wrong with reading `name`, which nothing else has, in the template at `path`."""
-    if name not in _OF_ENDS or path[0] != "workflow" or name not in _missing(context, path):
+    if name not in _OF_ENDS or name not in _missing(context, path):
         return None
     if name not in ("error", "event") and _is_later_task(path):
         return (
@@ -66,6 +66,11 @@ def _behind_tool(context: Context, path: Path) -> Path | None:
 
 
 def _missing(context: Context, path: Path) -> Set[str]:
+    if path[0] == "workbook":
+        # What it is called behind is not known; the envelope has no name that says whose it is wherever that is.
+        return _missing_in_task(context, path) & {"output", "outcome"}
+    if path[0] != "workflow":
+        return frozenset()
     match path[2:]:
         case ("tool", *_):
             return _missing_in_task(context, path)
@@ -80,6 +85,8 @@ def _missing(context: Context, path: Path) -> Set[str]:
 
 
 def _is_later_task(path: Path) -> bool:
+    if path[0] == "workbook":
+        return True
     return path[2] == "tool" and len(path) > 3 and isinstance(path[3], int) and path[3] > 0
 
 

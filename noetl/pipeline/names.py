@@ -65,7 +65,7 @@ def before(
         "args": args,
         "input": args,
         "step": applied({}, progress.step),
-        "_prev": last.result if last is not None else None,
+        "_prev": of_task(last.result) if last is not None else None,
         "_task": task.name,
         "_attempt": progress.attempt,
     }

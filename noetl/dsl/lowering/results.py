@@ -4,7 +4,7 @@ before."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from noetl import expressions
@@ -20,6 +20,10 @@ from noetl.net.model import KindInfo
 Chain = tuple[str, ...]
 
 _NAMES: Final = ("result", "response")
+#: The result in how the task before ended, which has another name besides.
+_IN_ENVELOPES: Final = frozenset(
+    (name, key) for name in ("output", "outcome") for key in ("data", "result", "response")
+)
 #: Keys of a task whose templates know how it ended, or are none.
 _LATER: Final = frozenset({"set", "spec", "repeat", "pagination", "kind", "name", "label", "desc", "assert"})
 
@@ -46,6 +50,7 @@ class _Results:
         #: Where an arc stands → the names that it hands over; where a text stands → the text instead.
         self._handed: dict[Path, set[str]] = {}
         self._texts: dict[Path, str] = {}
+        self._told: set[tuple[Path, Chain]] = set()
 
     def _defined(self) -> set[str]:
         """Which of the names something else in the document gives a value, which wins wherever it stands."""
@@ -67,11 +72,14 @@ class _Results:
         if read:
             self._hand_over(step, read)
         for tools in items[1:]:
-            if not _is_after(tools, self._data):
-                for place, chain in self._read_by_task(tools, own):
+            # Where a task of the workbook is the first one of another step, its text cannot say `_prev`.
+            if not _is_after(tools, self._data) and not any(map(self._tools.is_ever_first, tools)):
+                for place, chain in self._read_by_task(tools, own, _IN_ENVELOPES):
                     self._of_task_before(place, chain)
 
-    def _read_by_task(self, tools: list[Path], own: set[str]) -> Iterator[tuple[Path, Chain]]:
+    def _read_by_task(
+        self, tools: list[Path], own: set[str], envelopes: Set[Chain] = frozenset()
+    ) -> Iterator[tuple[Path, Chain]]:
         """What the templates of one task read, which is said at `tools`: a call and what it calls."""
         said = {
             key
@@ -80,18 +88,20 @@ class _Results:
             for key in at(self._data, tool).get(group) or {}
         }
         for tool in tools:
-            # What several call is told nothing of: they are not the same to all of them.
-            if self._tools.is_called_once(tool):
-                for part in self._tools.rendered(tool):
-                    if part[-1] not in _LATER:
-                        yield from self._read([part], own if part[-1] in ("input", "args") else own | said)
+            for part in self._tools.rendered(tool):
+                if part[-1] not in _LATER:
+                    defined = own if part[-1] in ("input", "args") else own | said
+                    yield from self._read([part], defined, envelopes)
 
-    def _read(self, places: list[Path], defined: set[str]) -> Iterator[tuple[Path, Chain]]:
-        names = set(_NAMES) - self._known - defined
-        for place in places if names else ():
+    def _read(
+        self, places: list[Path], defined: set[str], envelopes: Set[Chain] = frozenset()
+    ) -> Iterator[tuple[Path, Chain]]:
+        heads = {(name,) for name in _NAMES} | envelopes
+        heads = {head for head in heads if head[0] not in self._known | defined}
+        for place in places if heads else ():
             for path, text in texts(at(self._data, place), place):
-                if any(name in text for name in names):
-                    yield from ((path, chain) for chain in _chains(text) if chain[0] in names)
+                if any(head[0] in text for head in heads):
+                    yield from ((path, chain) for chain in _chains(text) if _head(chain) in heads)
 
     def _hand_over(self, step: dict[str, Any], read: list[tuple[Path, Chain]]) -> None:
         """Arcs to `step` hand over what it reads."""
@@ -102,17 +112,22 @@ class _Results:
                     sources.append(str(source.get("step")))
                     self._handed.setdefault(where, set()).update(chain[0] for _, chain in read)
         for place, chain in read if sources else ():
-            whose = sources[0] if len(set(sources)) == 1 else "<step>"
+            is_shared = place[0] == "workbook" and not self._tools.is_called_once(place[:-1])
+            whose = sources[0] if len(set(sources)) == 1 and not is_shared else "<step>"
             message = f"`{chain[0]}` is here the result of the step whose arc led to {step.get('step')!r}"
             self._tell(place, chain, message, ".".join((whose, *chain[1:])))
 
     def _of_task_before(self, place: Path, chain: Chain) -> None:
         text = self._texts.get(place, at(self._data, place))
-        self._texts[place] = expressions.renamed(text, chain[:1], "_prev")
-        message = f"`{chain[0]}` is here the result of the task before"
-        self._tell(place, chain, message, ".".join(("_prev", *chain[1:])))
+        head = _head(chain)
+        self._texts[place] = expressions.renamed(text, head, "_prev")
+        message = f"`{'.'.join(head)}` is here the result of the task before"
+        self._tell(place, chain, message, ".".join(("_prev", *chain[len(head) :])))
 
     def _tell(self, place: Path, chain: Chain, message: str, new: str) -> None:
+        if (place, chain) in self._told:
+            return  # several steps call this task of the workbook
+        self._told.add((place, chain))
         self._report.respell(place)
         text = at(self._data, place)
         offset = expressions.place_of_name(text, chain)
@@ -136,6 +151,11 @@ class _Results:
             origins |= {(*path, "args", name): path for name in handed}
             arc["args"] = {**(arc.get("args") or {}), **handed}
         return data, origins
+
+
+def _head(chain: Chain) -> Chain:
+    """The part of what a template reads that says whose result it is."""
+    return chain[:1] if chain[0] in _NAMES else chain[:2]
 
 
 def _of_loop(path: Path) -> list[Path]:

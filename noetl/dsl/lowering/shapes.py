@@ -98,9 +98,12 @@ class Tools:
         self._book = _workbook(data)
         self._calls: Counter[Path] = Counter()
         self._looped: set[Path] = set()
+        self._first: set[Path] = set()
         for index, step in enumerate(data.get("workflow") or []):
-            found = list(self.of_step(step, ("workflow", index, "tool")))
+            items = list(self.items(step, ("workflow", index, "tool")))
+            found = [path for item in items for path in item]
             self._calls.update(found)
+            self._first.update(items[0] if items else ())
             if step.get("loop") is not None or step.get("iteration") is not None:
                 self._looped.update(found)
 
@@ -134,6 +137,10 @@ class Tools:
     def is_called_once(self, path: Path) -> bool:
         """Whether one task of one step is said at `path`."""
         return self._calls[path] == 1
+
+    def is_ever_first(self, path: Path) -> bool:
+        """Whether the first task of some step is said at `path`."""
+        return path in self._first
 
     def only_without_loops(self, path: Path) -> bool:
         """Whether no step with a loop has the task at `path`."""

@@ -200,13 +200,20 @@ workflow:
 """
 
 
+#: Runs its arguments and prints the most memory that they had, in kB. A process that pytest starts itself counts what
+#: pytest has: its peak includes the moment between fork and exec.
+PEAK = (
+    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+)
+
+
+@pytest.mark.full("a load")
 def test_of_a_flood_64_mib_are_kept_and_a_note_and_memory_stays_flat(cli: Cli) -> None:
     Path("flood.yaml").write_text(FLOOD)
-    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "flood.yaml"])
-    _, status, used = os.wait4(run.pid, 0)
-    run.returncode = os.waitstatus_to_exitcode(status)
-    assert run.returncode == 0
-    assert used.ru_maxrss < 250_000, "kB"
+    run = [sys.executable, "-m", "noetl", "run", "-q", "flood.yaml"]
+    peak = subprocess.run([sys.executable, "-c", PEAK, *run], capture_output=True, text=True, check=True)
+    assert int(peak.stdout) < 250_000, "kB"
 
     odd = json.loads(cli("execution", "logs", newest(cli), "--step", "odd", "--json").out.splitlines()[-1])
     assert odd["text"].endswith(

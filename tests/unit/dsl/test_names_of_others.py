@@ -108,6 +108,32 @@ DOCUMENTS: dict[str, tuple[str, str, list[Code]]] = {
         ),
         [Code.UNNAMED_RESULT],
     ),
+    "the result in how the task before ended": (
+        STEP.replace(
+            "BODY",
+            "tool: [{kind: noop, name: b}, {kind: noop, name: c, input: {k: '{{ output.data.k + outcome.result.n }}'}}]",
+        ),
+        STEP.replace(
+            "BODY",
+            "tool: [{kind: noop, name: b}, {kind: noop, name: c, input: {k: '{{ _prev.k + _prev.n }}'}}]",
+        ),
+        [Code.UNNAMED_RESULT],
+    ),
+    "a bare result in what several steps call": (
+        "workbook: {w: {kind: noop, input: {k: '{{ result.k }}'}}}\n"
+        "workflow: [{step: a, tool: {kind: noop}, next: b}, {step: b, tool: w, next: c}, {step: c, tool: w}]",
+        "workbook: {w: {kind: noop, input: {k: '{{ result.k }}'}}}\n"
+        "workflow: [{step: a, tool: {kind: noop}, next: {step: b, args: {result: '{{ result }}'}}}, "
+        "{step: b, tool: w, next: {step: c, args: {result: '{{ result }}'}}}, {step: c, tool: w}]",
+        [Code.UNNAMED_RESULT],
+    ),
+    "a bare result in what several steps call behind other tasks": (
+        "workbook: {w: {kind: noop, input: {k: '{{ result.k }}'}}}\n"
+        "workflow: [{step: a, tool: [{kind: noop}, w], next: b}, {step: b, tool: [{kind: noop}, w]}]",
+        "workbook: {w: {kind: noop, input: {k: '{{ _prev.k }}'}}}\n"
+        "workflow: [{step: a, tool: [{kind: noop}, w], next: b}, {step: b, tool: [{kind: noop}, w]}]",
+        [Code.UNNAMED_RESULT],
+    ),
     "whose an entry of the keychain is": (
         "keychain: [{name: a, kind: credential, credential: x, scope: global}, {name: b, kind: oauth2, auth: y, scope: global}]\n"
         "workflow: [{step: a, tool: {kind: noop}}]",
