@@ -40,7 +40,7 @@ def loop(
     return NetLoop(
         collection=part.in_,
         iterator=iterator,
-        mode=_mode(context, spec, (*at, "mode")),
+        mode=_mode(context, part, spec, (*at, "mode")),
         max_in_flight=_max_in_flight(context, spec.max_in_flight, (*at, "max_in_flight"), step),
         failure=failure_of(context, spec, at) or step_failure or Failure(),
         reduce=reducers(context, part, path),
@@ -50,9 +50,11 @@ def loop(
     )
 
 
-def _mode(context: Context, spec: LoopSpec, at: Path) -> Literal["sequential", "parallel"]:
-    """Of a loop over a cursor `mode: cursor` was rewritten."""
-    if spec.mode == "cursor":
+def _mode(
+    context: Context, part: Loop, spec: LoopSpec, at: Path
+) -> Literal["sequential", "parallel", "cursor"]:
+    """Of a loop over a cursor `mode: cursor` is left where its width is known when it runs."""
+    if spec.mode == "cursor" and part.cursor is None:
         message, hint = "`mode` is 'cursor', and the loop has no cursor", "write sequential or parallel"
         context.report.add(Code.VALUE, at, message, hint)
         return "parallel"
@@ -82,6 +84,12 @@ def is_parallel(part: Loop) -> bool:
 def reducers(context: Context, part: Loop, path: Path) -> dict[str, Reducer]:
     """ctx name (without `ctx.`) → reducer."""
     made: dict[str, Reducer] = {}
+    if part.spec is not None and part.spec.reduce and part.spec.mode in (None, "sequential"):
+        message = (
+            "`reduce` has no effect: the loop is sequential, and its iterations see what earlier ones wrote"
+        )
+        hint = "remove it, or write mode: parallel"
+        context.report.add(Code.IGNORED, (*path, "spec", "reduce"), message, hint, at_key=True)
     for key, reducer in ((part.spec and part.spec.reduce) or {}).items():
         head, dot, rest = key.partition(".")
         if dot and head in ("iter", "step", "workload", "args"):

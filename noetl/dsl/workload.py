@@ -65,7 +65,7 @@ def _named(workload: JsonMap, place: _Place, value: Json) -> Iterator[_Place]:
             found = _place(workload, chain[chain[0] == "workload" :])
             # Which of its neighbours it means may be computed.
             # A text that names itself means what the payload gives.
-            own = len(place) == 1 and found == place and isinstance(value, str)
+            own = found == place and isinstance(value, str)
             if found and not own and not (len(found) < len(place) and place[: len(found)] == found):
                 yield found
 

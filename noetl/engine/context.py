@@ -8,15 +8,16 @@ from noetl.engine.names import scope_around
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.state import Run, State
 from noetl.facts.json import Json, JsonMap
+from noetl.net.model import Transition
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, issued, args, workload, ctx, steps, iteration?, caller?, everything?}`, narrowed to what the step's tasks
+    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`, narrowed to what the step's tasks
     read. `state` is the one that has just folded `command.issued`.
 
     `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
     `everything` is the version at which the worker may read the rest.
-    `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
+    `mode` is how its loop runs, where the net leaves that to its width. `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
     called this playbook.
     """
     needs = plan.needs(run.step)
@@ -28,7 +29,10 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
         "steps": _steps(state, needs),
     }
-    scope = scope_around(state, plan.step(run.step))
+    step = plan.step(run.step)
+    if run.loop is not None and step.loop is not None and step.loop.mode == "cursor":
+        context["mode"] = run.loop.mode
+    scope = scope_around(state, step)
     if scope is not None:
         context["iteration"] = scope
     if state.parent is not None and state.parent.iter is not None:
@@ -36,6 +40,11 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
     if needs.everything:
         context["everything"] = state.version
     return context
+
+
+def loop_mode(context: JsonMap, step: Transition) -> Json:
+    """How the loop of `step` runs that a command with this context belongs to; None without one."""
+    return context.get("mode", step.loop.mode) if step.loop is not None else None
 
 
 def _narrowed(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import loop_result, loop_stats
@@ -49,10 +49,18 @@ def start_loop(
     if count > inputs.max_items:
         return [failed(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
-    started = LoopStarted(count, inputs.hold(items), loop.mode, width, tuple(warnings), cursor)
+    mode = mode_of(loop, width)
+    started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
     # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring the others.
     return drafts + _lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+
+
+def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
+    """How the iterations of `loop` run, of which `width` are in flight at once."""
+    if loop.mode == "cursor":
+        return "sequential" if width == 1 else "parallel"
+    return loop.mode
 
 
 def too_many(step: Transition, count: int, allowed: int) -> ErrorInfo:

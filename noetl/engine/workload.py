@@ -9,7 +9,7 @@ from typing import Any
 from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate, evaluate_at
+from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.reference import is_reference, loaded
@@ -90,17 +90,16 @@ class _Workload(Mapping[str, Any]):
             return _Inside(self, (key,), template, self._given.get(key))
         return self.once((key,), lambda: self._rendered(key))
 
-    def _names_itself(self, name: str) -> bool:
-        """Whether the text `name` is asked for by itself: it means what was given, and nothing was."""
-        return self._open[-1:] == [(name,)] and isinstance(self._templates.get(name), str)
+    def names_itself(self, path: tuple[str, ...], template: Template) -> bool:
+        """Whether the text at `path` is asked for by itself: it means what was given, and nothing was."""
+        return self._open[-1:] == [path] and isinstance(template, str)
 
     def once(self, path: tuple[str, ...], render: Callable[[], Json]) -> Json:
         """What `render` makes of the value at `path`. Raises TemplateError where it is asked for on the way."""
         if path in self._done:
             return self._done[path]
         if path in self._open:
-            circle = " → ".join(map(".".join, [*self._open[self._open.index(path) :], path]))
-            raise TemplateError(f"values refer to each other in a circle: {circle}.")
+            raise self.circle(path)
         self._open.append(path)
         try:
             self._done[path] = render()
@@ -108,16 +107,26 @@ class _Workload(Mapping[str, Any]):
             self._open.pop()
         return self._done[path]
 
-    def inner(self, template: Template) -> Json:
-        """What a value inside of another one comes to."""
-        return evaluate(template, self, load=self._inputs.load)
+    def circle(self, path: tuple[str, ...]) -> TemplateError:
+        """The error of a value that is asked for while it is rendered."""
+        met = self._open[self._open.index(path) :]
+        # What stands inside of the one before is a part of it.
+        apart = [
+            one for last, one in zip([(), *met], met, strict=False) if not last or one[: len(last)] != last
+        ]
+        circle = " → ".join(map(".".join, [*apart, path]))
+        return TemplateError(f"values refer to each other in a circle: {circle}.")
+
+    def inner(self, path: tuple[str, ...], template: Template) -> Json:
+        """What the value at `path`, inside of another one, comes to."""
+        return self.once(path, lambda: self.evaluated(path, template))
 
     def _rendered(self, key: str) -> Json:
         if key not in self._templates:
             return self._given[key]
         template = self._templates[key]
         if key not in self._given:
-            return self._evaluate((key,), template)
+            return self.evaluated((key,), template)
         given = self._given[key]
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
@@ -134,7 +143,7 @@ class _Workload(Mapping[str, Any]):
     def _over(self, path: tuple[str, ...], template: JsonMap, given: JsonMap) -> Json:
         """`given` deeply over `template`: what is given stays as it is, what is left is rendered."""
         kept = {name: value for name, value in template.items() if name not in given}
-        merged: dict[str, Json] = dict(self._evaluate(path, kept))
+        merged: dict[str, Json] = dict(self.evaluated(path, kept))
         for name, value in given.items():
             under = template.get(name)
             if isinstance(under, Mapping) and isinstance(value, Mapping):
@@ -143,21 +152,25 @@ class _Workload(Mapping[str, Any]):
                 merged[name] = value
         return merged
 
-    def _evaluate(self, path: tuple[str, ...], template: Template) -> Json:
+    def evaluated(self, path: tuple[str, ...], template: Template) -> Json:
+        """What the template at `path` comes to; of a mapping each value by itself, as others may ask for it."""
+        if isinstance(template, Mapping):
+            return {name: self.inner((*path, name), value) for name, value in template.items()}
         place = ".".join(("workload", *path))
         return evaluate_at(place, template, self, self._warnings, load=self._inputs.load)
 
     def __getitem__(self, name: str) -> Any:
         if name in self._builtins:
             return self._builtins[name]
-        if self._names_itself(name):
+        if self.names_itself((name,), self._templates.get(name)):
             raise KeyError(name)
         if name in self._templates or name in self._given:
             return self._value(name)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in {**self._templates, **self._given} if not self._names_itself(key))
+        keys = {**self._templates, **self._given}
+        return (key for key in keys if not self.names_itself((key,), self._templates.get(key)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -181,10 +194,19 @@ class _Inside(Mapping[str, Any]):
             return _Inside(self._whole, path, template, given)
         if name in self._given:
             return given
-        return self._whole.once(path, lambda: self._whole.inner(template))
+        if self._names_itself(name):
+            raise KeyError(name)
+        return self._whole.inner(path, template)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._template, **self._given})
+        for name in {**self._template, **self._given}:
+            if name not in self._given and self._names_itself(name):
+                # Who reads all of it reads itself as well.
+                raise self._whole.circle((*self._path, name))
+            yield name
+
+    def _names_itself(self, name: str) -> bool:
+        return self._whole.names_itself((*self._path, name), self._template.get(name))
 
     def __len__(self) -> int:
         return len({**self._template, **self._given})

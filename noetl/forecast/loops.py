@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.facts.reference import as_items
-from noetl.forecast.model import LoopAhead
+from noetl.forecast.model import LoopAhead, Rendered
 from noetl.forecast.sight import Sight, rendered
 from noetl.net.model import Loop, Template
 
@@ -13,11 +13,19 @@ def loop_ahead(loop: Loop, sight: Sight, max_in_flight: int) -> LoopAhead:
     collection = rendered(loop.collection, sight)
     known = collection.known and loop.cursor is None
     width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
+    wide = rendered(max_in_flight if width is None else width, sight)
     return LoopAhead(
         iterator=loop.iterator,
-        mode=loop.mode,
+        mode=_mode(loop, wide),
         collection=collection,
-        width=rendered(max_in_flight if width is None else width, sight),
+        width=wide,
         count=as_items(collection.worlds[0], None)[0] if known else None,
         cursor=loop.cursor.kind if loop.cursor is not None else None,
     )
+
+
+def _mode(loop: Loop, width: Rendered) -> str:
+    """Where it is left to a width that is not known yet, it may come to either."""
+    if loop.mode != "cursor":
+        return loop.mode
+    return "sequential" if width.known and str(width.worlds[0]) == "1" else "parallel"

@@ -60,7 +60,7 @@ def _label(transition: Transition) -> list[str]:
         lines.append(", ".join(kinds))
     if transition.loop is not None:
         width = transition.loop.max_in_flight
-        times = f" ×{_cut(str(width))}" if width is not None and transition.loop.mode == "parallel" else ""
+        times = f" ×{_cut(str(width))}" if width is not None and transition.loop.mode != "sequential" else ""
         rows = f", rows of {transition.loop.cursor.kind}" if transition.loop.cursor else ""
         lines.append(f"↻ {transition.loop.iterator} ({transition.loop.mode}{times}{rows})")
     if transition.join.mode != "auto":

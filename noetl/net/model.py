@@ -220,7 +220,8 @@ class Loop:
 
     collection: Template
     iterator: str
-    mode: Literal["sequential", "parallel"] = "sequential"
+    #: `cursor`: sequential where `max_in_flight`, a template, comes to 1, else parallel.
+    mode: Literal["sequential", "parallel", "cursor"] = "sequential"
     #: None: the default of the settings. May be a template.
     max_in_flight: Template = None
     failure: Failure = Failure()

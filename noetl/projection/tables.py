@@ -95,7 +95,11 @@ PLAYBOOK_STEP: Final = Table(
         _must("description", "text", "`desc` of the step"),
         _must("tasks", "json", "its tasks in order, each `{name, kind}`"),
         _must("queue", "text", "where its work is sent"),
-        Column("loop_mode", "text", "`sequential` or `parallel`; null without a loop"),
+        Column(
+            "loop_mode",
+            "text",
+            "`sequential`, `parallel`, or `cursor`: as its width says; null without a loop",
+        ),
         _must("join_mode", "text", "`auto`, `all`, `any`, `first` or `count`"),
         _LINE,
     ),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import assert_never, cast
 
+from noetl.engine.context import loop_mode
 from noetl.engine.evolve import patched
 from noetl.engine.loops import too_many
 from noetl.engine.plan import Plan
@@ -200,10 +201,10 @@ class _Lane:
         loop = self.loop
         if loop.commit is not None:
             return loop.commit == "each"
-        if loop.mode == "sequential":
+        step = self.plan.step(self.command.step)
+        if loop_mode(self.command.context, step) == "sequential":
             return True
-        kinds = self.worker.rt.kinds
-        tasks = self.plan.step(self.command.step).tasks
+        kinds, tasks = self.worker.rt.kinds, step.tasks
         return any(kinds[task.kind].effects == "external" for task in tasks if task.kind in kinds)
 
     def _may_suspend(self) -> bool:

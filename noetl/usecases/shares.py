@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from noetl.engine.context import loop_mode
 from noetl.engine.plan import Plan
 from noetl.facts.events import CtxPatched, Draft
 from noetl.facts.json import JsonMap
@@ -18,7 +19,7 @@ def first(
     """The indices that a delivery begins with, and what earlier deliveries recorded of them: those that
     it has to finish, else new ones."""
     step = plan.step(command.step)
-    sequential = step.loop is not None and step.loop.mode == "sequential"
+    sequential = loop_mode(command.context, step) == "sequential"
     unfinished: tuple[int, ...] = ()
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
@@ -57,7 +58,7 @@ def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
 def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
     """What earlier iterations of a sequential loop wrote to ctx: its own patches, across deliveries."""
     step = plan.step(command.step)
-    if step.loop is None or step.loop.mode != "sequential" or not _writes_ctx(step.tasks):
+    if loop_mode(command.context, step) != "sequential" or not _writes_ctx(step.tasks):
         return {}
     patches: JsonMap = {}
     for event in tx.events(command.execution_id, types=(CtxPatched.type,)):

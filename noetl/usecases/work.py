@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from noetl.engine.context import loop_mode
 from noetl.engine.evolve import replay
 from noetl.engine.names import StepNames
 from noetl.engine.plan import Plan
@@ -228,7 +229,7 @@ def program(plan: Plan, command: CommandRow, iteration: int | None) -> Program:
         command.context["digest"],
         event=issued_by(command),
     )
-    parallel = step.loop is not None and step.loop.mode == "parallel"
+    parallel = loop_mode(command.context, step) == "parallel"
     reducers = frozenset(step.loop.reduce) if step.loop else frozenset()
     iterator = step.loop.iterator if step.loop and iteration is not None else ""
     return Program(step.tasks, where, plan.net.file, parallel, iterator, reducers)

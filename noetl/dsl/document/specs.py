@@ -170,7 +170,7 @@ class LoopSpec(TaskSpec):
     """How a loop runs."""
 
     mode: Literal["sequential", "parallel", "cursor"] | None = None
-    """`cursor`, beside `cursor`: `parallel`, or `sequential` where `max_in_flight` is 1."""
+    """`cursor`, beside `cursor`: `sequential` where `max_in_flight` is 1 or comes to 1, else `parallel`."""
     max_in_flight: int | str | None = None
     reduce: dict[str, Literal["append", "sum", "min", "max", "merge", "last"]] | None = None
     commit: Literal["each", "batch"] | None = None

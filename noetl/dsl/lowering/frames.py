@@ -16,6 +16,7 @@ from noetl.dsl.lowering.parts import Parts
 from noetl.dsl.origins import Origins
 from noetl.dsl.problems import Code, Path, shown
 from noetl.dsl.report import Report
+from noetl.errors import TemplateError
 from noetl.facts.json import Json
 
 
@@ -49,10 +50,21 @@ def _rewrite(part: Loop, data: Any, path: Path, report: Report) -> None:
     mode = spec.get("mode")
     if rows is not None and mode in ("cursor", "parallel") and spec.get("max_in_flight") is not None:
         spec["max_in_flight"] = _times(spec["max_in_flight"], rows, (*path, "max_in_flight"), report)
-    if mode == "cursor":
-        report.respell((*path, "mode"))
     if mode == "cursor" or (mode == "parallel" and rows is not None):
-        spec["mode"] = "sequential" if _number(spec.get("max_in_flight")) == 1 else "parallel"
+        spec["mode"] = _mode(spec)
+    if mode == "cursor" != spec["mode"]:
+        report.respell((*path, "mode"))
+
+
+def _mode(spec: dict[str, Json]) -> str:
+    """How a loop runs that is sequential where it has a width of 1. What is reduced is so whatever the width: a
+    sequential loop has no reducers."""
+    width = spec.get("max_in_flight")
+    if spec.get("reduce"):
+        return "parallel"
+    if is_template(width) and _number(width) is None:
+        return "cursor"
+    return "sequential" if _number(width) == 1 else "parallel"
 
 
 def _rows(spec: dict[str, Json], path: Path, report: Report) -> Json:
@@ -89,8 +101,19 @@ def _times(width: Json, rows: Json, path: Path, report: Report) -> Json:
 
 
 def _number(value: Json) -> int | None:
-    """The whole number from 1 that `value` says; None where it says none."""
+    """The whole number from 1 that `value` says, whatever a run is given; None where it says none."""
+    if is_template(value) and not expressions.names_used(value):
+        value = _rendered(value)
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
         value = int(value)
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     return value if is_count else None
+
+
+def _rendered(template: Json) -> Json:
+    """What a template comes to that reads no names."""
+    try:
+        return expressions.evaluate(template, {})
+    except TemplateError:
+        # The compiler reports it where it stands.
+        return None

@@ -33,9 +33,17 @@ SPECS = {
     "without a width": ("mode: cursor", "mode: parallel"),
     "one at a time": ("mode: cursor, max_in_flight: 1", "mode: sequential, max_in_flight: 1"),
     "one at a time, as text": ('mode: cursor, max_in_flight: "1"', 'mode: sequential, max_in_flight: "1"'),
-    "as many as a template says": (
-        'mode: cursor, max_in_flight: "{{ n }}"',
-        'mode: parallel, max_in_flight: "{{ n }}"',
+    "one at a time, as a template that nothing changes": (
+        'mode: cursor, max_in_flight: "{{ 3 - 2 }}"',
+        'mode: sequential, max_in_flight: "{{ 3 - 2 }}"',
+    ),
+    "one at a time, into reducers": (
+        "mode: cursor, max_in_flight: 1, reduce: {ctx.x: append}",
+        "mode: parallel, max_in_flight: 1, reduce: {ctx.x: append}",
+    ),
+    "as many as a template says, into reducers": (
+        'mode: cursor, max_in_flight: "{{ n }}", reduce: {ctx.x: append}',
+        'mode: parallel, max_in_flight: "{{ n }}", reduce: {ctx.x: append}',
     ),
     "keys of frames without effect": (
         "mode: cursor, frame: {max_seconds: 30, max_bytes: 65536, lease_seconds: '{{ n }}', heartbeat_seconds: 3.5, max_rows: 5}",
@@ -56,11 +64,11 @@ SPECS = {
     ),
     "rows at once as templates": (
         "mode: cursor, max_in_flight: '{{ n + 1 }}', frame: {row_concurrency: '{{ n }}'}",
-        "mode: parallel, max_in_flight: '{{ (n + 1) | int * (n) | int }}'",
+        "mode: cursor, max_in_flight: '{{ (n + 1) | int * (n) | int }}'",
     ),
     "rows of a template of frames": (
         "mode: cursor, max_in_flight: '{{ n }}', frame: {row_concurrency: 2}",
-        "mode: parallel, max_in_flight: '{{ (n) | int * (2) | int }}'",
+        "mode: cursor, max_in_flight: '{{ (n) | int * (2) | int }}'",
     ),
 }
 
@@ -76,6 +84,15 @@ def test_a_loop_over_claims_means_the_same_in_the_spelling_of_others(name: str) 
     again = compile_playbook(canonical_text(found.source), file="sample.yaml", kinds=kinds())
     assert (again.problems, again.respelled) == ((), 0)
     assert found.respelled > 0
+
+
+def test_a_mode_that_a_run_decides_is_canonical() -> None:
+    found = compiled('mode: cursor, max_in_flight: "{{ n }}"')
+    assert (found.problems, found.respelled) == ((), 0)
+    assert found.net is not None
+    loop = found.net.steps["a"].loop
+    assert loop is not None
+    assert loop.mode == "cursor"
 
 
 @pytest.mark.parametrize(
@@ -127,3 +144,9 @@ def test_what_the_engine_counts_may_stand_in_sql(value: str, codes: list[Code]) 
     )
     problems = compile_playbook(text, file="sample.yaml", kinds=kinds()).problems
     assert [problem.code for problem in problems] == codes
+
+
+@pytest.mark.parametrize("mode", ["", "mode: sequential, "])
+def test_reducers_of_a_sequential_loop_are_told_to_have_no_effect(mode: str) -> None:
+    (problem,) = compiled(mode + "reduce: {ctx.x: append}").problems
+    assert (problem.code, problem.hint) == (Code.IGNORED, "remove it, or write mode: parallel")

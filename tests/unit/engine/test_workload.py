@@ -70,7 +70,7 @@ def test_a_mapping_may_name_its_own_neighbours() -> None:
         ({"a": ["{{ a }}"]}, "a → a"),
         ({"a": "{{ b }}", "b": "{{ workload.a }}"}, "a → b → a"),
         ({"a": ["{{ b }}"], "b": {"c": "{{ a[0] }}"}}, "a → b → a"),
-        ({"m": {"x": "{{ m.y }}", "y": "{{ workload.m.x }}"}}, "m.y → m.x → m.y"),
+        ({"m": {"x": "{{ m.y }}", "y": "{{ workload.m.x }}"}}, "m.x → m.y → m.x"),
         ({"m": {"x": "{{ m }}"}}, "m.x → m.x"),
         ({"m": {"x": ["{{ workload }}"]}}, "m.x → m.x"),
     ],
