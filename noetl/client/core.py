@@ -25,9 +25,10 @@ from noetl.errors import (
 )
 from noetl.facts.json import Json
 
-#: How often a request is sent that got no answer or 502, 503, 504, and the first of the pauses between, in seconds.
+#: How often a request is sent that got no answer or 502, 503, 504, and the shortest and the longest of the pauses between.
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.2
+LAST_PAUSE_S: Final = 5.0
 #: Seconds for connecting, and those that one answer may take.
 CONNECT_S: Final = 10.0
 TIMEOUT_S: Final = 30.0
@@ -155,9 +156,9 @@ def _send(request: Request, tries: int) -> Operation[Reply]:
 
 
 def pause_after(attempt: int, reply: Reply) -> float:
-    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else ever longer."""
+    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else longer and longer."""
     asked = reply.header("retry-after")
-    return float(asked) if asked.isdigit() else FIRST_PAUSE_S * 2**attempt
+    return float(asked) if asked.isdigit() else min(FIRST_PAUSE_S * 2**attempt, LAST_PAUSE_S)
 
 
 def no_reply(url: str, error: BaseException, timed_out_s: float | None = None) -> Reply:

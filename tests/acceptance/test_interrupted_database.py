@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,20 +87,18 @@ def test_streams_and_long_polls_outlive_a_restart_and_a_crash_of_postgresql(
     def logs(client: Client) -> list[LogChunk]:
         return [*client.logs(execution)]
 
-    with ThreadPoolExecutor(4) as pool:
-        streamed = pool.submit(patient, stack, events)
-        printed = pool.submit(patient, stack, logs)
-        awaited = pool.submit(patient, stack, lambda client: client.wait(execution))
-        eventually(lambda: state(stack, execution) == "waiting", "the gate to be reached")
-        polled: Future[requests.Response] = pool.submit(poll, stack, execution)
-        for how in (signal.SIGINT, signal.SIGQUIT):
-            at_rest = len(seen)
-            interrupt(stack, database, how)
-            version = patched(stack, execution, {"tick": at_rest})
-            eventually(lambda wanted=version: wanted in seen, "the stream to tell what came behind", 20)
-        patched(stack, execution, {"go": True})
-        told, chunks, outcome = streamed.result(90), printed.result(90), awaited.result(90)
-        answer = polled.result(90)
+    streamed = in_background(lambda: patient(stack, events))
+    printed = in_background(lambda: patient(stack, logs))
+    awaited = in_background(lambda: patient(stack, lambda client: client.wait(execution)))
+    eventually(lambda: state(stack, execution) == "waiting", "the gate to be reached")
+    polled = in_background(lambda: poll(stack, execution))
+    for how in (signal.SIGINT, signal.SIGQUIT):
+        interrupt(stack, database, how)
+        version = patched(stack, execution, {"tick": how})
+        eventually(lambda wanted=version: wanted in seen, "the stream to tell what came behind", 20)
+    patched(stack, execution, {"go": True})
+    told, chunks, outcome = streamed.result(90), printed.result(90), awaited.result(90)
+    answer = polled.result(90)
     assert [event.version for event in told] == list(range(1, len(told) + 1))
     assert told[-1].type == "playbook.processed"
     assert "".join(chunk.text for chunk in chunks) == "before\nbehind\n"
@@ -110,6 +109,20 @@ def test_streams_and_long_polls_outlive_a_restart_and_a_crash_of_postgresql(
         assert answer.headers["Retry-After"] == "1"
     else:
         assert (answer.status_code, answer.json()["result"]) == (200, 42)
+
+
+def in_background(call: Callable[[], T]) -> Future[T]:
+    """What `call` returns, once it does. Its thread keeps nobody from ending."""
+    found: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the result gets it
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return found
 
 
 def state(stack: Stack, execution: str) -> str:
