@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory
+_IN_MEMORY = Path("/dev/shm")
 #: Bytes that have to be free: of the file system, and of memory besides.
 _ROOM = 6 * 2**30
 

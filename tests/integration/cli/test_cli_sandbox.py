@@ -82,7 +82,7 @@ workflow:
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot tell that they are hidden."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # noqa: S108 - what a sandbox covers
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
 
