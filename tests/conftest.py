@@ -46,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     if not _is_worker(config):
-        scratch.use_memory()
+        if profile() == "quick":
+            scratch.use_memory()
         remains.mark()
     if _runs_tests(config):
         _stop_ignoring_signals()

@@ -68,6 +68,8 @@ def wrapped(
         dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), here, *map(str, readable)])
     )
     covered = _covered(mounts, hidden)
+    # Files in memory, which the sandbox's own /dev would hide.
+    below_dev = [mount for mount in mounts if _is_below_dev(mount)]
     # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends by
     # itself when its control socket closes, and everything inside ends with it.
     return [
@@ -75,12 +77,18 @@ def wrapped(
         *_read_only(mounts),
         *_emptied(covered, mounts),
         *("--proc", "/proc", "--dev", "/dev"),
+        *_read_only(below_dev),
+        *_emptied(filter(_is_below_dev, covered), below_dev),
         *("--bind", root, root, "--ro-bind", shown, shown, "--chdir", root),
         # Last: what lies on them had to be made.
         *(word for path in ["/", *map(str, covered)] for word in ("--remount-ro", path)),
         "--",
         *command,
     ]
+
+
+def _is_below_dev(path: str | Path) -> bool:
+    return Path("/dev") in Path(path).parents
 
 
 def _read_only(paths: Iterable[str]) -> list[str]:
