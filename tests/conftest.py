@@ -22,7 +22,7 @@ from hypothesis import settings
 from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
-from . import remains, services
+from . import remains, scratch, services
 from .budget import PROFILES, profile
 
 # How long one example takes says how fast this machine is. Promises about time are kept by `tests.pace`.
@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     if not _is_worker(config):
+        scratch.use_memory()
         remains.mark()
     if _runs_tests(config):
         _stop_ignoring_signals()

@@ -128,6 +128,47 @@ def postgres(*, durable: bool = False) -> Iterator[Postgres]:
         yield server
 
 
+class MortalPostgres:
+    """A PostgreSQL server of a test's own, which goes and comes back on its port with its data."""
+
+    def __init__(self, home: Path, command: Sequence[str]) -> None:
+        self._home = home
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+        port = int((home / "port").read_text())
+        self.server = Postgres(
+            URL.create("postgresql", "noetl", host="127.0.0.1", port=port, database="postgres")
+        )
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        self._process = spawn(self._command, self._home / "log", cwd=self._home, **_account_of_servers())
+        answers = lambda: self.server.connect().close()  # noqa: E731
+        _await(self._process, self._home, answers, (psycopg2.OperationalError,))
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Ends it with all connections: SIGINT in good order, SIGQUIT as a crash does."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+
+@contextlib.contextmanager
+def mortal_postgres() -> Iterator[MortalPostgres]:
+    """Raises Missing."""
+    binaries = _postgres_binaries()
+    with _directory("pg") as home:
+        found = MortalPostgres(
+            home, _postgres_command(binaries, home, {**FORGETFUL, "full_page_writes": "on"})
+        )
+        try:
+            found.start()
+            yield found
+        finally:
+            found.stop(signal.SIGQUIT)
+
+
 def _postgres_binaries() -> Path:
     for folder in _postgres_folders():
         if (folder / "initdb").exists() and (folder / "postgres").exists():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from flask import Flask, Response, jsonify, request
+from flask import Flask, jsonify, request
 from flask.json.provider import DefaultJSONProvider
 from flask_openapi3.models.info import Info
-from flask_openapi3.models.schema import Schema
 from flask_openapi3.openapi import OpenAPI
 
 from noetl import __version__
@@ -29,7 +27,8 @@ from noetl.api import (
     workflows,
 )
 from noetl.api.admission import Places
-from noetl.api.answers import Chunk, Event, EventPage, LogPage, Problem
+from noetl.api.answers import Problem
+from noetl.api.document import document
 from noetl.api.services import Services, install
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
@@ -74,33 +73,10 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     for part in _PARTS:
         app.register_api(part.api)
     app.register_blueprint(docs.blueprint())
-    app.add_url_rule(DOCUMENT, "document", lambda: _document(app))
+    app.add_url_rule(DOCUMENT, "document", lambda: jsonify(document(app)))
     return app
 
 
 def _allow_batches() -> None:
     if request.path == batch.PREFIX:
         request.max_content_length = batch.MAX_BODY
-
-
-def _document(app: OpenAPI) -> Response:
-    if not app.spec_json:
-        for model in (EventPage, Event, LogPage, Chunk):
-            app.components_schemas[model.__name__] = _component(model)
-        for operation in _operations(app.api_doc):
-            # The library joins the lines of docstrings for HTML; readers of the document expect Markdown.
-            text = operation.get("description", "").replace("<br/>", "\n").strip()
-            operation["description"] = text or operation["summary"]
-    return jsonify(app.api_doc)
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        yield from path.values()
-
-
-def _component(model: type[EventPage | Event | LogPage | Chunk]) -> Schema:
-    """A schema of its own: the stream's answer is described by hand, and so names what it uses."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return Schema(**schema)

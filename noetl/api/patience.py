@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from werkzeug.exceptions import RequestTimeout
+from gunicorn.http.errors import ParseException
+from werkzeug.exceptions import BadRequest, RequestTimeout
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
@@ -73,13 +74,16 @@ class _Body:
             yield line
 
     def _read(self, read: Callable[[int], Any], size: int) -> bytes:
-        """Raises RequestTimeout."""
+        """Raises RequestTimeout, and BadRequest for chunks that are none."""
         try:
             data: bytes = read(size)
         except OSError as error:
             if self._late.is_set():
                 raise self._timeout() from error
             raise
+        except ParseException as error:
+            self._timer.cancel()
+            raise BadRequest(f"The body cannot be read: {error}.") from error
         if self._late.is_set():
             raise self._timeout()
         if self._left is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import INVALID
+from noetl.cli.completion import complete_code
 from noetl.cli.inputs import directories_of, json_out, read_bytes, read_text
 from noetl.cli.playbook_files import named
 from noetl.cli.problem_formats import FORMATS, Checked
@@ -46,6 +47,7 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
 @click.option(
     "--explain",
     metavar="CODE",
+    shell_complete=complete_code,
     is_eager=True,
     expose_value=False,
     callback=_explain,

@@ -204,14 +204,12 @@ def _broker(settings: Settings) -> Finding:
 def _answering(settings: Settings) -> Finding:
     """Whether the broker of the settings does."""
     shown = settings.broker_url.rsplit("@", 1)[-1]
+    if not _celery(settings).ok:
+        return Finding("broker", False, f"{shown} was not asked", "Mend first what stands at celery, above.")
     try:
         dispatcher = bootstrap.dispatcher_of(settings)
         if isinstance(dispatcher, Reachable):
             dispatcher.ping()
-    except ConfigError as error:
-        return Finding(
-            "broker", False, f"{shown} was not asked: {error.message}", "Mend the settings of Celery first."
-        )
     except NoetlError as error:
         return Finding("broker", False, f"{shown}: {error.message}", _BROKER_ADVICE)
     return Finding("broker", True, f"{shown} answers")

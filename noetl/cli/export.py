@@ -6,6 +6,7 @@ from typing import cast, get_args
 
 import click
 
+from noetl.cli.completion import complete_directory
 from noetl.cli.inputs import json_out
 from noetl.cli.opened import opened
 from noetl.cli.tables import table
@@ -19,7 +20,11 @@ from noetl.exports.manifest import Format, Manifest
     epilog="Example: noetl export --to warehouse --format parquet",
 )
 @click.option(
-    "--to", metavar="DIR|URL", required=True, help="Directory, or fsspec URL such as s3://bucket/noetl."
+    "--to",
+    metavar="DIR|URL",
+    required=True,
+    shell_complete=complete_directory,
+    help="Directory, or fsspec URL such as s3://bucket/noetl.",
 )
 @click.option(
     "--format",

@@ -9,6 +9,7 @@ import click
 from noetl import bootstrap
 from noetl.cli.check import compiled
 from noetl.cli.complaints import INVALID
+from noetl.cli.completion import complete_file
 from noetl.cli.inputs import json_out, overrides_of, payload_of
 from noetl.cli.plan_text import told
 from noetl.config import Settings
@@ -37,7 +38,12 @@ from noetl.usecases.provisions import Provisions, provided, unseen
     metavar="A.B=V",
     help="Set a workload value (typed as YAML); +A=V adds one.",
 )
-@click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
+@click.option(
+    "--payload",
+    metavar="JSON|FILE",
+    shell_complete=complete_file,
+    help="Workload values as JSON, or a file with them.",
+)
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context

@@ -11,9 +11,10 @@ import click
 
 from noetl.cli.inputs import json_out
 from noetl.cli.opened import opened
-from noetl.cli.result_source import STORE, Source, source_of
+from noetl.cli.result_source import Source, source_of
 from noetl.cli.result_sql import query
 from noetl.cli.tables import table
+from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean

@@ -7,15 +7,14 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from noetl.cli.opened import opened
-from noetl.cli.remote import Client
+from noetl.cli.remote import connect
+from noetl.client import Client
 from noetl.facts.json import Json
 from noetl.usecases import results
 from noetl.usecases.runtime import Runtime
-
-STORE: Final = "noetl://results/"
 
 
 class Source(Protocol):
@@ -34,7 +33,7 @@ class Source(Protocol):
 @contextlib.contextmanager
 def source_of(server: str | None) -> Iterator[Source]:
     if server is not None:
-        with Client(server) as client:
+        with connect(server) as client:
             yield There(client)
         return
     with opened() as rt:
@@ -71,14 +70,14 @@ class There:
         self._client = client
 
     def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
-        found = self._client.result_page(ref.removeprefix(STORE), limit)
-        return found["items"], found["length"]
+        found = self._client.result_page(ref, limit=limit)
+        return found.items, found.length
 
     def text(self, ref: str) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        for block in self._client.result(ref.removeprefix(STORE), raw=False):
+        for block in self._client.download(ref):
             yield decoder.decode(block)
 
     def save(self, ref: str, target: Path) -> None:
         with target.open("wb") as file:
-            file.writelines(self._client.result(ref.removeprefix(STORE), raw=True))
+            file.writelines(self._client.download(ref, raw=True))

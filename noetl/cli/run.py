@@ -15,6 +15,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.complaints import hush, warn_of_playbook, word
+from noetl.cli.completion import complete_file
 from noetl.cli.descendants import attend
 from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
@@ -52,7 +53,12 @@ GRACE_S = 3.0
     metavar="A.B=V",
     help="Set a workload value (typed as YAML); +A=V adds one.",
 )
-@click.option("--payload", metavar="JSON|FILE", help="Workload values as JSON, or a file with them.")
+@click.option(
+    "--payload",
+    metavar="JSON|FILE",
+    shell_complete=complete_file,
+    help="Workload values as JSON, or a file with them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--wait/--no-wait", default=True, help="Keep waiting when only outside input is left.")
 @click.option("--server", metavar="URL", help="Submit to a running server instead.")

@@ -19,16 +19,16 @@ from noetl.cli.broker import Broker, choose
 from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow
 from noetl.cli.inputs import directories_of
-from noetl.cli.printed import with_last_lines
 from noetl.cli.progress import progress_for
-from noetl.cli.remote import POLL_S, Client, There
+from noetl.cli.remote import POLL_S, There, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.signals import not_ignored
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
+from noetl.client import Client
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dsl import load_playbook
-from noetl.errors import PlaybookInvalid, Unavailable
+from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
@@ -68,8 +68,8 @@ class Stack:
     def wait_until_ready(self) -> None:
         """Until the API answers. Raises Unavailable where it does not."""
         deadline = time.monotonic() + START_S
-        with Client(self.url) as client:
-            while not client.healthy():
+        with connect(self.url) as client:
+            while not _is_healthy(client):
                 self.supervisor.tend()
                 if time.monotonic() > deadline:
                     raise Unavailable(f"The API did not answer within {START_S:.0f} s; see {self.logs}.")
@@ -113,19 +113,30 @@ class Stack:
         """One playbook over REST, with progress."""
         if not quiet:
             click.echo(click.style(str(file), bold=True), err=True)
-        with Client(self.url) as client:
-            row = client.register(text)
+        with connect(self.url) as client:
+            registered = client.register(text)
             if not quiet:
-                warn_of_playbook(row["warnings"], str(file))
+                warn_of_playbook(registered.warnings, str(file))
             register_called(client, file, text)
             directories = directories_of(file) if self.settings.files == "user" else ()
-            execution_id = client.start(
-                row["path"], row["version"], payload, overrides, [str(one) for one in directories]
+            started = client.start(
+                registered.path,
+                payload,
+                version=registered.version,
+                overrides=overrides,
+                directories=[str(one) for one in directories],
             )
-            there = There(client, execution_id)
+            there = There(client, started.execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
-            return with_last_lines(client.report(execution_id), client.last_lines)
+            return there.report()
+
+
+def _is_healthy(client: Client) -> bool:
+    try:
+        return bool(client.health()["status"] != "down")
+    except NoetlError:
+        return False
 
 
 def queues_named(files: Mapping[Path, str]) -> set[str]:
@@ -156,7 +167,7 @@ def register_called(client: Client, file: Path, text: str) -> None:
         if path in seen:
             continue
         seen.add(path)
-        known = client.playbook(path)
+        known = _known(client, path)
         found = None if known is not None else files.find(path)
         if found is not None:
             todo += calls(load_playbook(found.content, file=found.file, kinds=kinds))
@@ -165,6 +176,14 @@ def register_called(client: Client, file: Path, text: str) -> None:
             # Of another version of NoETL, perhaps: whether it can be run is seen when it is called.
             with contextlib.suppress(PlaybookInvalid):
                 todo += calls(load_playbook(known, file=path, kinds=kinds, lenient=True))
+
+
+def _known(client: Client, path: str) -> str | None:
+    """The text of the newest version; None where the catalog does not know the path."""
+    try:
+        return client.playbook(path)
+    except NotFound:
+        return None
 
 
 @contextlib.contextmanager

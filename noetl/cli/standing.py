@@ -15,7 +15,7 @@ import click
 
 from noetl.cli.complaints import word
 from noetl.cli.inputs import json_out
-from noetl.cli.remote import Client
+from noetl.cli.remote import connect
 from noetl.config import Settings
 from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.facts.json import Json
@@ -129,7 +129,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 def _health(stack: RunningStack) -> dict[str, Json]:
     """What the API says of itself; `down` where it does not answer."""
     try:
-        with Client(stack.api) as client:
+        with connect(stack.api) as client:
             return dict(client.health())
     except NoetlError as error:
         return {"status": "down", "api": {"status": "down", "detail": error.message}}

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from noetl.cli.complaints import word
+from noetl.cli.completion import complete_kind
 from noetl.cli.inputs import json_out, mapping_of
 from noetl.cli.opened import opened
 from noetl.cli.run import as_text
@@ -62,7 +63,7 @@ def _listed(kind: str) -> JsonMap:
 
 
 @tool.command(epilog="Example: noetl tool show http")
-@click.argument("kind")
+@click.argument("kind", shell_complete=complete_kind)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def show(kind: str, as_json: bool) -> None:
     """What KIND is for, every key of it, what it yields, and an example."""
@@ -114,7 +115,7 @@ def _plain(text: str) -> str:
 
 
 @tool.command(epilog="Example: noetl tool test shell --config 'command: echo hello'")
-@click.argument("kind")
+@click.argument("kind", shell_complete=complete_kind)
 @click.option(
     "--config",
     metavar="YAML|JSON|@FILE",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from noetl.cli.completion import complete_file
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.run import EXIT, show
 from noetl.cli.signals import not_ignored
@@ -37,7 +38,9 @@ from noetl.store.running import hold_home
     metavar="A.B=V",
     help="Set a workload value, with --run; +A=V adds one.",
 )
-@click.option("--payload", metavar="JSON|FILE", help="Workload values, with --run.")
+@click.option(
+    "--payload", metavar="JSON|FILE", shell_complete=complete_file, help="Workload values, with --run."
+)
 @click.option("--json", "as_json", is_flag=True, help="With --run, print one JSON object for each playbook.")
 @click.option(
     "--host", metavar="ADDRESS", help="Where the API listens.  [default: NOETL_HOST, else 127.0.0.1]"

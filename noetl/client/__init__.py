@@ -7,11 +7,27 @@ May import `facts` and `errors`, and nothing else of NoETL.
 from noetl.client.model import (
     BatchItem,
     Event,
+    EventPage,
     ExecutionFailed,
+    LogChunk,
+    LogPage,
     Registered,
     Result,
+    ResultPage,
     Started,
 )
 from noetl.client.sync import Client
 
-__all__ = ["BatchItem", "Client", "Event", "ExecutionFailed", "Registered", "Result", "Started"]
+__all__ = [
+    "BatchItem",
+    "Client",
+    "Event",
+    "EventPage",
+    "ExecutionFailed",
+    "LogChunk",
+    "LogPage",
+    "Registered",
+    "Result",
+    "ResultPage",
+    "Started",
+]

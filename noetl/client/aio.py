@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Concatenate, ParamSpec
 
 import httpx
 
-from noetl.client import core
-from noetl.client.core import NO_REPLY, Operation, Pause, Reply, Request, T
-from noetl.client.model import BatchItem, Event, Registered, Result, Started
-from noetl.client.stream import EventStream
-from noetl.client.sync import CONNECT_S, reason
-from noetl.errors import NoetlError
-from noetl.facts.json import Json, JsonMap
+from noetl.client import core, operations, stream
+from noetl.client.core import NO_REPLY, TRIES, Operation, Pause, Reply, Request, T
+from noetl.client.stream import E, Stream
+
+P = ParamSpec("P")
+
+
+def perform(make: Callable[P, Operation[T]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
+    """The method that performs the operation which `make` makes."""
+
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(make(*args, **kwargs))
+
+    core.describe(method, make)
+    return method
+
+
+def follow(make: Callable[P, Stream[E]]) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[E]]:
+    """The method that yields what the stream which `make` makes brings."""
+
+    def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[E]:
+        return self._follow(make(*args, **kwargs))
+
+    core.describe(method, make)
+    return method
 
 
 class AsyncClient:
     """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async with`."""
 
-    def __init__(self, url: str = "http://127.0.0.1:8642") -> None:
+    def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
         self._url = core.server_url(url)
+        self._tries = tries
         self._http = httpx.AsyncClient()
 
     async def __aenter__(self) -> AsyncClient:
@@ -31,78 +51,59 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Gives the connections back."""
         await self._http.aclose()
 
-    async def register(self, content: str) -> Registered:
-        return await self._run(core.register(content))
+    register = perform(operations.register)
+    playbook = perform(operations.playbook)
+    start = perform(operations.start)
+    start_batch = perform(operations.start_batch)
+    run = perform(operations.run)
+    result = perform(operations.result)
+    wait = perform(operations.wait)
+    report = perform(operations.report)
+    executions = perform(operations.executions)
+    cancel = perform(operations.cancel)
+    pause = perform(operations.pause)
+    resume = perform(operations.resume)
+    events = follow(stream.events)
+    event_page = perform(operations.event_page)
+    logs = follow(stream.logs)
+    log_page = perform(operations.log_page)
+    last_lines = perform(operations.last_lines)
+    result_page = perform(operations.result_page)
+    runtime = perform(operations.runtime)
+    health = perform(operations.health)
 
-    async def start(
-        self,
-        path: str,
-        payload: JsonMap | None = None,
-        *,
-        version: int | None = None,
-        overrides: JsonMap | None = None,
-        idempotency_key: str | None = None,
-    ) -> Started:
-        return await self._run(core.start(path, payload or {}, version, overrides or {}, idempotency_key))
+    async def download(self, ref: str, *, raw: bool = False) -> AsyncIterator[bytes]:
+        """Yields a value or the bytes of a reference, as `Client.download` does."""
+        request = operations.download(ref, raw)
+        try:
+            async with self._open(request) as (reply, answer):
+                if reply.status >= 400:
+                    core.read(reply)
+                async for block in answer.aiter_bytes():
+                    yield block
+        except httpx.TransportError as error:
+            core.read(self._no_reply(error, request))
 
-    async def start_batch(self, items: Sequence[BatchItem]) -> list[Started | NoetlError]:
-        return await self._run(core.start_batch(items))
-
-    async def run(
-        self,
-        path: str,
-        payload: JsonMap | None = None,
-        *,
-        version: int | None = None,
-        overrides: JsonMap | None = None,
-        timeout_s: float | None = None,
-    ) -> Json:
-        return await self._run(core.run(path, payload or {}, version, overrides or {}, timeout_s))
-
-    async def result(self, execution_id: str) -> Result:
-        return await self._run(core.result(execution_id))
-
-    async def wait(self, execution_id: str, timeout_s: float | None = None) -> Result:
-        return await self._run(core.wait(execution_id, timeout_s))
-
-    async def report(self, execution_id: str) -> JsonMap:
-        return await self._run(core.report(execution_id))
-
-    async def executions(
-        self, *, path: str | None = None, status: str | None = None, limit: int = 50
-    ) -> list[JsonMap]:
-        return await self._run(core.executions(path, status, limit))
-
-    async def cancel(self, execution_id: str, reason: str = "") -> str:
-        return await self._run(core.control(execution_id, "cancel", reason))
-
-    async def pause(self, execution_id: str, reason: str = "") -> str:
-        return await self._run(core.control(execution_id, "pause", reason))
-
-    async def resume(self, execution_id: str, reason: str = "") -> str:
-        return await self._run(core.control(execution_id, "resume", reason))
-
-    async def events(
-        self, execution_id: str, after: int = 0, types: Sequence[str] = ()
-    ) -> AsyncIterator[Event]:
-        stream = EventStream(execution_id, after, tuple(types))
-        while not stream.ended:
-            reply = Reply(NO_REPLY, "the stream broke off")
+    async def _follow(self, found: Stream[E]) -> AsyncIterator[E]:
+        while not found.ended:
+            request = found.request()
+            reply = Reply(NO_REPLY, f"The server at {self._url} broke it off.")
             try:
-                async with self._open(stream.request()) as (reply, lines):
-                    if stream.opened(reply):
-                        async for line in lines:
-                            if (event := stream.feed(line)) is not None:
-                                yield event
+                async with self._open(request) as (reply, answer):
+                    if found.opened(reply):
+                        async for line in answer.aiter_lines():
+                            if (one := found.feed(line)) is not None:
+                                yield one
             except httpx.TransportError as error:
-                reply = Reply(NO_REPLY, reason(error))
-            if not stream.ended:
-                await asyncio.sleep(stream.pause(reply))
+                reply = self._no_reply(error, request)
+            if not found.ended:
+                await asyncio.sleep(found.pause(reply, self._tries))
 
     async def _run(self, operation: Operation[T]) -> T:
-        reply: Reply | None = None
+        operation, reply = core.persist(operation, self._tries), None
         while True:
             try:
                 step = operation.send(reply)
@@ -123,16 +124,17 @@ class AsyncClient:
         try:
             answer = await self._http.send(self._built(request))
         except httpx.TransportError as error:
-            return Reply(NO_REPLY, reason(error))
-        return Reply(answer.status_code, answer.text, answer.headers)
+            return self._no_reply(error, request)
+        return Reply(answer.status_code, answer.text, answer.headers, str(answer.url))
 
     @asynccontextmanager
-    async def _open(self, request: Request) -> AsyncIterator[tuple[Reply, AsyncIterator[str]]]:
-        """Raises httpx.TransportError."""
+    async def _open(self, request: Request) -> AsyncIterator[tuple[Reply, httpx.Response]]:
+        """The answer before its body was read; the reply has its text where it is an error. Raises
+        httpx.TransportError."""
         answer = await self._http.send(self._built(request), stream=True)
         try:
-            text = "" if answer.status_code == 200 else (await answer.aread()).decode(errors="replace")
-            yield Reply(answer.status_code, text, answer.headers), answer.aiter_lines()
+            text = (await answer.aread()).decode(errors="replace") if answer.status_code >= 400 else ""
+            yield Reply(answer.status_code, text, answer.headers, str(answer.url)), answer
         finally:
             await answer.aclose()
 
@@ -143,5 +145,19 @@ class AsyncClient:
             params=dict(request.params),
             json=request.body,
             headers=dict(request.headers),
-            timeout=httpx.Timeout(request.timeout_s, connect=CONNECT_S),
+            timeout=httpx.Timeout(request.timeout_s, connect=core.CONNECT_S),
         )
+
+    def _no_reply(self, error: httpx.TransportError, request: Request) -> Reply:
+        return core.no_reply(self._url, error, _waited_s(error, request))
+
+
+def _waited_s(error: httpx.TransportError, request: Request) -> float | None:
+    """How long was waited in vain; None where it failed at once."""
+    match error:
+        case httpx.ConnectTimeout():
+            return core.CONNECT_S
+        case httpx.TimeoutException():
+            return request.timeout_s
+        case _:
+            return None

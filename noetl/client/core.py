@@ -1,4 +1,4 @@
-"""What the client says to the API and how it reads the answers, without sending anything.
+"""How the client talks to the API, without sending anything.
 
 An operation is a generator: it yields requests to send and pauses to make, is sent the answers to its requests, and
 returns what the caller asked for. Whoever drives it decides how to send (sans I/O).
@@ -6,15 +6,14 @@ returns what the caller asked for. Whoever drives it decides how to send (sans I
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-import time
-import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from noetl.client.model import BatchItem, Registered, Result, Started
 from noetl.errors import (
     BadRequest,
     Conflict,
@@ -24,24 +23,20 @@ from noetl.errors import (
     PlaybookInvalid,
     Unavailable,
 )
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json
 
-#: How often a request is sent that got no answer or 502, 503, 504, and the pauses between, in seconds.
+#: How often a request is sent that got no answer or 502, 503, 504, and the shortest and the longest of the pauses between.
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.2
-#: Seconds that one answer may take.
+LAST_PAUSE_S: Final = 5.0
+#: Seconds for connecting, and those that one answer may take.
+CONNECT_S: Final = 10.0
 TIMEOUT_S: Final = 30.0
-#: Seconds for which one request for a result waits at the server.
-WAIT_S: Final = 30.0
-#: Items of one batch: as many as the API takes.
-BATCH: Final = 1000
-
-#: Executions that one page of the list has at most.
-PAGE: Final = 1000
 
 #: Status of a reply where none came.
 NO_REPLY: Final = 0
-_PASSING: Final = frozenset({NO_REPLY, 502, 503, 504})
+#: What may be over the next time.
+PASSING: Final = frozenset({NO_REPLY, 502, 503, 504})
 _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
     400: BadRequest,
     404: NotFound,
@@ -51,12 +46,11 @@ _ERRORS: Final[Mapping[int, type[NoetlError]]] = {
 }
 
 T = TypeVar("T")
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` is below the server's URL. `again`: sending it twice does no more than sending it once."""
+    """`path` is below the server's URL. `again`: it may be sent twice, and there is a use in that."""
 
     method: str
     path: str
@@ -69,11 +63,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `status` is `NO_REPLY` where the connection failed, and `text` then says why."""
+    """What came back from `url`. Where nothing came, `status` is `NO_REPLY`, and `text` the sentence that says so."""
 
     status: int
     text: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+
+    def header(self, name: str) -> str:
+        """The value under `name`, which is written in lower case; empty where there is none."""
+        return next((value for key, value in self.headers.items() if key.lower() == name), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,147 +93,113 @@ def server_url(url: str) -> str:
     return url.rstrip("/")
 
 
-# --- operations -------------------------------------------------------------------------------------
+def execution_path(execution_id: str, part: str = "") -> str:
+    """Where an execution is, or `part` of it."""
+    return f"/api/executions/{quote(execution_id, safe='')}{part}"
 
 
-def register(content: str) -> Operation[Registered]:
-    said = yield from _ask(Request("POST", "/api/catalog", body={"content": content}))
-    return Registered(said["path"], said["version"], said.get("warnings", []))
+def given(**values: object) -> dict[str, str]:
+    """The parameters of a query: those of `values` that are not None, as text."""
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def start(
-    path: str, payload: JsonMap, version: int | None, overrides: JsonMap, idempotency_key: str | None
-) -> Operation[Started]:
-    body = {"path": path, "payload": payload, "overrides": overrides, "version": version}
-    headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-    said = yield from _ask(Request("POST", "/api/executions", body=body, headers=headers))
-    return Started(said["execution_id"], said.get("warnings", []))
-
-
-def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlError]]:
-    answers: list[Started | NoetlError] = []
-    for first in range(0, len(items), BATCH):
-        part = [_item(item) for item in items[first : first + BATCH]]
-        request = Request("POST", "/api/executions/batch", body={"executions": part}, timeout_s=4 * TIMEOUT_S)
-        said = yield from _ask(request)
-        answers += [_answer(one) for one in said["executions"]]
-    return answers
-
-
-def _item(item: BatchItem) -> JsonMap:
-    return {
-        "path": item.path,
-        "payload": item.payload,
-        "version": item.version,
-        "overrides": item.overrides,
-        "idempotency_key": item.idempotency_key or str(uuid.uuid4()),
-    }
-
-
-def _answer(said: JsonMap) -> Started | NoetlError:
-    if said["status"] < 400:
-        return Started(said["execution_id"], said.get("warnings", []))
-    return _error(said["status"], said["problem"])
-
-
-def result(execution_id: str, wait_s: float = 0.0) -> Operation[Result]:
-    """Where the execution stands; `wait_s` is how long the server may wait for its end first."""
-    path = f"{_execution(execution_id)}/result"
-    params = {"wait": f"{wait_s:g}"} if wait_s else {}
-    said = yield from _ask(Request("GET", path, params, timeout_s=TIMEOUT_S + wait_s))
-    return Result(said["execution_id"], said["status"], said["result"], said["error"])
-
-
-def wait(execution_id: str, timeout_s: float | None, clock: Clock = time.monotonic) -> Operation[Result]:
-    """The end of the execution. Raises TimeoutError."""
-    give_up = None if timeout_s is None else clock() + timeout_s
-    while True:
-        left = WAIT_S if give_up is None else min(WAIT_S, give_up - clock())
-        found = yield from result(execution_id, max(0.0, left))
-        if found.ended:
-            return found
-        if give_up is not None and clock() >= give_up:
-            raise TimeoutError(
-                f"Execution {execution_id} is {found.status} after {timeout_s:g} s; it goes on without us."
-            )
-
-
-def run(
-    path: str, payload: JsonMap, version: int | None, overrides: JsonMap, timeout_s: float | None
-) -> Operation[Json]:
-    started = yield from start(path, payload, version, overrides, None)
-    found = yield from wait(started.execution_id, timeout_s)
-    return found.value()
-
-
-def report(execution_id: str) -> Operation[JsonMap]:
-    return _ask(Request("GET", _execution(execution_id), {"resolve": "true"}))
-
-
-def executions(path: str | None, status: str | None, limit: int) -> Operation[list[JsonMap]]:
-    asked = {"path": path, "status": status}
-    params = {name: value for name, value in asked.items() if value is not None}
-    found: list[JsonMap] = []
-    while len(found) < limit:
-        size = min(PAGE, limit - len(found))
-        said = yield from _ask(Request("GET", "/api/executions", {**params, "limit": str(size)}))
-        found += said["executions"]
-        if said["next"] is None:
-            break
-        params["before"] = said["next"]
-    return found
-
-
-def control(execution_id: str, verb: str, reason: str) -> Operation[str]:
-    """`verb` is `cancel`, `pause` or `resume`; the status behind it."""
-    request = Request("POST", f"{_execution(execution_id)}/{verb}", body={"reason": reason}, again=False)
-    said = yield from _ask(request)
-    return str(said["status"])
-
-
-def _execution(execution_id: str) -> str:
-    return f"/api/executions/{quote(execution_id, safe='')}"
+def describe(method: Any, made_from: Callable[..., object]) -> None:
+    """Gives a method the name, the documentation and the parameters of the function that it is made from."""
+    functools.update_wrapper(method, made_from)
+    signature = inspect.signature(made_from)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
 
 
 # --- one request and its answer ---------------------------------------------------------------------
 
 
-def _ask(request: Request) -> Operation[Any]:
+def ask(request: Request) -> Operation[Any]:
     """The JSON of the answer. Raises the error that a problem stands for."""
-    for attempt in range(TRIES):
+    reply = yield request
+    assert reply is not None, "a request is answered with a reply"
+    return read(reply)
+
+
+def ask_waiting(request: Request, wait_s: float) -> Operation[Any]:
+    """As `ask`; the server may wait so many seconds before it answers, if it has a place for that."""
+    if wait_s > 0:
+        params = {**request.params, "wait": f"{wait_s:g}"}
+        timeout_s = request.timeout_s + wait_s
+        reply = yield Request("GET", request.path, params, timeout_s=timeout_s, again=False)
+        assert reply is not None, "a request is answered with a reply"
+        if reply.status not in PASSING:
+            return read(reply)
+    return (yield from ask(request))
+
+
+def persist(operation: Operation[T], tries: int) -> Operation[T]:
+    """`operation`, whose requests are sent up to `tries` times until they are answered by more than "not now"."""
+    reply: Reply | None = None
+    while True:
+        try:
+            step = operation.send(reply)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        reply = (yield from _send(step, tries)) if isinstance(step, Request) else (yield step)
+
+
+def _send(request: Request, tries: int) -> Operation[Reply]:
+    for attempt in range(tries):
         reply = yield request
         assert reply is not None, "a request is answered with a reply"
-        last = attempt == TRIES - 1 or not request.again
-        if last or reply.status not in _PASSING:
-            return read(reply)
+        if attempt == tries - 1 or not request.again or reply.status not in PASSING:
+            return reply
         yield Pause(pause_after(attempt, reply))
-    raise AssertionError("the last attempt returns or raises")
+    raise AssertionError("the last attempt returns")
 
 
-def pause_after(attempt: int, reply: Reply | None = None) -> float:
-    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else ever longer."""
-    asked = (
-        next((value for name, value in reply.headers.items() if name.lower() == "retry-after"), "")
-        if reply
-        else ""
-    )
-    return float(asked) if asked.isdigit() else FIRST_PAUSE_S * 2**attempt
+def pause_after(attempt: int, reply: Reply) -> float:
+    """Seconds to let pass behind the attempt of that number, from 0: what the server asks for, else longer and longer."""
+    asked = reply.header("retry-after")
+    return float(asked) if asked.isdigit() else min(FIRST_PAUSE_S * 2**attempt, LAST_PAUSE_S)
+
+
+def no_reply(url: str, error: BaseException, timed_out_s: float | None = None) -> Reply:
+    """What stands for the answer of the server at `url` where `error` came instead; `timed_out_s` is how long was
+    waited for it in vain."""
+    reason = f"no answer within {timed_out_s:g} s" if timed_out_s is not None else _reason(error)
+    return Reply(NO_REPLY, f"The server at {url} does not answer: {reason}.", url=url)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost reason of a failed connection, without the layers of libraries around it."""
+    causes: list[BaseException] = []
+    inner: BaseException | None = error
+    while inner is not None and inner not in causes:
+        causes.append(inner)
+        inner = inner.__cause__ or inner.__context__
+    named = next((one.strerror for one in causes if isinstance(one, OSError) and one.strerror), None)
+    return named or str(causes[-1]).rstrip(".") or type(error).__name__
 
 
 def read(reply: Reply) -> Any:
     """The JSON of an answer. Raises the error that a problem stands for, Unavailable where nothing came."""
     if reply.status == NO_REPLY:
-        raise Unavailable(f"The server does not answer: {reply.text}.")
+        raise Unavailable(reply.text)
     try:
         said = json.loads(reply.text)
     except ValueError as error:
-        raise BadRequest(f"This is not the API of NoETL: it answered {reply.status} without JSON.") from error
+        if reply.status in PASSING:
+            raise Unavailable(
+                f"What should answer {reply.url} is not there (HTTP {reply.status})."
+            ) from error
+        raise BadRequest(
+            f"{reply.url} is not the API of NoETL: it answered {reply.status} without JSON."
+        ) from error
     if reply.status >= 400:
-        raise _error(reply.status, said)
+        raise error_of(reply.status, said)
     return said
 
 
-def _error(status: int, said: Any) -> NoetlError:
+def error_of(status: int, said: Json) -> NoetlError:
+    """The error that the problem `said` stands for."""
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)
     return cls(f"{detail or 'The server gave no reason.'} (HTTP {status})")

@@ -71,6 +71,73 @@ class Event:
     type: str
     data: JsonMap
 
+    @classmethod
+    def of(cls, said: JsonMap) -> Event:
+        """The event that the API describes so."""
+        return cls(said["version"], said["type"], said)
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Events, and where the execution was when they were read. `version` is that of its newest event then, `next` what
+    the next page is behind, None where there is none yet.
+
+    `idle`: nothing happens to it by itself; it has ended, or waits for something from outside.
+    """
+
+    events: list[Event]
+    status: str
+    version: int
+    idle: bool
+    next: int | None
+
+    @classmethod
+    def of(cls, said: JsonMap) -> EventPage:
+        """The page that the API answered so."""
+        events = [Event.of(one) for one in said["events"]]
+        return cls(events, said["status"], said["version"], said["idle"], said["next"])
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """A piece of what a task printed, without secrets: parts of lines, or many. `data` is the whole chunk as the API
+    describes it, with the iteration and the attempt that printed it."""
+
+    seq: int
+    step: str
+    stream: str
+    text: str
+    data: JsonMap
+
+    @classmethod
+    def of(cls, said: JsonMap) -> LogChunk:
+        """The chunk that the API describes so."""
+        return cls(said["seq"], said["step"], said["stream"], said["text"], said)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Chunks, and where the execution was when they were read; `next` as in `EventPage`."""
+
+    chunks: list[LogChunk]
+    status: str
+    next: int | None
+
+    @classmethod
+    def of(cls, said: JsonMap) -> LogPage:
+        """The page that the API answered so."""
+        return cls([LogChunk.of(one) for one in said["chunks"]], said["status"], said["next"])
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPage:
+    """Items of a list that is kept by reference, from `offset` on; `next` is the offset behind them, None at its end."""
+
+    items: list[Json]
+    offset: int
+    length: int
+    next: int | None
+
 
 class ExecutionFailed(NoetlError):
     """An execution whose result was asked for did not complete. `outcome` says where it stands."""

@@ -1,48 +1,54 @@
-"""Server-sent events: lines of the stream as events, and where a stream that broke off goes on."""
+"""Server-sent events: lines of a stream as what they stand for, and where a stream that broke off goes on."""
 
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
 
-from noetl.client.core import TRIES, Reply, Request, pause_after, read
-from noetl.client.model import Event
+from noetl.client.core import PASSING, Reply, Request, execution_path, given, pause_after, read
+from noetl.client.model import Event, LogChunk
 from noetl.errors import Unavailable
+from noetl.facts.json import JsonMap
 
 #: Seconds without any line, the server's heartbeats among them, after which a stream counts as broken.
 SILENCE_S: Final = 60.0
 
+E = TypeVar("E")
 
-class EventStream:
-    """Reads the events of one execution in the order of their versions, until it has ended.
 
-    After a break `request()` asks for what comes behind the last event that was read: none is lost or doubled.
+class Stream(Generic[E]):
+    """Reads what a stream of an execution brings, in the order of its numbers, until the execution has ended.
+
+    After a break `request()` asks for what comes behind the last one that was read: none is lost or doubled.
     """
 
-    def __init__(self, execution_id: str, after: int = 0, types: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, path: str, params: dict[str, str], after: int, read_as: Callable[[JsonMap], E]
+    ) -> None:
         self.ended = False
-        self._path = f"/api/executions/{execution_id}/events"
-        self._types = types
+        self._path = path
+        self._params = params
         self._after = after
+        self._read_as = read_as
         self._failures = 0
-        self._version = ""
+        self._number = ""
         self._kind = ""
         self._data: list[str] = []
 
     def request(self) -> Request:
         """What opens the stream."""
-        self._version, self._kind, self._data = "", "", []
+        self._number, self._kind, self._data = "", "", []
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(self._after)}
-        params = {"type": ",".join(self._types)} if self._types else {}
-        return Request("GET", self._path, params, headers=headers, timeout_s=SILENCE_S)
+        return Request("GET", self._path, self._params, headers=headers, timeout_s=SILENCE_S)
 
-    def feed(self, line: str) -> Event | None:
-        """Takes one line without its end. An event is complete at the empty line behind it."""
+    def feed(self, line: str) -> E | None:
+        """Takes one line without its end. What is read is complete at the empty line behind it."""
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         match name:
             case "id":
-                self._version = value
+                self._number = value
             case "event":
                 self._kind = value
             case "data":
@@ -51,27 +57,60 @@ class EventStream:
                 return self._complete()
         return None
 
-    def _complete(self) -> Event | None:
-        version, kind, data = self._version, self._kind, "\n".join(self._data)
-        self._version, self._kind, self._data = "", "", []
+    def _complete(self) -> E | None:
+        number, kind, data = self._number, self._kind, "\n".join(self._data)
+        self._number, self._kind, self._data = "", "", []
         if kind == "end":
             self.ended = True
-        if not data or not version:
+        if not data or not number:
             return None
-        self._after, self._failures = int(version), 0
-        return Event(self._after, kind, json.loads(data))
+        self._after, self._failures = int(number), 0
+        return self._read_as(json.loads(data))
 
     def opened(self, reply: Reply) -> bool:
         """Whether lines follow. 204 says that nothing is to come. Raises what `read` raises for errors that stay."""
         if reply.status == 204:
             self.ended = True
-        elif reply.status >= 400 and reply.status not in (502, 503, 504):
+        elif reply.status >= 400 and reply.status not in PASSING:
             read(reply)
         return reply.status == 200
 
-    def pause(self, reply: Reply) -> float:
-        """Seconds to let pass before the stream is opened again. Raises Unavailable after too many failures."""
-        if self._failures == TRIES - 1:
-            raise Unavailable(f"The stream of events does not come back: {reply.text[:200] or reply.status}.")
+    def pause(self, reply: Reply, tries: int) -> float:
+        """Seconds to let pass before the stream is opened again. Raises Unavailable after so many failures."""
+        if self._failures >= tries - 1:
+            raise Unavailable(f"The stream does not come back: {_reason(reply)}")
         self._failures += 1
         return pause_after(self._failures - 1, reply)
+
+
+def _reason(reply: Reply) -> str:
+    if reply.status < 400:
+        return reply.text
+    try:
+        read(reply)
+    except Unavailable as error:
+        return error.message
+    return f"{reply.url} answered {reply.status}."
+
+
+def events(execution_id: str, after: int = 0, types: Sequence[str] = ()) -> Stream[Event]:
+    """Yields events behind the version `after` as they happen, until the execution has ended.
+
+    A connection that breaks is made again, and goes on behind the last event. Raises Unavailable.
+    """
+    params = given(type=",".join(types) or None)
+    return Stream(execution_path(execution_id, "/events"), params, after, Event.of)
+
+
+def logs(
+    execution_id: str,
+    after: int = 0,
+    *,
+    step: str | None = None,
+    iteration: int | None = None,
+    attempt: int | None = None,
+) -> Stream[LogChunk]:
+    """Yields what python and shell tasks print, behind the chunk of number `after`, as it comes, until the execution
+    has ended. Goes on after a break as `events` does. Raises Unavailable."""
+    params = given(step=step, iteration=iteration, attempt=attempt)
+    return Stream(execution_path(execution_id, "/logs"), params, after, LogChunk.of)

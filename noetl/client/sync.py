@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Concatenate, Final, ParamSpec
 
 import requests
 
-from noetl.client import core
-from noetl.client.core import NO_REPLY, Operation, Pause, Reply, Request, T
-from noetl.client.model import BatchItem, Event, Registered, Result, Started
-from noetl.client.stream import EventStream
-from noetl.errors import NoetlError
-from noetl.facts.json import Json, JsonMap
+from noetl.client import core, operations, stream
+from noetl.client.core import NO_REPLY, TRIES, Operation, Pause, Reply, Request, T
+from noetl.client.stream import E, Stream
 
-#: Seconds for connecting.
-CONNECT_S = 10.0
+P = ParamSpec("P")
+
+#: Bytes of a result that are fetched at once.
+BLOCK: Final = 256 * 1024
+
+
+def perform(make: Callable[P, Operation[T]]) -> Callable[Concatenate[Client, P], T]:
+    """The method that performs the operation which `make` makes."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(make(*args, **kwargs))
+
+    core.describe(method, make)
+    return method
+
+
+def follow(make: Callable[P, Stream[E]]) -> Callable[Concatenate[Client, P], Iterator[E]]:
+    """The method that yields what the stream which `make` makes brings."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[E]:
+        return self._follow(make(*args, **kwargs))
+
+    core.describe(method, make)
+    return method
 
 
 class Client:
     """Talks to the server at `url` (`http://host:port`). Usable from one thread at a time; close it, or use `with`.
 
-    Requests that get no answer, or 502, 503 or 504, are sent again; starts carry an idempotency key of their own, so
-    that this starts nothing twice. Raises Unavailable where it was in vain, and BadRequest, NotFound, Conflict,
-    LimitExceeded and PlaybookInvalid as the server answers.
+    Requests that get no answer, or 502, 503 or 504, are sent up to `tries` times; starts carry an idempotency key of
+    their own, so that this starts nothing twice. Raises Unavailable where it was in vain, and BadRequest, NotFound,
+    Conflict, LimitExceeded and PlaybookInvalid as the server answers.
     """
 
-    def __init__(self, url: str = "http://127.0.0.1:8642") -> None:
+    def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
         self._url = core.server_url(url)
+        self._tries = tries
         self._session = requests.Session()
 
     def __enter__(self) -> Client:
@@ -39,94 +59,60 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Gives the connections back: a server that stops waits for those that are kept alive."""
         self._session.close()
 
-    def register(self, content: str) -> Registered:
-        """Registers the YAML text of a playbook under its `metadata.path`. Raises PlaybookInvalid."""
-        return self._run(core.register(content))
+    register = perform(operations.register)
+    playbook = perform(operations.playbook)
+    start = perform(operations.start)
+    start_batch = perform(operations.start_batch)
+    run = perform(operations.run)
+    result = perform(operations.result)
+    wait = perform(operations.wait)
+    report = perform(operations.report)
+    executions = perform(operations.executions)
+    cancel = perform(operations.cancel)
+    pause = perform(operations.pause)
+    resume = perform(operations.resume)
+    events = follow(stream.events)
+    event_page = perform(operations.event_page)
+    logs = follow(stream.logs)
+    log_page = perform(operations.log_page)
+    last_lines = perform(operations.last_lines)
+    result_page = perform(operations.result_page)
+    runtime = perform(operations.runtime)
+    health = perform(operations.health)
 
-    def start(
-        self,
-        path: str,
-        payload: JsonMap | None = None,
-        *,
-        version: int | None = None,
-        overrides: JsonMap | None = None,
-        idempotency_key: str | None = None,
-    ) -> Started:
-        """Starts an execution of a playbook in the catalog, and returns once it is recorded.
+    def download(self, ref: str, *, raw: bool = False) -> Iterator[bytes]:
+        """Yields the JSON of the value that a reference (`noetl://results/...`) stands for, or with `raw` the bytes that
+        were kept, in pieces. Raises NotFound, Unavailable."""
+        request = operations.download(ref, raw)
+        try:
+            with self._open(request) as (reply, answer):
+                if reply.status >= 400:
+                    core.read(reply)
+                yield from answer.iter_content(BLOCK)
+        except requests.RequestException as error:
+            core.read(self._no_reply(error, request))
 
-        `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and request is the
-        same execution.
-        """
-        return self._run(core.start(path, payload or {}, version, overrides or {}, idempotency_key))
-
-    def start_batch(self, items: Sequence[BatchItem]) -> list[Started | NoetlError]:
-        """Starts many, a thousand with each request. What is wrong with one is its own answer."""
-        return self._run(core.start_batch(items))
-
-    def run(
-        self,
-        path: str,
-        payload: JsonMap | None = None,
-        *,
-        version: int | None = None,
-        overrides: JsonMap | None = None,
-        timeout_s: float | None = None,
-    ) -> Json:
-        """Starts, waits and returns the result. Raises ExecutionFailed, TimeoutError."""
-        return self._run(core.run(path, payload or {}, version, overrides or {}, timeout_s))
-
-    def result(self, execution_id: str) -> Result:
-        """Says where an execution stands."""
-        return self._run(core.result(execution_id))
-
-    def wait(self, execution_id: str, timeout_s: float | None = None) -> Result:
-        """Waits until an execution has ended. Raises TimeoutError."""
-        return self._run(core.wait(execution_id, timeout_s))
-
-    def report(self, execution_id: str) -> JsonMap:
-        """Status, result, ctx and steps of an execution, as `GET /api/executions/{id}` answers."""
-        return self._run(core.report(execution_id))
-
-    def executions(
-        self, *, path: str | None = None, status: str | None = None, limit: int = 50
-    ) -> list[JsonMap]:
-        """The newest executions, newest first, as `GET /api/executions` lists them."""
-        return self._run(core.executions(path, status, limit))
-
-    def cancel(self, execution_id: str, reason: str = "") -> str:
-        """Cancels an execution; returns its status. Raises Conflict where it has ended."""
-        return self._run(core.control(execution_id, "cancel", reason))
-
-    def pause(self, execution_id: str, reason: str = "") -> str:
-        """Lets nothing new start; returns the status."""
-        return self._run(core.control(execution_id, "pause", reason))
-
-    def resume(self, execution_id: str, reason: str = "") -> str:
-        """Lets a paused execution go on; returns the status."""
-        return self._run(core.control(execution_id, "resume", reason))
-
-    def events(self, execution_id: str, after: int = 0, types: Sequence[str] = ()) -> Iterator[Event]:
-        """Yields events behind the version `after` as they happen, until the execution has ended.
-
-        A connection that breaks is made again, and goes on behind the last event. Raises Unavailable.
-        """
-        stream = EventStream(execution_id, after, tuple(types))
-        while not stream.ended:
-            reply = Reply(NO_REPLY, "the stream broke off")
+    def _follow(self, found: Stream[E]) -> Iterator[E]:
+        while not found.ended:
+            request = found.request()
+            reply = Reply(NO_REPLY, f"The server at {self._url} broke it off.")
             try:
-                with self._open(stream.request()) as (reply, lines):
-                    if stream.opened(reply):
-                        yield from (event for line in lines if (event := stream.feed(line)) is not None)
+                with self._open(request) as (reply, answer):
+                    if found.opened(reply):
+                        answer.encoding = "utf-8"
+                        for line in answer.iter_lines(chunk_size=None, decode_unicode=True):
+                            if (one := found.feed(line)) is not None:
+                                yield one
             except requests.RequestException as error:
-                reply = Reply(NO_REPLY, reason(error))
-            if not stream.ended:
-                time.sleep(stream.pause(reply))
+                reply = self._no_reply(error, request)
+            if not found.ended:
+                time.sleep(found.pause(reply, self._tries))
 
     def _run(self, operation: Operation[T]) -> T:
-        reply: Reply | None = None
+        operation, reply = core.persist(operation, self._tries), None
         while True:
             try:
                 step = operation.send(reply)
@@ -147,17 +133,15 @@ class Client:
         try:
             answer = self._session.request(**self._arguments(request))
         except requests.RequestException as error:
-            return Reply(NO_REPLY, reason(error))
-        return Reply(answer.status_code, answer.text, answer.headers)
+            return self._no_reply(error, request)
+        return Reply(answer.status_code, answer.text, answer.headers, answer.url)
 
     @contextmanager
-    def _open(self, request: Request) -> Iterator[tuple[Reply, Iterator[str]]]:
-        """Raises what requests raises."""
+    def _open(self, request: Request) -> Iterator[tuple[Reply, requests.Response]]:
+        """The answer before its body was read; the reply has its text where it is an error. Raises what requests raises."""
         with self._session.request(**self._arguments(request), stream=True) as answer:
-            text = "" if answer.status_code == 200 else answer.text
-            answer.encoding = "utf-8"
-            lines = answer.iter_lines(chunk_size=None, decode_unicode=True)
-            yield Reply(answer.status_code, text, answer.headers), lines
+            text = answer.text if answer.status_code >= 400 else ""
+            yield Reply(answer.status_code, text, answer.headers, answer.url), answer
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         return {
@@ -166,15 +150,19 @@ class Client:
             "params": request.params,
             "json": request.body,
             "headers": request.headers,
-            "timeout": (CONNECT_S, request.timeout_s),
+            "timeout": (core.CONNECT_S, request.timeout_s),
         }
 
+    def _no_reply(self, error: requests.RequestException, request: Request) -> Reply:
+        return core.no_reply(self._url, error, _waited_s(error, request))
 
-def reason(error: BaseException) -> str:
-    """The innermost reason of a failed connection, without the layers of libraries around it."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror
-        inner = inner.__cause__ or inner.__context__
-    return type(error).__name__
+
+def _waited_s(error: requests.RequestException, request: Request) -> float | None:
+    """How long was waited in vain; None where it failed at once."""
+    match error:
+        case requests.ConnectTimeout():
+            return core.CONNECT_S
+        case requests.Timeout():
+            return request.timeout_s
+        case _:
+            return None

@@ -57,6 +57,24 @@ FORMS: Final[Mapping[str, Form]] = {
     "map": Form((("map",),), own=("map",)),
     "static": Form(()),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The form of a kind that an entry has with one of the keys `having` and none of `lacking`."""
+
+    kind: str
+    form: str
+    having: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
+
+
+#: Of the kinds with several forms all but the first, which is called as the kind is.
+VARIANTS: Final = (
+    Variant("static", "map", ("map",)),
+    Variant("secret", "secrets", ("map",)),
+    Variant("token", FROM_ENDPOINT, ENDPOINT, ("auth", "credential")),
+)
 #: Where the secret of one field is.
 _PLACE: Final = ("path", "field", "version")
 #: What templates see only once steps run, and secrets, which would get into the log.
@@ -79,7 +97,7 @@ _LATER: Final = frozenset(
     }
 )
 #: Fields of a token's `auth` that are secrets.
-_SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
+SECRET: Final = frozenset({"client_secret", "password", "token", "secret"})
 
 
 def keychain(context: Context) -> tuple[JsonMap, ...]:
@@ -143,15 +161,14 @@ def _entries(context: Context, path: Path, name: str, entry: JsonMap) -> Iterabl
 
 def form_of(kind: str, entry: JsonMap) -> str:
     """Which of FORMS an entry of `kind` has."""
-    match kind:
-        case "static" if "map" in entry:
-            return "map"
-        case "secret" if "map" in entry:
-            return "secrets"
-        case "token" if not (entry.get("auth") or entry.get("credential")) and _has(entry, ENDPOINT):
-            return FROM_ENDPOINT
-        case _:
-            return kind
+    fits = (
+        variant.form
+        for variant in VARIANTS
+        if variant.kind == kind
+        and _has(entry, variant.having)
+        and not any(entry.get(key) for key in variant.lacking)
+    )
+    return next(fits, kind)
 
 
 def _has(entry: JsonMap, keys: Iterable[str]) -> bool:
@@ -282,6 +299,6 @@ def _named(data: Json) -> Iterator[str]:
 
 def _holds_plain_text(entry: JsonMap) -> bool:
     auth = entry.get("auth")
-    if isinstance(auth, Mapping) and not _SECRET.isdisjoint(auth):
+    if isinstance(auth, Mapping) and not SECRET.isdisjoint(auth):
         return True
-    return any(isinstance(entry.get(key), str) and not is_template(entry[key]) for key in _SECRET)
+    return any(isinstance(entry.get(key), str) and not is_template(entry[key]) for key in SECRET)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from noetl.dsl.document import Document, Part, Router
 from noetl.dsl.document.keys import COUNTS, DURATIONS, keys_near, models_below
 from noetl.dsl.schema_forms import told_apart
+from noetl.dsl.schema_keychain import add_keychain
 from noetl.dsl.schema_kinds import add_kinds, of_workbook
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
@@ -20,6 +21,14 @@ _REQUIRED: Final = {
     "Loop": ["iterator"],
     "TaskLoop": ["in", "iterator"],
     "Repeat": ["next"],
+}
+#: And what it should demand beside other keys.
+_CONDITIONAL: Final[Mapping[str, Json]] = {
+    "Loop": {"if": {"not": {"required": ["cursor"]}}, "then": {"required": ["in"]}},
+    "Then": {
+        "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
+        "then": {"required": ["to"]},
+    },
 }
 #: Parts whose other keys are those of a tool.
 _OPEN: Final = frozenset({"Tool", "Action", "Sink", "Cursor", "Metadata"})
@@ -44,14 +53,16 @@ def json_schema(kinds: Mapping[str, KindInfo]) -> dict[str, Json]:
     parts = {"Document": schema, **schema["$defs"]}
     for name, required in _REQUIRED.items():
         parts[name]["required"] = required
-    loop = parts["Loop"]
-    loop |= {"if": {"not": {"required": ["cursor"]}}, "then": {"required": ["in"]}}
+    for name, condition in _CONDITIONAL.items():
+        parts[name] |= condition
     for name, part in parts.items():
         _close(part, is_open=name in _OPEN)
         _add_spellings(name, part)
         for key, found in part["properties"].items():
-            part["properties"][key] = told_apart(_tidy(found, _TEXTS.get(key)), parts)
+            given = _without_null(found) if key in part.get("required", ()) else found
+            part["properties"][key] = told_apart(_tidy(given, _TEXTS.get(key)), parts)
     add_kinds(schema["$defs"], kinds)
+    add_keychain(schema)
     schema["properties"]["workbook"] = of_workbook(schema["properties"]["workbook"])
     schema.pop("title", None)
     return {
@@ -74,6 +85,12 @@ def _add_spellings(name: str, part: dict[str, Any]) -> None:
     model = _MODELS.get(name)
     for key in sorted(keys_near(model)) if model not in (None, Router) else ():
         part["properties"].setdefault(key, {})
+
+
+def _without_null(found: dict[str, Any]) -> dict[str, Any]:
+    """What must be there is something."""
+    forms = found.get("anyOf")
+    return found if forms is None else {**found, "anyOf": [one for one in forms if one.get("type") != "null"]}
 
 
 def _tidy(node: Any, pattern: str | None) -> Any:

@@ -6,20 +6,12 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
+from noetl.dsl.schema_values import Values
 from noetl.net.model import KindInfo
 from noetl.net.spellings import of_kind
 
 Schema: TypeAlias = dict[str, Any]
 
-#: A text that is none before the playbook runs.
-_TEMPLATE: Final[Schema] = {"type": "string", "pattern": r"\{\{|\{%"}
-_NUMBER: Final = r"^\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*$"
-#: Texts that are read as what a key takes.
-_AS_TEXT: Final[Mapping[str, Schema]] = {
-    **{key: {"type": "string", "pattern": _NUMBER} for key in ("integer", "number")},
-    "boolean": {"type": "string", "pattern": "^([Tt]rue|[Ff]alse|[Yy]es|[Nn]o|[Oo]n|[Oo]ff|0|1)$"},
-}
-_SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 #: Parts that name a kind.
 _NAMING: Final = ("Tool", "WorkbookTool", "Sink", "Action")
 _OF_WORKBOOKS: Final = "#/$defs/WorkbookTool"
@@ -96,8 +88,9 @@ def _keys(kind: KindInfo) -> Mapping[str, Schema]:
 
 def _of_kind(kind: KindInfo, common: list[str]) -> Schema:
     """What is to hold for a mapping of that kind, which may have `common` keys as well."""
-    defs: Mapping[str, Schema] = kind.schema.get("$defs", {})
-    own = {key: _value(found, defs) for key, found in _keys(kind).items() if key not in common}
+    spelled = {written: one.canonical for written, one in of_kind(kind).items()}
+    values = Values(kind.schema.get("$defs", {}), spelled)
+    own = {key: values.of(found, key) for key, found in _keys(kind).items() if key not in common}
     if kind.schema.get("additionalProperties") is not False:
         return {"properties": own}
     known = {**{key: {} for key in common}, **own}
@@ -117,46 +110,3 @@ def _one_of(group: tuple[str, ...], kind: KindInfo) -> Schema:
     there = [{"required": [key]} for key in (*group, *spelled)]
     below: Schema = {"required": ["spec"], "properties": {"spec": {"type": "object", "anyOf": there}}}
     return {"if": {"not": {"anyOf": [*there, below]}}, "then": {"required": [group[0]]}}
-
-
-def _value(found: Schema, defs: Mapping[str, Schema]) -> Schema:
-    """What may stand under a key: a number where it takes numbers, a template anywhere. Of lists and mappings little is
-    said: they have other spellings, and templates inside."""
-    about = {"description": found["description"]} if found.get("description") else {}
-    branches = found.get("anyOf", [found])
-    types = {_type(branch) for branch in branches}
-    if None in types:
-        return about
-    if types <= _SCALARS:
-        return {**about, **_scalar(branches)}
-    parts = [branch["$ref"].rpartition("/")[2] for branch in branches if "$ref" in branch]
-    below = {"if": {"type": "object"}, "then": _part(defs[parts[0]], defs)} if len(parts) == 1 else {}
-    texts = [_TEMPLATE, *(_AS_TEXT[str(name)] for name in sorted(map(str, types)) if name in _AS_TEXT)]
-    lone: Schema = {} if "string" in types else {"if": {"type": "string"}, "then": {"anyOf": texts}}
-    rules = [rule for rule in (below, lone) if rule]
-    return {**about, **({"allOf": rules} if rules else {})}
-
-
-def _type(branch: Schema) -> str | None:
-    """None where it may be anything."""
-    found = "object" if "$ref" in branch else branch.get("type")
-    return found if isinstance(found, str) else None
-
-
-def _part(part: Schema, defs: Mapping[str, Schema]) -> Schema:
-    return {"properties": {key: _value(found, defs) for key, found in part.get("properties", {}).items()}}
-
-
-def _scalar(branches: list[Schema]) -> Schema:
-    """A template, a text that is read as one of `branches`, or one of these."""
-    types = [str(branch["type"]) for branch in branches]
-    texts = [_TEMPLATE, *(_AS_TEXT[name] for name in types if name in _AS_TEXT)]
-    texts += [_bare(branch) for branch in branches if branch["type"] == "string"]
-    rules: Schema = (
-        {} if {"type": "string"} in texts else {"if": {"type": "string"}, "then": {"anyOf": texts}}
-    )
-    return {"type": sorted({"string", *types}), **rules}
-
-
-def _bare(branch: Schema) -> Schema:
-    return {key: branch[key] for key in ("type", "enum", "const", "pattern") if key in branch}

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,15 +31,17 @@ CONNECT_S = 10.0
 _BODIES = ("json", "payload", "body", "data", "form")
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 class Timeouts(BaseModel):
     """Seconds for connecting, for each wait for bytes, and for the whole call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    connect: float = Field(default=CONNECT_S, gt=0, description="To connect.")
-    read: float = Field(default=DEADLINE_S, gt=0, description="For each wait for bytes.")
-    total: float | None = Field(default=None, gt=0, description="For the call as a whole.")
+    connect: Seconds = Field(default=CONNECT_S, description="To connect.")
+    read: Seconds = Field(default=DEADLINE_S, description="For each wait for bytes.")
+    total: Seconds | None = Field(default=None, description="For the call as a whole.")
 
 
 class Proxy(BaseModel):
@@ -75,7 +77,7 @@ class HttpConfig(ToolConfig):
         default=None,
         description="Parts of a multipart form: text, or `{filename, content or base64, content_type}`.",
     )
-    timeout: float | Timeouts | None = Field(
+    timeout: Seconds | Timeouts | None = Field(
         default=None, description="Seconds for the whole call (60), or `{connect, read, total}`."
     )
     verify: bool | str = Field(default=True, description="Check certificates; or a file with authorities.")
@@ -108,8 +110,6 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> Limits:
         case None:
             total = call.deadline_s or DEADLINE_S
         case seconds:
-            if not 0 < seconds < math.inf:
-                raise ToolError("client_error", f"`timeout` is {seconds:g}; give seconds above zero.")
             total = min(seconds, call.deadline_s or seconds)
     return Limits(min(CONNECT_S, total), total, total, services.result_limit)
 

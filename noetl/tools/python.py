@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Final, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, WithJsonSchema, model_validator
 
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, failed, succeeded
@@ -18,6 +19,14 @@ from noetl.tools.large import kept_for
 from noetl.tools.python_tables import InputGone, Keeper, inputs
 from noetl.tools.runner.requests import CODE, Frames, PythonRequest, RunnerReply
 from noetl.tools.scripts import Script, Scripts, Source
+
+#: As authors write it, for their editors: compiled playbooks have texts alone.
+_TAKEN_APART: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {"from": {"type": "string"}, "import": {"type": "string"}},
+    "additionalProperties": False,
+}
+Lib: TypeAlias = Annotated[str, WithJsonSchema({"anyOf": [{"type": "string"}, _TAKEN_APART]})]
 
 
 class PythonConfig(ToolConfig):
@@ -32,7 +41,7 @@ class PythonConfig(ToolConfig):
         description="In the place of `code`: a file, a `noetl://` reference to a"
         " text, or `{file | ref | url, sha256}`. A script from a url runs only if its sha256 is given and right.",
     )
-    libs: dict[str, str] | list[str] | None = Field(
+    libs: dict[str, Lib] | list[str] | None = Field(
         default=None,
         description="Modules to import before the code runs: names (`pandas as pd` too) or installed distributions"
         " (`python-dateutil`), or a mapping from alias to a module or something in one (`os.path.join`, or"

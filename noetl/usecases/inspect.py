@@ -270,19 +270,21 @@ def variable(rt: Runtime, execution_id: str, name: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Where an execution is, and what it came to: null while it runs."""
+    """Where an execution is, and what it came to: null while it runs. `idle` as in `News`."""
 
     row: ExecutionRow
     value: Json = None
+    idle: bool | None = None
 
 
-def result(rt: Runtime, execution_id: str) -> Result:
+def result(rt: Runtime, execution_id: str, *, ask_idle: bool = False) -> Result:
     """The execution's result. A result that is a reference is what it stands for, and those inside of it are replaced
     as in `report`. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         here = moment.look(tx, row) if row.status in ENDED else None
-    return Result(row) if here is None else Result(row, resolve(rt, result_of(here.state())))
+        idle = moment.is_idle(tx, row) if ask_idle else None
+    return Result(row, None if here is None else resolve(rt, result_of(here.state())), idle)
 
 
 def _as_it_is(value: Json) -> Json:

@@ -26,10 +26,12 @@ def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool =
     seconds are over."""
 
     def is_due(found: Result) -> bool:
-        return found.row.status in ENDED or (until_idle and inspect.is_idle(rt, execution_id))
+        return found.row.status in ENDED or bool(found.idle)
 
-    look_s = IDLE_LOOK_S if until_idle else math.inf
-    return _wait(rt, execution_id, seconds, lambda: inspect.result(rt, execution_id), is_due, look_s)
+    def look() -> Result:
+        return inspect.result(rt, execution_id, ask_idle=until_idle)
+
+    return _wait(rt, execution_id, seconds, look, is_due, IDLE_LOOK_S if until_idle else math.inf)
 
 
 def news(

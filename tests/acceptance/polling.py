@@ -14,7 +14,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -25,17 +24,28 @@ ENDED = ("completed", "failed", "partial", "cancelled")
 Answer = dict[str, Any]
 
 
+def url_of(path: str) -> str:
+    """`/../` leads out of the executions."""
+    return f"/api{path[3:]}" if path.startswith("/../") else f"/api/executions{path}"
+
+
 class Client:
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
-    def call(self, method: str, path: str, body: object = None) -> tuple[Answer, str]:
+    def call(
+        self, method: str, path: str, body: object = None, more: Answer | None = None
+    ) -> tuple[Answer, str]:
         data = None if body is None else json.dumps(body)
-        self._connection.request(method, f"/api/executions{path}", data, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", **(more or {})}
+        self._connection.request(method, url_of(path), data, headers)
         answer = self._connection.getresponse()
         text = answer.read()
         assert answer.status < 300, text
         return json.loads(text), answer.headers.get("ETag", "")
+
+
+Question = Callable[[Client, str], tuple[str, bool]]
 
 
 def of_result(client: Client, run: str) -> tuple[str, bool]:
@@ -68,45 +78,108 @@ def of_events(client: Client, run: str) -> tuple[str, bool]:
     return said["status"], versions == list(range(1, said["version"] + 1)) and last is ended is said["idle"]
 
 
-QUESTIONS: tuple[Callable[[Client, str], tuple[str, bool]], ...] = (of_result, of_report, of_state, of_events)
+def of_logs(client: Client, run: str) -> tuple[str, bool]:
+    said, _ = client.call("GET", f"/{run}/logs")
+    printed = "".join(chunk["text"] for chunk in said["chunks"])
+    return said["status"], said["next"] is None and (printed == "out\n" or said["status"] not in ENDED)
 
 
-@dataclass(frozen=True)
-class Poll:
-    """An answer: to which question, whether it was of one moment, and whether it is the first one close behind an end."""
-
-    what: str
-    is_right: bool
-    is_close: bool
+def of_list(client: Client, run: str) -> tuple[str, bool]:
+    said, _ = client.call("GET", "?path=acceptance/short&limit=1000")
+    row = next((one for one in said["executions"] if one["execution_id"] == run), None)
+    return ("gone", True) if row is None else _of_row(client, run, row)
 
 
-def polled(client: Client, runs: list[str]) -> Iterator[Poll]:
-    """Asks after `runs` in turn until all of them have ended."""
-    asks = cycle(QUESTIONS)
+def of_status(client: Client, run: str) -> tuple[str, bool]:
+    said, _ = client.call("GET", f"/../workflows/status/{run}")
+    return _of_row(client, run, said)
+
+
+def _of_row(client: Client, run: str, row: Answer) -> tuple[str, bool]:
+    """A row of an execution that has ended has its end and all of its events."""
+    ended = row["status"] in ENDED
+    if not ended:
+        return row["status"], row["ended_at"] is None
+    last, _ = client.call("GET", f"/{run}/events?limit=1")
+    return row["status"], row["ended_at"] is not None and row["events"] == last["version"]
+
+
+def of_workflow_result(client: Client, run: str) -> tuple[str, bool]:
+    said, _ = client.call("GET", f"/../workflows/result/{run}")
+    return said["status"], said["result"] == (1 if said["status"] in ENDED else None)
+
+
+def of_long_poll(client: Client, run: str) -> tuple[str, bool]:
+    said, _ = client.call("GET", f"/{run}/result?wait=1")
+    return said["status"], said["result"] == (1 if said["status"] in ENDED else None)
+
+
+QUESTIONS: tuple[Question, ...] = (
+    of_result,
+    of_report,
+    of_state,
+    of_events,
+    of_logs,
+    of_list,
+    of_status,
+    of_workflow_result,
+)
+
+
+def polled(client: Client, runs: list[str], ask: Question) -> Iterator[tuple[str, bool, bool]]:
+    """What was asked, whether the answer was of one moment, and whether it is the first one close behind an end, until all
+    of `runs` have ended. One question again and again: the shorter the time between two of them, the more likely one meets
+    an ending."""
     before: dict[str, float] = {}
     while runs:
         for run in list(runs):
-            ask = next(asks)
             status, is_right = ask(client, run)
-            now, ended = time.monotonic(), status in ENDED
+            now, ended = time.monotonic(), status in ENDED or status == "gone"
             is_close = ended and now - before.get(run, -CLOSE_S) <= CLOSE_S
-            yield Poll(f"{ask.__name__} {run} {status}", is_right, is_close)
+            yield f"{ask.__name__} {run} {status}", is_right, is_close
             before[run] = now
             if ended:
                 runs.remove(run)
-        # Another question to each of them in the next round.
-        next(asks)
+
+
+def streamed(port: int, run: str) -> bool:
+    """Whether a stream ends with the status of the execution, behind the last of its events, all of them in order."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", f"/api/executions/{run}/events", headers={"Accept": "text/event-stream"})
+    kinds, versions, end = [], [], {}
+    for line in connection.getresponse():
+        if line.startswith(b"event: "):
+            kinds.append(line[7:].decode().strip())
+        elif line.startswith(b"data: "):
+            end = json.loads(line[6:])
+            versions.append(end.get("version"))
+    connection.close()
+    in_order = versions[:-1] == list(range(1, len(versions)))
+    return in_order and kinds[-2:] == ["playbook.processed", "end"] and end["status"] == "completed"
+
+
+def awaited(client: Client, path: str) -> bool:
+    """Whether an execution that was waited for at its start has its result with its status."""
+    said, _ = client.call("POST", "", {"path": path}, {"Prefer": "wait=30"})
+    return said["status"] == "completed" and said["result"] == 1
 
 
 def main(port: int, path: str, count: int, abreast: int) -> None:
-    client = Client(port)
+    client, asks = Client(port), cycle(QUESTIONS)
     close, wrong = 0, []
-    for _ in range(0, count, abreast):
+    for batch in range(count // abreast):
         runs = [client.call("POST", "", {"path": path})[0]["execution_id"] for _ in range(abreast)]
-        for poll in polled(client, runs):
-            close += poll.is_close
-            if not poll.is_right:
-                wrong.append(poll.what)
+        found = [*polled(client, runs, next(asks))]
+        close += sum(is_close for _, _, is_close in found)
+        answers = [(what, is_right) for what, is_right, _ in found]
+        if batch % len(QUESTIONS) == 0:
+            begun = client.call("POST", "", {"path": path})[0]["execution_id"]
+            answers += [
+                (f"stream {begun}", streamed(port, begun)),
+                ("start that waits", awaited(client, path)),
+                (f"long poll {begun}", of_long_poll(client, begun)[1]),
+            ]
+        wrong += [what for what, is_right in answers if not is_right]
     print(json.dumps({"ended": count, "close": close, "wrong": wrong}))
 
 

@@ -1,6 +1,6 @@
 """What a client sees that knows only HTTP: true answers, events as they happen, and a server with room for everybody.
 
-`NOETL_TEST_ENDINGS` says how many endings are polled (600; thousands have been).
+`NOETL_TEST_ENDINGS` says how many endings are polled on PostgreSQL; half as many on SQLite.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from tests import pace
 from tests.budget import budget
 
 from .playbooks import head
-from .stack import Stack, eventually
+from .stack import Stack, environment, eventually, kill_all
+from .test_up import left_behind
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-ENDINGS = budget("NOETL_TEST_ENDINGS", quick=480, full=2_400, long=50_000)
+ENDINGS = budget("NOETL_TEST_ENDINGS", quick=400, full=1600, long=20_000)
 POLLERS = 4
 STREAM = {"Accept": "text/event-stream"}
 
@@ -39,7 +40,7 @@ SHORT = (
     + """
 workflow:
   - step: last
-    tool: {kind: python, code: "result = 1"}
+    tool: {kind: python, code: "print('out')\\nresult = 1"}
     set: {ctx.n: "{{ result }}"}
 """
 )
@@ -60,19 +61,46 @@ def port_of(stack: Stack) -> int:
     return port
 
 
+def poll(port: int, endings: int, pollers: int) -> None:
+    """Fails where one of some processes that ask all the time is told of two moments at once."""
+    script = Path(__file__).with_name("polling.py")
+    told = [str(port), "acceptance/short", str(endings // pollers), "4"]
+    started = [
+        subprocess.Popen([sys.executable, str(script), *told], stdout=subprocess.PIPE, text=True)
+        for _ in range(pollers)
+    ]
+    answers = [json.loads(poller.communicate(timeout=540)[0]) for poller in started]
+    assert [one["wrong"] for one in answers] == [[]] * pollers
+    assert sum(one["ended"] for one in answers) >= endings - pollers
+    # Most of them were seen to happen: between two answers that lay close together.
+    assert sum(one["close"] for one in answers) > endings // 2
+
+
 def test_no_answer_about_an_ending_mixes_two_moments(stack: Stack) -> None:
     catalog.register(stack.rt, SHORT)
-    script = Path(__file__).with_name("polling.py")
-    told = [str(port_of(stack)), "acceptance/short", str(ENDINGS // POLLERS), "4"]
-    pollers = [
-        subprocess.Popen([sys.executable, str(script), *told], stdout=subprocess.PIPE, text=True)
-        for _ in range(POLLERS)
-    ]
-    answers = [json.loads(poller.communicate(timeout=540)[0]) for poller in pollers]
-    assert [one["wrong"] for one in answers] == [[]] * POLLERS
-    assert sum(one["ended"] for one in answers) >= ENDINGS - POLLERS
-    # Most of them were seen to happen: between two answers that lay close together.
-    assert sum(one["close"] for one in answers) > ENDINGS // 2
+    poll(port_of(stack), ENDINGS, POLLERS)
+
+
+def test_nor_does_one_of_a_stack_on_sqlite(tmp_path: Path) -> None:
+    def noetl(*argv: str) -> str:
+        command = [sys.executable, "-m", "noetl", *argv]
+        return subprocess.run(
+            command,
+            env=environment({"home": tmp_path / "home"}),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=True,
+        ).stdout
+
+    noetl("up", "-d", "--port", "0", "--no-flower")
+    try:
+        api = json.loads(noetl("status", "--json"))["api"]
+        requests.post(f"{api}/api/catalog", json={"content": SHORT}, timeout=30).raise_for_status()
+        poll(urlsplit(api).port or 0, ENDINGS // 2, 2)
+    finally:
+        noetl("down")
+        kill_all(left_behind(tmp_path / "home"))
 
 
 class Streamed:

@@ -237,15 +237,20 @@ def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(
 def ends_shown(stack: Stack, execution: str) -> dict[str, Any]:
     """What Flower shows of an execution, by name, once it shows the end of everything."""
 
-    def shown() -> dict[str, Any] | None:
-        tasks = (asked(stack, "/api/tasks?limit=1000") or {}).values()
-        found = {
-            one["name"]: one for one in tasks if (one["args"] or "").startswith(f"execution {execution},")
-        }
-        ended = all(one["state"] in ("SUCCESS", "FAILURE", "REVOKED") for one in found.values())
-        return found if ended else None
+    found: dict[str, Any] = {}
 
-    return dict(eventually(shown, f"Flower to show the end of all tasks of {execution}", 15))
+    def is_shown() -> bool:
+        tasks = (asked(stack, "/api/tasks?limit=1000") or {}).values()
+        found.update(
+            (one["name"], one) for one in tasks if (one["args"] or "").startswith(f"execution {execution},")
+        )
+        return all(one["state"] in ("SUCCESS", "FAILURE", "REVOKED") for one in found.values())
+
+    try:
+        eventually(is_shown, f"Flower to show the end of all tasks of {execution}", 15)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {found}") from None
+    return found
 
 
 def test_requests_are_logged_with_an_id_that_the_answer_names(by_hand: Stack) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,40 +49,3 @@ def test_help_names_pages_that_there_are() -> None:
     assert pages
     for name in pages:
         assert (ROOT / "docs" / name).exists() or (ROOT / name).exists()
-
-
-def _complete(shell: str, words: str) -> str:
-    """What the program answers to the shell that completes `words`. Fish sends the last word by itself."""
-    typed = words.split(" ")
-    position = typed[-1] if shell == "fish" else str(len(typed) - 1)
-    asked = {"COMP_WORDS": words, "COMP_CWORD": position, "_NOETL_COMPLETE": f"{shell}_complete"}
-    call = [sys.executable, "-c", "from noetl.cli.main import main; main()"]
-    return subprocess.run(
-        call, env={**os.environ, **asked}, capture_output=True, text=True, check=True
-    ).stdout
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_documented_completion_is_there_for_each_shell(shell: str) -> None:
-    assert f"_NOETL_COMPLETE={shell}_source noetl" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-    assert "validate" in _complete(shell, "noetl val")
-    assert "sarif" in _complete(shell, "noetl validate --format sa")
-
-
-def test_bash_reads_the_documented_line(tmp_path: Path) -> None:
-    """In a real shell: the function that completes is there, and knows the command."""
-    program = tmp_path / "noetl"
-    program.write_text(f"#!{sys.executable}\nfrom noetl.cli.main import main\nmain()\n")
-    program.chmod(0o755)
-    script = (
-        'eval "$(_NOETL_COMPLETE=bash_source noetl)"; COMP_WORDS=(noetl gra); COMP_CWORD=1; '
-        'COMP_LINE="noetl gra"; _noetl_completion noetl; echo "${COMPREPLY[@]}"'
-    )
-    told = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.stdout.strip() == "graph", told.stderr

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,13 @@ from noetl.tools.runner import client, processes
 from noetl.tools.runner.client import Runner, RunnerSettings, shared_runner
 from noetl.tools.runner.requests import Limits, PythonRequest, RunnerReply, ShellRequest
 from tests.pace import within
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot tell that they are hidden."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

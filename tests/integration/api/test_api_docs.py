@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import pytest
+from flask import Flask
 from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from noetl.testing import Simulation
 
 
 def test_the_page_loads_only_files_of_this_server_and_runs_no_inline_script(client: FlaskClient) -> None:
@@ -27,3 +37,60 @@ def test_the_script_of_the_page_names_the_document(client: FlaskClient) -> None:
 
     assert script.mimetype == "text/javascript"
     assert '"/api/openapi.json"' in script.text
+
+
+@pytest.fixture
+def document(client: FlaskClient) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/api/openapi.json").json
+    return found
+
+
+def bodies(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where a body of a request or of a good answer is described, and its description with a schema and an example."""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            described = [("sent", operation.get("requestBody", {}))]
+            good = max(status for status in operation["responses"] if status.startswith("2"))
+            described.append((good, operation["responses"][good]))
+            for part, body in described:
+                for media_type, content in body.get("content", {}).items():
+                    yield f"{method} {path} {part} {media_type}", content
+
+
+def test_every_body_of_the_document_has_an_example_that_its_schema_admits(
+    document: dict[str, Any], subtests: pytest.Subtests
+) -> None:
+    where = "http://document"
+    registry = Registry().with_resource(where, DRAFT202012.create_resource(document))
+    seen = 0
+    for name, content in bodies(document):
+        # Graphs and files have one form that is shown, and others.
+        if "example" not in content and not name.endswith("application/json"):
+            continue
+        if name == "get /api/executions/{execution_id}/graph 200 application/json":
+            continue
+        with subtests.test(name):
+            schema = json.loads(json.dumps(content["schema"]).replace('"#/', f'"{where}#/'))
+            Draft202012Validator(schema, registry=registry).validate(content["example"])
+            seen += 1
+    assert seen > 35
+
+
+def test_what_the_document_says_may_be_sent_is_accepted(
+    document: dict[str, Any], make: Callable[..., Flask], sim: Simulation, subtests: pytest.Subtests
+) -> None:
+    client = make().test_client()
+    execution_id = sim.start({"wait_for_go": True})
+    sim.settle()
+    todo = [(path, method, op) for path, ops in document["paths"].items() for method, op in ops.items()]
+    for path, method, operation in sorted(
+        todo, key=lambda one: (one[0] != "/api/catalog", "cancel" in one[0])
+    ):
+        for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+            with subtests.test(f"{method} {path} {media_type}"):
+                url = path.format(execution_id=execution_id, name="approved", path="examples/double")
+                example = content["example"]
+                data = example if isinstance(example, str) else json.dumps(example)
+                answer = client.open(url, method=method.upper(), data=data, content_type=media_type)
+                assert answer.status_code < 300, answer.text
+                sim.settle()

@@ -13,7 +13,8 @@ from werkzeug.serving import make_server
 
 from noetl.cli.follow import follow
 from noetl.cli.progress import Silent
-from noetl.cli.remote import WAIT_S, Client, There
+from noetl.cli.remote import WAIT_S, There
+from noetl.client import Client
 from noetl.facts.events import Event
 from noetl.testing import Simulation
 

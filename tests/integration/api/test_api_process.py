@@ -24,6 +24,7 @@ import pytest
 import requests
 from werkzeug.test import Client
 
+from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
@@ -65,8 +66,8 @@ def served(settings: Settings) -> Iterator[str]:
     with log.open("wb") as out:
         server = subprocess.Popen(
             [
-                *(sys.executable, "-m", "gunicorn", "noetl.wsgi:app", "--bind", f"127.0.0.1:{port}"),
-                *("--worker-class", "gthread", "--threads", "8", "--graceful-timeout", "1"),
+                *(sys.executable, "-m", "gunicorn", *server_argv("127.0.0.1", port)),
+                *("--graceful-timeout", "1"),
             ],
             env={**outside, **settings.as_environ()},
             stdout=out,
@@ -114,6 +115,47 @@ def test_what_was_acknowledged_is_in_the_log(url: str, settings: Settings, text:
         (event,) = tx.events(answer.json()["execution_id"])
     store.close()
     assert event.fact.type == "playbook.execution.requested"
+
+
+HEAD = "Host: 127.0.0.1\r\nConnection: close\r\n"
+POST = f"POST /api/context/render HTTP/1.1\r\n{HEAD}Content-Type: application/json\r\n"
+
+#: What is no request, and how it is answered.
+NO_REQUESTS = {
+    "a path that is too long": (f"GET /api/{'a' * 9000} HTTP/1.1\r\n{HEAD}\r\n", 414),
+    "a header that is too long": (f"GET /api/health HTTP/1.1\r\n{HEAD}X: {'a' * 9000}\r\n\r\n", 431),
+    "too many headers": (
+        f"GET / HTTP/1.1\r\n{HEAD}{''.join(f'X{n}: 1{chr(13)}{chr(10)}' for n in range(200))}\r\n",
+        431,
+    ),
+    "a name of a header with a space": (f"GET /api/health HTTP/1.1\r\n{HEAD}X Y: 1\r\n\r\n", 400),
+    "no line of a request": ("NONSENSE\r\n\r\n", 400),
+    "a version of the future": (f"GET /api/health HTTP/9.1\r\n{HEAD}\r\n", 400),
+    "a negative length": (f"{POST}Content-Length: -1\r\n\r\n", 400),
+    "two lengths": (f"{POST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "a coding that nobody knows": (f"{POST}Transfer-Encoding: foo\r\n\r\n", 501),
+    "a chunk that is none": (f"{POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", 400),
+}
+
+
+def test_what_is_no_request_is_answered_with_a_problem(url: str, subtests: pytest.Subtests) -> None:
+    for name, (text, status) in NO_REQUESTS.items():
+        with subtests.test(name):
+            head, _, body = exchange(url, text).partition("\r\n\r\n")
+            assert head.startswith(f"HTTP/1.1 {status} ")
+            assert "Content-Type: application/problem+json" in head, head
+            said = json.loads(body)
+            assert said["status"] == status
+            assert said["detail"].endswith(".")
+
+
+def exchange(url: str, text: str) -> str:
+    """What the server answers to bytes on its port, until it closes the connection."""
+    with socket.create_connection(
+        (urlsplit(url).hostname, urlsplit(url).port), timeout=PATIENCE
+    ) as connection:
+        connection.sendall(text.encode())
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
 
 def test_many_at_once_under_one_key_are_one_execution(url: str, text: str) -> None:

@@ -302,10 +302,8 @@ class Catalog:
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
 
-    def playbook(self, path: str) -> str | None:
-        with self.sim.rt.store.read() as tx:
-            row = tx.playbook(path)
-        return row.content if row else None
+    def playbook(self, path: str) -> str:
+        return catalog.playbook(self.sim.rt, path).content
 
     def register(self, content: str) -> None:
         catalog.register(self.sim.rt, content)

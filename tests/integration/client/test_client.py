@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from noetl.client import BatchItem, Client, ExecutionFailed, Started
 from noetl.client.aio import AsyncClient
+from noetl.config import Settings
 from noetl.errors import BadRequest, Conflict, NotFound, PlaybookInvalid, Unavailable
 
-from .conftest import FAILING, GATE, PLAYBOOK
+from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, served
 from .proxy import losing_the_first_answer
 
 
@@ -123,17 +128,156 @@ def test_with_asyncio_the_same_calls_are_awaited(url: str) -> None:
             assert (await client.wait(started.execution_id)).value() == {"double": 8}
             assert many == [{"double": 2 * n} for n in range(10)]
             assert [event.version for event in events] == list(range(1, len(events) + 1))
+            await client.register(PRINTING)
+            talked = await client.start("client/printing")
+            texts = [chunk.text async for chunk in client.logs(talked.execution_id)]
+            assert "".join(texts).splitlines()[-1] == "behind"
+            (page,) = [
+                one
+                for one in (await client.event_page(talked.execution_id)).events
+                if one.type == "task.done"
+            ][:1]
+            ref = page.data["payload"]["result"]["ref"]
+            assert json.loads(b"".join([block async for block in client.download(ref)])) == list(range(2000))
             with pytest.raises(NotFound):
                 await client.start("no/where")
 
     asyncio.run(use())
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    def methods(cls: type) -> set[str]:
-        return {name for name in vars(cls) if not name.startswith("_")}
+@pytest.fixture
+def printed(client: Client) -> str:
+    """An execution whose steps print, and whose result is kept by reference."""
+    client.register(PRINTING)
+    started = client.start("client/printing")
+    assert client.wait(started.execution_id, timeout_s=60).status == "completed"
+    return started.execution_id
+
+
+def test_what_tasks_print_is_streamed_paged_and_read_from_its_end(client: Client, printed: str) -> None:
+    lines = [*(f"line {n}" for n in range(30)), "behind"]
+    chunks = list(client.logs(printed))
+
+    assert "".join(chunk.text for chunk in chunks).splitlines() == lines
+    assert [chunk.seq for chunk in chunks] == list(range(1, len(chunks) + 1))
+    assert [chunk.step for chunk in client.logs(printed, step="whisper")] == ["whisper"]
+    page = client.log_page(printed, limit=1)
+    assert (page.chunks, page.next, page.status) == (chunks[:1], 1, "completed")
+    assert client.log_page(printed, after=1).chunks == chunks[1:]
+    assert client.last_lines(printed, 2) == ["line 29", "behind"]
+    assert client.last_lines(printed, step="talk", attempt=1) == lines[20:30]
+
+
+def test_logs_are_followed_while_the_execution_runs(client: Client) -> None:
+    client.register(
+        PRINTING.replace("print('line', n)", "print('line', n, flush=True); __import__('time').sleep(.1)")
+    )
+    started = client.start("client/printing")
+
+    first = next(iter(client.logs(started.execution_id)))
+
+    assert first.text.startswith("line 0")
+    assert not client.result(started.execution_id).ended
+    assert client.wait(started.execution_id, timeout_s=60).status == "completed"
+
+
+def test_a_page_of_events_waits_for_what_is_to_come(client: Client, url: str) -> None:
+    execution_id = client.start("client/gate").execution_id
+    page = client.event_page(execution_id, wait_s=20, until_idle=True)
+    while not page.idle:
+        page = client.event_page(execution_id, after=page.version, wait_s=20, until_idle=True)
+
+    canceller = threading.Timer(0.3, cancel, (url, execution_id))
+    canceller.start()
+    news = client.event_page(execution_id, after=page.version, wait_s=20)
+    canceller.join()
+
+    assert news.events[0].type == "playbook.cancel.requested"
+    assert (page.status, page.next) == ("waiting", None)
+
+
+def cancel(url: str, execution_id: str) -> None:
+    with Client(url) as another:
+        another.cancel(execution_id)
+
+
+def test_a_value_that_is_kept_by_reference_is_fetched_by_pages_and_whole(
+    client: Client, printed: str
+) -> None:
+    events = client.event_page(printed, types=["task.done"]).events
+    ref = next(event.data["payload"]["result"]["ref"] for event in events if event.data["step"] == "talk")
+
+    page = client.result_page(ref, offset=1990, limit=5)
+
+    assert (page.items, page.length, page.next) == ([1990, 1991, 1992, 1993, 1994], 2000, 1995)
+    assert json.loads(b"".join(client.download(ref))) == list(range(2000))
+    with pytest.raises(NotFound):
+        list(client.download(ref.replace(printed, "1")))
+
+
+def test_the_catalog_and_the_server_are_asked(client: Client) -> None:
+    assert client.playbook("client/double") == PLAYBOOK
+    with pytest.raises(NotFound):
+        client.playbook("client/nothing")
+    with pytest.raises(PlaybookInvalid, match="workflow"):
+        client.register(PLAYBOOK + "workflwo: 1\n", strict=True)
+    assert client.health()["status"] == "ok"
+    assert "python" in client.runtime()["queues"]
+
+
+def test_who_waits_where_no_place_is_free_asks_now_and_then(tmp_path: Path) -> None:
+    with served(Settings(home=tmp_path, server_streams=0)) as full, Client(full) as client:
+        client.register(PLAYBOOK)
+
+        assert client.run("client/double", {"n": 4}, timeout_s=30) == {"double": 8}
+        with pytest.raises(Unavailable, match=r"The stream does not come back: All 0 places"):
+            list(Client(full, tries=1).events(client.start("client/double").execution_id))
+
+
+def test_a_server_that_has_no_database_says_so_in_its_health(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with served(settings) as url, Client(url, tries=1) as client:
+        client.register(PLAYBOOK)
+        Path(settings.database.removeprefix("sqlite:///")).write_bytes(b"this is no database" * 1000)
+
+        assert client.health()["status"] == "down"
+        with pytest.raises(Unavailable):
+            client.executions()
+
+
+def test_how_often_is_tried_is_bounded() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        began = time.monotonic()
+        with (
+            Client(nobody, tries=2) as client,
+            pytest.raises(Unavailable, match=f"The server at {nobody} does"),
+        ):
+            client.executions()
+        assert 0.2 <= time.monotonic() - began < 2
+
+
+def test_both_clients_have_the_same_methods_and_parameters() -> None:
+    def methods(cls: type) -> dict[str, tuple[list[inspect.Parameter], str | None]]:
+        found = {name: one for name, one in vars(cls).items() if not name.startswith("_")}
+        return {
+            name: (
+                list(inspect.signature(one).parameters.values()),
+                name in ("close", "download") or one.__doc__,
+            )
+            for name, one in found.items()
+        }
 
     assert methods(Client) == methods(AsyncClient)
+    assert str(inspect.signature(Client.wait)).startswith("(self, execution_id: ")
+
+
+def test_every_method_of_the_client_is_documented() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "client.md").read_text()
+    methods = {name for name in vars(Client) if not name.startswith("_")}
+
+    assert [name for name in sorted(methods) if f"`{name}" not in page] == []
 
 
 def test_the_client_needs_no_other_part_of_noetl() -> None:

@@ -1,0 +1,199 @@
+"""One example for each body and each answer of the API, as the OpenAPI document shows them.
+
+By the route: what may be sent (by media type), and what is answered when it went well. Tests hold all of them against the
+schemas, and send what may be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from noetl.facts.json import Json, JsonMap
+
+_JSON: Final = "application/json"
+_ID: Final = "186824917024604161"
+_AT: Final = "2026-11-24T09:00:00+00:00"
+_END: Final = "2026-11-24T09:00:00.041000+00:00"
+_PATH: Final = "examples/double"
+PLAYBOOK: Final = f"""\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: double, path: {_PATH}}}
+workload: {{n: 2}}
+workflow:
+  - step: double
+    tool: {{kind: noop, input: {{double: "{{{{ n * 2 }}}}"}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What is sent and what is answered, by media type."""
+
+    sent: Mapping[str, Json] = field(default_factory=dict)
+    answered: Mapping[str, Json] = field(default_factory=dict)
+
+
+def _json(answered: Json = None, sent: Json = None) -> Example:
+    return Example({} if sent is None else {_JSON: sent}, {} if answered is None else {_JSON: answered})
+
+
+_HERE: Final = f"/api/executions/{_ID}"
+_LINKS: Final = {
+    "self": _HERE,
+    **{part: f"{_HERE}/{part}" for part in ("events", "logs", "state", "result", "graph")},
+    "children": f"/api/executions?parent={_ID}",
+}
+_ACCEPTED: Final = {"execution_id": _ID, "status": "pending", "warnings": [], "links": _LINKS}
+_RESULT: Final = {"execution_id": _ID, "status": "completed", "result": {"double": 42}, "error": None}
+_STANDS: Final = {"execution_id": _ID, "status": "running", "version": 8}
+_SUMMARY: Final = {
+    "execution_id": _ID,
+    "parent_id": None,
+    "path": _PATH,
+    "version": 1,
+    "status": "completed",
+    "events": 11,
+    "created_at": _AT,
+    "updated_at": _END,
+    "ended_at": _END,
+    "error": None,
+    "errors_passed_over": 0,
+    "warnings_count": 0,
+}
+_STEPS: Final = {"double": {"status": "done", "runs": 1, "result": {"double": 42}}}
+_REPORT: Final[JsonMap] = {
+    **{name: value for name, value in _SUMMARY.items() if name != "warnings_count"},
+    "result": {"double": 42},
+    "ctx": {},
+    "steps": _STEPS,
+    "warnings": [],
+    "duration_ms": 41.0,
+    "children": [],
+    "links": _LINKS,
+}
+_EVENT: Final = {
+    "event_id": f"{_ID}-6",
+    "execution_id": _ID,
+    "version": 6,
+    "type": "task.done",
+    "step": "double",
+    "step_run_id": "double#1",
+    "iteration": None,
+    "attempt": 1,
+    "source": "worker",
+    "status": "completed",
+    "payload": {"task": "task_0", "result": {"double": 42}},
+    "recorded_at": _AT,
+    "duration_ms": 0.2,
+    "dedup_key": "task:double#1/task_0/1",
+    "schema": 1,
+}
+_CHUNK: Final = {
+    "seq": 1,
+    "step": "load",
+    "run_id": "load#1",
+    "iteration": None,
+    "task": "task_0",
+    "attempt": 1,
+    "delivery": 1,
+    "stream": "stdout",
+    "start": 0,
+    "text": "42 rows\n",
+    "recorded_at": _AT,
+}
+_PLAYBOOK: Final = {"path": _PATH, "version": 1, "name": "double", "description": "", "created_at": _AT}
+_CREDENTIAL: Final = {
+    "name": "warehouse",
+    "type": "postgres",
+    "scope": "global",
+    "place": "",
+    "created_at": _AT,
+    "updated_at": _AT,
+}
+_START: Final = {"path": _PATH, "payload": {"n": 21}}
+_EVENT_PAGE: Final = {"status": "completed", "version": 11, "idle": True, "events": [_EVENT], "next": 6}
+
+#: By method and path.
+EXAMPLES: Final[Mapping[str, Example]] = {
+    "GET /api/health": _json({"status": "ok", "database": {"status": "ok"}, "broker": {"status": "ok"}}),
+    "GET /api/runtime": _json(
+        {
+            "version": "1.0.0",
+            "kinds": [
+                {"kind": "noop", "queue": "default", "effects": "none", "description": "Does nothing."}
+            ],
+            "queues": ["default"],
+            "workers": [
+                {
+                    "name": "io@host",
+                    "role": "worker",
+                    "queues": ["default"],
+                    "started_at": _AT,
+                    "seen_at": _AT,
+                }
+            ],
+            "dead_letters": [],
+        }
+    ),
+    "POST /api/context/render": _json(
+        {"result": {"total": 42}, "warnings": []},
+        {"template": {"total": "{{ 2 * n }}"}, "context": {"n": 21}},
+    ),
+    "GET /api/catalog": _json({"playbooks": [_PLAYBOOK]}),
+    "POST /api/catalog": Example(
+        {_JSON: {"content": PLAYBOOK}, "application/yaml": PLAYBOOK}, {_JSON: {**_PLAYBOOK, "warnings": []}}
+    ),
+    "GET /api/catalog/{path}": _json(
+        {**_PLAYBOOK, "warnings": [], "content": PLAYBOOK, "content_sha256": "9f86d081…", "versions": [1]}
+    ),
+    "GET /api/executions": _json({"executions": [_SUMMARY], "next": None}),
+    "POST /api/executions": _json(_ACCEPTED, _START),
+    "POST /api/executions/batch": _json(
+        {
+            "accepted": 1,
+            "refused": 0,
+            "executions": [{"status": 202, "execution_id": _ID, "warnings": [], "links": _LINKS}],
+        },
+        {"executions": [{**_START, "idempotency_key": "order-7"}]},
+    ),
+    "GET /api/executions/{execution_id}": _json(_REPORT),
+    "GET /api/executions/{execution_id}/result": _json(_RESULT),
+    "GET /api/executions/{execution_id}/state": _json(
+        {**_STANDS, "ctx": {}, "steps": _STEPS, "marking": {"tokens": [], "running": []}}
+    ),
+    "GET /api/executions/{execution_id}/graph": Example(
+        answered={"text/vnd.mermaid": "flowchart TD\n  double[double]\n"}
+    ),
+    "POST /api/executions/{execution_id}/cancel": _json(_STANDS, {"reason": "not needed any more"}),
+    "POST /api/executions/{execution_id}/pause": _json(_STANDS, {"reason": "the warehouse is being moved"}),
+    "POST /api/executions/{execution_id}/resume": _json(_STANDS, {"reason": "the warehouse is back"}),
+    "PATCH /api/executions/{execution_id}/ctx": _json(_STANDS, {"approved": True, "limits.rows": 100}),
+    "GET /api/executions/{execution_id}/events": Example(
+        answered={
+            _JSON: _EVENT_PAGE,
+            "text/event-stream": 'id: 6\nevent: task.done\ndata: {"version": 6, "type": "task.done"}\n\n',
+        }
+    ),
+    "GET /api/executions/{execution_id}/logs": Example(
+        answered={
+            _JSON: {"status": "completed", "chunks": [_CHUNK], "next": None},
+            "text/event-stream": 'id: 1\nevent: log\ndata: {"seq": 1, "text": "42 rows\\n"}\n\n',
+        }
+    ),
+    "GET /api/vars/{execution_id}": _json({"execution_id": _ID, "version": 8, "vars": {"approved": True}}),
+    "GET /api/vars/{execution_id}/{name}": _json({"execution_id": _ID, "name": "approved", "value": True}),
+    "PUT /api/vars/{execution_id}/{name}": _json(_STANDS, {"value": True}),
+    "GET /api/credentials": _json({"credentials": [_CREDENTIAL]}),
+    "POST /api/credentials": _json(
+        _CREDENTIAL,
+        {"name": "warehouse", "type": "postgres", "data": {"dsn": "postgresql://user:password@db/warehouse"}},
+    ),
+    "DELETE /api/credentials/{name}": Example(),
+    "GET /api/results/{name}": _json([{"n": 1}, {"n": 2}]),
+    "POST /api/workflows/run": _json(_ACCEPTED, {"workflow": _PATH, "input": {"n": 21}}),
+    "GET /api/workflows/status/{execution_id}": _json(_SUMMARY),
+    "GET /api/workflows/result/{execution_id}": _json(_RESULT),
+}

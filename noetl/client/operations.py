@@ -1,0 +1,274 @@
+"""What can be asked of a server. The clients' methods are made from these functions: they have their names, their
+parameters and what is said of them here."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from noetl.client.core import TIMEOUT_S, Operation, Pause, Request, ask, ask_waiting, error_of, given, read
+from noetl.client.core import execution_path as path_of
+from noetl.client.model import BatchItem, EventPage, LogPage, Registered, Result, ResultPage, Started
+from noetl.errors import NoetlError
+from noetl.facts.json import Json, JsonMap
+
+#: Seconds for which one request for a result waits at the server, and between two where it does not let anybody wait.
+WAIT_S: Final = 30.0
+POLL_S: Final = 0.2
+#: Items of one batch, and executions of one page of the list: as many as the API takes.
+BATCH: Final = 1000
+PAGE: Final = 1000
+#: What references to results begin with.
+RESULTS: Final = "noetl://results/"
+
+Clock = Callable[[], float]
+
+
+# --- playbooks --------------------------------------------------------------------------------------
+
+
+def register(content: str, *, strict: bool = False) -> Operation[Registered]:
+    """Registers the YAML text of a playbook under its `metadata.path`; with `strict` not one with warnings. Raises
+    PlaybookInvalid."""
+    # Left out where it says nothing: older servers do not know the key.
+    body = {"content": content, **({"strict": True} if strict else {})}
+    said = yield from ask(Request("POST", "/api/catalog", body=body))
+    return Registered(said["path"], said["version"], said.get("warnings", []))
+
+
+def playbook(path: str, version: int | None = None) -> Operation[str]:
+    """The YAML text of a playbook in the catalog; of its newest version unless told otherwise. Raises NotFound."""
+    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}", given(version=version)))
+    return str(said["content"])
+
+
+# --- starting and waiting ---------------------------------------------------------------------------
+
+
+def start(
+    path: str,
+    payload: JsonMap | None = None,
+    *,
+    version: int | None = None,
+    overrides: JsonMap | None = None,
+    idempotency_key: str | None = None,
+    directories: Sequence[str] = (),
+) -> Operation[Started]:
+    """Starts an execution of a playbook in the catalog, and returns once it is recorded.
+
+    `payload` is merged over the workload, `overrides` over that. The same `idempotency_key` and request is the same
+    execution. `directories` are where relative file names start, on a server that works for its machine's user.
+    """
+    body: JsonMap = {
+        "path": path,
+        "payload": payload or {},
+        "overrides": overrides or {},
+        "version": version,
+        # Left out where there are none: servers refuse some, and older ones do not know the key.
+        **({"directories": list(directories)} if directories else {}),
+    }
+    headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+    said = yield from ask(Request("POST", "/api/executions", body=body, headers=headers))
+    return Started(said["execution_id"], said.get("warnings", []))
+
+
+def start_batch(items: Sequence[BatchItem]) -> Operation[list[Started | NoetlError]]:
+    """Starts many, a thousand with each request. What is wrong with one is its own answer."""
+    answers: list[Started | NoetlError] = []
+    for first in range(0, len(items), BATCH):
+        part = [_item(item) for item in items[first : first + BATCH]]
+        request = Request("POST", "/api/executions/batch", body={"executions": part}, timeout_s=4 * TIMEOUT_S)
+        said = yield from ask(request)
+        answers += [_answer(one) for one in said["executions"]]
+    return answers
+
+
+def _item(item: BatchItem) -> JsonMap:
+    return {
+        "path": item.path,
+        "payload": item.payload,
+        "version": item.version,
+        "overrides": item.overrides,
+        "idempotency_key": item.idempotency_key or str(uuid.uuid4()),
+    }
+
+
+def _answer(said: JsonMap) -> Started | NoetlError:
+    if said["status"] < 400:
+        return Started(said["execution_id"], said.get("warnings", []))
+    return error_of(said["status"], said["problem"])
+
+
+def result(execution_id: str) -> Operation[Result]:
+    """Says where an execution stands."""
+    return _result(execution_id, 0.0)
+
+
+def _result(execution_id: str, wait_s: float) -> Operation[Result]:
+    said = yield from ask_waiting(Request("GET", path_of(execution_id, "/result")), wait_s)
+    return Result(said["execution_id"], said["status"], said["result"], said["error"])
+
+
+def wait(execution_id: str, timeout_s: float | None = None) -> Operation[Result]:
+    """Waits until an execution has ended. Raises TimeoutError."""
+    return _wait(execution_id, timeout_s, time.monotonic)
+
+
+def _wait(execution_id: str, timeout_s: float | None, clock: Clock) -> Operation[Result]:
+    give_up = None if timeout_s is None else clock() + timeout_s
+    while True:
+        began = clock()
+        left = WAIT_S if give_up is None else max(0.0, min(WAIT_S, give_up - began))
+        found = yield from _result(execution_id, left)
+        if found.ended:
+            return found
+        if give_up is not None and timeout_s is not None and clock() >= give_up:
+            raise TimeoutError(
+                f"Execution {execution_id} is {found.status} after {timeout_s:g} s; it goes on without us."
+            )
+        # Behind an answer that came at once there was no place to wait in.
+        yield Pause(max(0.0, min(left, POLL_S) - (clock() - began)))
+
+
+def run(
+    path: str,
+    payload: JsonMap | None = None,
+    *,
+    version: int | None = None,
+    overrides: JsonMap | None = None,
+    timeout_s: float | None = None,
+) -> Operation[Json]:
+    """Starts, waits and returns the result. Raises ExecutionFailed, TimeoutError."""
+    started = yield from start(path, payload, version=version, overrides=overrides)
+    found = yield from wait(started.execution_id, timeout_s)
+    return found.value()
+
+
+# --- looking and steering ---------------------------------------------------------------------------
+
+
+def report(execution_id: str) -> Operation[JsonMap]:
+    """Status, result, ctx and steps of an execution, as `GET /api/executions/{id}` answers."""
+    return ask(Request("GET", path_of(execution_id), {"resolve": "true"}))
+
+
+def executions(
+    *, path: str | None = None, status: str | None = None, limit: int = 50
+) -> Operation[list[JsonMap]]:
+    """The newest executions, newest first, as `GET /api/executions` lists them."""
+    params = given(path=path, status=status)
+    found: list[JsonMap] = []
+    while len(found) < limit:
+        size = min(PAGE, limit - len(found))
+        said = yield from ask(Request("GET", "/api/executions", {**params, "limit": str(size)}))
+        found += said["executions"]
+        if said["next"] is None:
+            break
+        params["before"] = said["next"]
+    return found
+
+
+def cancel(execution_id: str, reason: str = "") -> Operation[str]:
+    """Cancels an execution; returns its status. Raises Conflict where it has ended."""
+    return _control(execution_id, "cancel", reason)
+
+
+def pause(execution_id: str, reason: str = "") -> Operation[str]:
+    """Lets nothing new start; returns the status."""
+    return _control(execution_id, "pause", reason)
+
+
+def resume(execution_id: str, reason: str = "") -> Operation[str]:
+    """Lets a paused execution go on; returns the status."""
+    return _control(execution_id, "resume", reason)
+
+
+def _control(execution_id: str, verb: str, reason: str) -> Operation[str]:
+    path = path_of(execution_id, f"/{verb}")
+    said = yield from ask(Request("POST", path, body={"reason": reason}, again=False))
+    return str(said["status"])
+
+
+def event_page(
+    execution_id: str,
+    after: int = 0,
+    types: Sequence[str] = (),
+    *,
+    limit: int = 1000,
+    wait_s: float = 0.0,
+    until_idle: bool = False,
+) -> Operation[EventPage]:
+    """Events behind the version `after`, and where the execution was when they were read. With `wait_s` the answer comes
+    once there is one, or none will come: with `until_idle` also where nothing happens to the execution by itself."""
+    params = given(
+        after=after, limit=limit, type=",".join(types) or None, until="idle" if until_idle else "end"
+    )
+    said = yield from ask_waiting(Request("GET", path_of(execution_id, "/events"), params), wait_s)
+    return EventPage.of(said)
+
+
+def log_page(
+    execution_id: str,
+    after: int = 0,
+    *,
+    step: str | None = None,
+    iteration: int | None = None,
+    attempt: int | None = None,
+    limit: int = 1000,
+) -> Operation[LogPage]:
+    """What python and shell tasks printed, behind the chunk of number `after`."""
+    params = given(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
+    said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
+    return LogPage.of(said)
+
+
+def last_lines(
+    execution_id: str,
+    lines: int = 10,
+    *,
+    step: str | None = None,
+    iteration: int | None = None,
+    attempt: int | None = None,
+) -> Operation[list[str]]:
+    """The last lines that python and shell tasks printed."""
+    params = given(last=lines, step=step, iteration=iteration, attempt=attempt)
+    said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
+    return "".join(chunk["text"] for chunk in said["chunks"]).splitlines()[-lines:]
+
+
+# --- results that are kept by reference, and the server itself --------------------------------------
+
+
+def result_page(ref: str, offset: int = 0, limit: int = 1000) -> Operation[ResultPage]:
+    """Items of the list that a reference (`noetl://results/...`) stands for."""
+    said = yield from ask(Request("GET", result_path(ref), given(offset=offset, limit=limit)))
+    return ResultPage(said["items"], said["offset"], said["length"], said["next"])
+
+
+def result_path(ref: str) -> str:
+    """Where a result that is kept by reference can be fetched."""
+    return f"/api/results/{quote(ref.removeprefix(RESULTS))}"
+
+
+def runtime() -> Operation[JsonMap]:
+    """Version, tool kinds, queues and the workers that were seen within a minute, as `GET /api/runtime` answers."""
+    return ask(Request("GET", "/api/runtime"))
+
+
+def health() -> Operation[JsonMap]:
+    """`{status: ok|degraded|down, database, broker}`, asked once. Raises Unavailable where the server does not answer."""
+    reply = yield Request("GET", "/api/health", again=False)
+    assert reply is not None, "a request is answered with a reply"
+    # It is also how a server answers that has no database.
+    is_down = reply.status == 503 and reply.header("content-type").startswith("application/json")
+    found: JsonMap = json.loads(reply.text) if is_down else read(reply)
+    return found
+
+
+def download(ref: str, raw: bool) -> Request:
+    """What fetches a value that is kept by reference as a whole."""
+    return Request("GET", result_path(ref), {"raw": str(int(raw))})
