@@ -76,6 +76,8 @@ def _yaml(text: str) -> Any:
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
+    # `[{step: end}]` stays so: `[step: end]` is the same to YAML, and strange to people.
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
     _, indent, offset = load_yaml_guess_indent(text)
     if indent is not None and offset is not None:
         nested = _MAPPING.search(text)

@@ -51,7 +51,7 @@ class HttpSource(ToolConfig):
 
     kind: Literal["http"]
     url: str = Field(description="What is asked for, with GET.")
-    method: Literal["GET"] = Field(default="GET", description="May be said; there is no other.")
+    method: Literal["GET", "get"] = Field(default="GET", description="May be said; there is no other.")
     path: str = Field(
         default="",
         description="Where in the answer the rows are: `data.items`; the answer itself by default.",

@@ -21,14 +21,15 @@ from noetl.facts.json import Json
 
 
 def rewrite(parts: Parts, data: dict[str, Json], report: Report) -> tuple[dict[str, Json], Origins] | None:
-    """`data`, whose document has these `parts`, without them; None where it has none."""
+    """`data`, whose document has these `parts`, without them; None where nothing changes."""
     found = list(_found(parts))
     if not found:
         return None
     written = copy.deepcopy(data)
     for part, path in found:
         _rewrite(part, written, (*path, "spec"), report)
-    return written, {}
+    # What is decided when it runs stays as it is.
+    return (written, {}) if written != data else None
 
 
 def _found(parts: Parts) -> Iterator[tuple[Loop, Path]]:

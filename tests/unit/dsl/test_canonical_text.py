@@ -37,6 +37,11 @@ def test_what_is_canonical_stays_to_the_byte(migrated: Migrate) -> None:
     assert migrated(text) == text
 
 
+def test_mappings_of_one_entry_keep_their_braces(migrated: Migrate) -> None:
+    written = "workflow: [{step: start, set_ctx: {a: 1}, next: {arcs: [{step: end}]}}, {step: end}]\n"
+    assert migrated(written) == written.replace("set_ctx: {a: 1}", "set: {ctx.a: 1}")
+
+
 def test_keys_that_are_numbers_are_texts_as_elsewhere(migrated: Migrate) -> None:
     written = 'workflow: [{step: start, vars: {1: "a", 007: [b], 0x10: c, 1_000: {d: 1}, 1.50: e}, next: end}, {step: end}]'
     found = migrated(written)

@@ -88,7 +88,7 @@ def test_a_loop_over_claims_means_the_same_in_the_spelling_of_others(name: str) 
 
 def test_a_mode_that_a_run_decides_is_canonical() -> None:
     found = compiled('mode: cursor, max_in_flight: "{{ n }}"')
-    assert (found.problems, found.respelled) == ((), 0)
+    assert (found.problems, found.respelled, found.source.origins) == ((), 0, ())
     assert found.net is not None
     loop = found.net.steps["a"].loop
     assert loop is not None
