@@ -8,15 +8,18 @@ guarantees, and REPEATABLE READ, READ ONLY for readers, so that a reader sees on
 
 from __future__ import annotations
 
+import select
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg2
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
@@ -66,7 +69,7 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, pool_size)
-    return create_engine(
+    engine = create_engine(
         parsed,
         pool_size=pool_size,
         max_overflow=2 * pool_size,
@@ -82,6 +85,25 @@ def open_engine(url: str, pool_size: int = 10) -> Engine:
             "keepalives_count": 3,
         },
     )
+    event.listen(engine, "checkout", partial(_replace_if_lost, engine))
+    return engine
+
+
+def _replace_if_lost(engine: Engine, raw: Any, *_: object) -> None:
+    """Who comes first after a restart of PostgreSQL is not told of it: what nobody asked for can be read of a connection
+    only where the server has closed it, or says something. To ask each time would cost a round trip."""
+    if not raw.closed and not _is_readable(raw.fileno()):
+        return
+    try:
+        engine.dialect.do_ping(raw)
+    except psycopg2.Error as error:
+        raise InvalidatePoolError(f"The connection was lost while nobody used it: {error}") from error
+
+
+def _is_readable(descriptor: int) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _open_sqlite(url: URL, pool_size: int) -> Engine:

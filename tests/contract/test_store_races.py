@@ -319,20 +319,51 @@ def test_a_transaction_within_a_transaction_of_the_same_thread_is_refused_not_hu
 
 
 @pytest.mark.postgres
-def test_a_connection_that_broke_is_unavailable_once_and_then_replaced(
+def test_connections_that_broke_while_nobody_used_them_are_replaced(
     postgres_url: str, postgres_server: Any
 ) -> None:
     store = open_store(postgres_url)
     create(store)
-    database = postgres_url.rsplit("/", 1)[1]
-    postgres_server.run(
-        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
-    )
-    with pytest.raises(Unavailable, match="does not answer"), store.read() as tx:
+    with store.read() as tx, store.read():
+        tx.execution("100")
+    _end_all(postgres_server, postgres_url)
+    with store.read() as tx, store.read() as other:
+        assert tx.execution("100") == other.execution("100") is not None
+    _end_all(postgres_server, postgres_url)
+    with store.begin() as tx:
+        assert tx.execution("100") is not None
+    store.close()
+
+
+@pytest.mark.postgres
+def test_a_connection_that_breaks_in_a_transaction_is_unavailable_and_then_replaced(
+    postgres_url: str, postgres_server: Any
+) -> None:
+    store = open_store(postgres_url)
+    create(store)
+    with (
+        pytest.raises(Unavailable, match="does not answer"),
+        ended_within(store, postgres_server, postgres_url) as tx,
+    ):
         tx.execution("100")
     with store.read() as tx:
         assert tx.execution("100") is not None
     store.close()
+
+
+@contextmanager
+def ended_within(store: Store, server: Any, url: str) -> Iterator[Transaction]:
+    """A transaction whose connection has been ended since it began."""
+    with store.read() as tx:
+        tx.execution("100")
+        _end_all(server, url)
+        yield tx
+
+
+def _end_all(server: Any, url: str) -> None:
+    """Ends all connections to the database, and returns when they have gone."""
+    here = f"FROM pg_stat_activity WHERE datname = '{url.rsplit('/', 1)[1]}'"
+    server.run(f"SELECT pg_terminate_backend(pid, 5000) {here}")
 
 
 def test_a_server_that_is_not_there_is_unavailable() -> None:
