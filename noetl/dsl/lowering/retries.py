@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, get_args
 
 from noetl.dsl.lowering.guards import Guards
@@ -55,7 +55,7 @@ class Entry:
         """Guards for the errors that are named by kind or status."""
         guards = (
             ("retry_on", "error.kind in {}", self.kinds()),
-            ("retry_on_status", "outcome.http.status in {}", self._list("retry_on_status")),
+            ("retry_on_status", "outcome.http.status in {}", self.statuses()),
         )
         return [
             Spot(f"{{{{ {asks.format(values)} }}}}", self._keys[key].path)
@@ -65,8 +65,17 @@ class Entry:
 
     def kinds(self) -> list[str]:
         """The kinds of errors that are tried again: `connection_error` is `connection`."""
-        names = self._list("retry_on")
+        names = [one for one in self._list("retry_on") if isinstance(one, str)]
         return [one if one in _KINDS else one.removesuffix("_error") for one in names]
+
+    def statuses(self) -> list[int]:
+        """The statuses of answers that are asked for again."""
+        return [one for one in self._list("retry_on_status") if isinstance(one, int)]
+
+    def odd(self) -> Iterator[tuple[str, Any]]:
+        """What is listed and is neither: below `then` nothing has looked at their types."""
+        for key, sort in (("retry_on", str), ("retry_on_status", int)):
+            yield from ((key, one) for one in self._list(key) if not isinstance(one, sort))
 
     def _list(self, key: str) -> list[Any]:
         given = self._keys[key].value if key in self._keys else []
@@ -127,6 +136,9 @@ def _error_rule(entry: Entry, report: Report) -> dict[str, Tree]:
         if kind not in _KINDS:
             hint = report.suggest(kind, _KINDS, f"kinds are {', '.join(_KINDS)}")
             report.add(Code.VALUE, (*entry.path, "retry_on"), f"{shown(kind)} is no kind of error", hint)
+    for key, one in entry.odd():
+        hint = "list kinds of errors" if key == "retry_on" else "list numbers, such as 503"
+        report.add(Code.VALUE, (*entry.path, key), f"{shown(one)} cannot stand in {key}", hint)
     when = entry.when()
     return {"else": {"then": then}} if when.value is True else {"when": when.moved, "then": then}
 

@@ -291,6 +291,16 @@ OTHERS = {
         [Code.VALUE, Code.DEPRECATED],
         "'time_out' is no kind of error",
     ),
+    "what is no name of an error, below then": (
+        TOOL.replace("TOOL", "{kind: noop, retry: [{when: 'true', then: {retry_on: {a: 1}}}]}"),
+        [Code.VALUE, Code.UNKNOWN_KEY, Code.DEPRECATED],
+        "cannot stand in retry_on",
+    ),
+    "what is no status, below then": (
+        TOOL.replace("TOOL", "{kind: noop, retry: [{when: 'true', then: {retry_on_status: [soon]}}]}"),
+        [Code.VALUE, Code.UNKNOWN_KEY, Code.DEPRECATED],
+        "'soon' cannot stand in retry_on_status",
+    ),
     "a credential of a kind without one": (
         TOOL.replace("TOOL", "{kind: shell, command: make, credential: a}"),
         [Code.UNKNOWN_KEY],
