@@ -28,7 +28,7 @@ from .mortal import (
     processes,
     progress,
 )
-from .stack import Stack, eventually, kill_all
+from .stack import Stack, eventually, kill_all, on_database
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -107,7 +107,7 @@ def mortal(
     broker_of_stacks: str,
 ) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("mortal")
-    broker = broker_of_stacks.rsplit("/", 1)[0] + "/7"
+    broker = on_database(broker_of_stacks, 7)
     queues = "postgres,transfer,default"
     with mortal_stack(home, postgres_server, postgres_template, broker, queues) as running:
         yield running
