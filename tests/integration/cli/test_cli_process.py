@@ -145,8 +145,19 @@ def test_a_full_disk_is_said_so(program: Program) -> None:
         process = program("run", "sum.yaml", "-q", stdout=full)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert "error: No space left on device." in err
+    assert "error: The output cannot be written: No space left on device; make room there." in err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end to offer")
+def test_a_file_without_an_end_is_refused_before_memory_is_full(program: Program) -> None:
+    for argv in (
+        ("run", "/dev/zero"),
+        ("validate", "/dev/zero"),
+        ("run", "sum.yaml", "--payload", "/dev/zero"),
+    ):
+        out, err = program(*argv).communicate(timeout=20)
+        assert "'/dev/zero' has more than 16 MiB" in out + err
 
 
 def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:
