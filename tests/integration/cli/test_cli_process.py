@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -137,6 +138,52 @@ def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=20, check=False)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr
+
+
+GO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: go, path: tests/go}
+workload: {go: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {go: "{{ workload.go }}"}
+      code: |
+        import os, time
+        while not os.path.exists(go):
+            time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process are set on Linux only"
+)
+def test_a_disk_that_fills_up_is_told_in_few_lines_and_the_run_goes_on_when_there_is_room(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_LEASE_S", "1")
+    Path("go.yaml").write_text(GO)
+    go = tmp_path / "go"
+    process = program("run", "go.yaml", "--set", f"go={go}")
+    assert process.stderr is not None
+    while "start: started" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.3)
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    go.touch()
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert err.count("What is due waits: The database") == 1, err
+    assert "Press Ctrl-C again to leave it as it is." in err
+    assert len(err.splitlines()) < 15, err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")
