@@ -52,12 +52,6 @@ PATIENCE_S = 40.0
 CORE = ("scheduler", "code", "io")
 
 
-def on_database(broker: str, number: int) -> str:
-    """The broker in another database of the same Redis. Stacks that share one take each other's messages, find nothing
-    in their own tables, and drop them; only a sweeper would send them again."""
-    return f"{broker.rpartition('/')[0]}/{number}"
-
-
 def worker(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
     """What Procfile says, as arguments."""
     options = ["-Q", queues, "-P", pool, "-c", str(concurrency), "-n", f"{name}@%h"]

@@ -28,7 +28,7 @@ from .mortal import (
     processes,
     progress,
 )
-from .stack import Stack, eventually, kill_all, on_database
+from .stack import Stack, eventually, kill_all
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -107,10 +107,6 @@ def mortal(
     broker_of_module: str,
 ) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("mortal")
-<<<<<<< HEAD
-=======
-    broker = on_database(broker_of_stacks, 7)
->>>>>>> inst
     queues = "postgres,transfer,default"
     with mortal_stack(home, postgres_server, postgres_template, broker_of_module, queues) as running:
         yield running

@@ -17,7 +17,7 @@ from tests.quantum.ionq import KEY, IonQServer, serving
 
 from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress
 from .playbooks import head
-from .stack import Stack, on_database
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -78,10 +78,6 @@ def ionq() -> Iterator[IonQServer]:
 def mortal(
     tmp_path: Path, postgres_server: services.Postgres, postgres_template: str, broker_of_module: str
 ) -> Iterator[Stack]:
-<<<<<<< HEAD
-=======
-    broker = on_database(broker_of_stacks, 6)
->>>>>>> inst
     queues = "quantum,python,default"
     with mortal_stack(
         tmp_path / "home", postgres_server, postgres_template, broker_of_module, queues, LOADED

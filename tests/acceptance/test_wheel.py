@@ -28,7 +28,7 @@ from .packaging import (
     metadata_version,
     ports,
 )
-from .stack import eventually, on_database
+from .stack import eventually
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
@@ -140,12 +140,7 @@ def test_the_whole_stack_runs(environment: Environment) -> None:
 def test_a_worker_of_celery_and_a_server_run_an_execution(
     environment: Environment, empty_postgres_url: str, broker_of_module: str
 ) -> None:
-<<<<<<< HEAD
     settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker_of_module}
-=======
-    broker = on_database(broker_of_stacks, 5)
-    settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker}
->>>>>>> inst
     environment.run("noetl", "db", "upgrade", **settings)
     environment.run("noetl", "db", "check", **settings)
     port = str(free_port())
