@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -54,6 +55,14 @@ def complain_of_usage(error: click.ClickException) -> int:
         click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
     click.echo(f"{word('error', 'red')}: {error.format_message()}", err=True)
     return error.exit_code
+
+
+def complain_of_file(error: OSError) -> int:
+    """What the system refused, a full disk above all. What has no name is our own output."""
+    what = f"{str(error.filename)!r} cannot be used" if error.filename else "The output cannot be written"
+    cure = "; make room there" if error.errno == errno.ENOSPC else ""
+    click.echo(f"{word('error', 'red')}: {what}: {error.strerror or error}{cure}.", err=True)
+    return FAILED
 
 
 def complain_of_defect(error: Exception) -> int:

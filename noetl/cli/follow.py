@@ -9,7 +9,7 @@ from typing import Protocol
 import click
 
 from noetl.cli.progress import Progress
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, Unavailable
 from noetl.facts.events import Event
 from noetl.usecases.ports import ENDED
 
@@ -76,6 +76,8 @@ def _cancel(source: Source) -> None:
     click.echo("Cancelling; press Ctrl-C again to leave at once.", err=True)
     try:
         source.cancel(REASON)
+    except Unavailable as error:
+        click.echo(f"It is not cancelled: {error.message} Press Ctrl-C again to leave it as it is.", err=True)
     except NoetlError as error:
         # It ended in this very moment: the loop sees that next.
         click.echo(error.message, err=True)

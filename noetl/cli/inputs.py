@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -20,13 +21,17 @@ from noetl.facts.nearest import nearest
 #: In the place of a file: what comes on standard input.
 STDIN: Final = Path("-")
 
+#: Bytes that are read of a file: what the API takes, and more than any playbook may have.
+_MOST: Final = 16 << 20
+
 
 def read_bytes(path: Path) -> bytes:
     """A file's content; of `-` what comes on standard input. Raises BadRequest that names the file and the cause."""
-    if path == STDIN:
-        return sys.stdin.buffer.read()
+    if path == STDIN and sys.stdin is None:
+        raise BadRequest("'-' stands for standard input, which is closed; give a file.")
     try:
-        return path.read_bytes()
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
+            content = file.read(_MOST + 1)
     except FileNotFoundError:
         raise BadRequest(f"There is no file {str(path)!r}.{_beside(path)}") from None
     except IsADirectoryError:
@@ -34,6 +39,11 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
         raise BadRequest(f"{str(path)!r} cannot be read: {reason}.") from error
+    if len(content) > _MOST:
+        raise BadRequest(
+            f"{str(path)!r} has more than {_MOST >> 20} MiB; give large data as files of its own."
+        )
+    return content
 
 
 def directories_of(file: Path) -> tuple[Path, ...]:

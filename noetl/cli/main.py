@@ -12,7 +12,14 @@ from typing import Any
 import click
 
 from noetl import __version__
-from noetl.cli.complaints import FAILED, INTERRUPTED, complain, complain_of_defect, complain_of_usage, hush
+from noetl.cli.complaints import (
+    INTERRUPTED,
+    complain,
+    complain_of_defect,
+    complain_of_file,
+    complain_of_usage,
+    hush,
+)
 from noetl.config import colours
 from noetl.errors import NoetlError
 
@@ -123,9 +130,7 @@ def _run(argv: list[str] | None) -> int:
     except NoetlError as error:
         return complain(error)
     except OSError as error:
-        # Every file that we read names itself; what is left is our own output (a full disk).
-        click.echo(f"error: {error.strerror or error}.", err=True)
-        return FAILED
+        return complain_of_file(error)
     except click.exceptions.Abort:
         raise
     except Exception as error:  # noqa: BLE001

@@ -21,6 +21,7 @@ from noetl.cli.follow import PAGE, Page, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
 from noetl.cli.printed import Printed, Verbose, show_last_lines, with_last_lines
 from noetl.cli.progress import Progress, progress_for
+from noetl.cli.repeats import drop_repeats
 from noetl.cli.signals import not_ignored
 from noetl.config import Settings
 from noetl.facts.events import TaskAbandoned
@@ -114,6 +115,7 @@ def _here(file: Path, text: str, *, strict: bool) -> Iterator[tuple[Runtime, Pla
     """This process as the whole of NoETL, and the version that `text` is."""
     settings = Settings.from_env()
     bootstrap.open_log(settings)
+    drop_repeats()
     with ended_like_by_hand(), bootstrap.local(settings, base_dir=directories_of(file)[0]) as rt:
         yield rt, catalog.register(rt, text, str(file), strict=strict)
 
@@ -156,6 +158,7 @@ def ended_like_by_hand() -> Iterator[None]:
 
 def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
     """Goes on with an execution of another process, until it ends or waits for input. Returns its report."""
+    drop_repeats()
     with ended_like_by_hand(), bootstrap.local(Settings.from_env(), shard=shard) as rt:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)

@@ -15,6 +15,7 @@ from importlib.metadata import version
 import click
 
 from noetl import bootstrap
+from noetl.cli.repeats import drop_repeats
 from noetl.cli.signals import not_ignored
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
@@ -30,9 +31,6 @@ log = logging.getLogger(__name__)
 
 #: Queues whose tasks hold a processor, as simulations do, or a child of their own.
 PREFORK_QUEUES = ("python", "shell", "quantum")
-
-#: Seconds after which the sweeper repeats what it has said.
-REPEAT_S = 60.0
 
 
 def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> list[str]:
@@ -151,23 +149,6 @@ def queues_of(net: Net) -> set[str]:
     return {step.queue for step in net.transitions if step.calls}
 
 
-class Unrepeated(logging.Filter):
-    """Passes the same line once in `REPEAT_S` seconds: what fails in a sweep fails in each of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: dict[tuple[str, str], float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        line = (record.name, record.getMessage())
-        said = self._said.get(line)
-        if said is not None and record.created - said < REPEAT_S:
-            return False
-        self._said = {one: at for one, at in self._said.items() if record.created - at < REPEAT_S}
-        self._said[line] = record.created
-        return True
-
-
 @click.command(epilog="Example: noetl sweeper --interval 2")
 @click.option(
     "--interval",
@@ -180,8 +161,7 @@ def sweeper(interval: float | None) -> None:
     settings = Settings.from_env()
     name_process("sweeper")
     bootstrap.open_log(settings)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(Unrepeated())
+    drop_repeats()
     stop = threading.Event()
     for number in not_ignored(signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, Unavailable
 from noetl.usecases.abandoning import abandon
 from noetl.usecases.advance import advance
 from noetl.usecases.deliveries import End
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
+
+#: What is said while the database cannot be reached or written, by whoever finds that: the same line each time.
+WAITS = "What is due waits: %s"
 
 #: How long `stop` waits for all threads together.
 PATIENCE_S = 0.5
@@ -95,6 +98,8 @@ class LocalDispatcher:
                 return
             try:
                 advance(rt)
+            except Unavailable as error:
+                log.warning(WAITS, error)
             except NoetlError:
                 log.exception("A turn failed; the sweeper asks for it again")
 
@@ -102,6 +107,8 @@ class LocalDispatcher:
         while not self._stopping.wait(SWEEP_S):
             try:
                 sweep(rt)
+            except Unavailable as error:
+                log.warning(WAITS, error)
             except NoetlError:
                 log.exception("A sweep failed; the next one goes on")
 

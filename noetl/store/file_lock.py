@@ -82,8 +82,13 @@ def _take(path: Path) -> tuple[int | None, Found]:
         os.close(fd)
     if found is Found.LEFT and os.pread(fd, 1024, 0).decode(errors="replace") != platform.node():
         found = Found.NEW
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, platform.node().encode(), 0)
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, platform.node().encode(), 0)
+    except OSError as error:
+        # Of a descriptor the system does not say which file it is.
+        os.close(fd)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return fd, found
 
 

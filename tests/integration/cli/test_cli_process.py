@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -139,14 +140,71 @@ def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+GO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: go, path: tests/go}
+workload: {go: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {go: "{{ workload.go }}"}
+      code: |
+        import os, time
+        while not os.path.exists(go):
+            time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process are set on Linux only"
+)
+def test_a_disk_that_fills_up_is_told_in_few_lines_and_the_run_goes_on_when_there_is_room(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_LEASE_S", "1")
+    Path("go.yaml").write_text(GO)
+    go = tmp_path / "go"
+    process = program("run", "go.yaml", "--set", f"go={go}")
+    assert process.stderr is not None
+    while "start: started" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.3)
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    go.touch()
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert err.count("What is due waits: The database") == 1, err
+    assert "Press Ctrl-C again to leave it as it is." in err
+    assert len(err.splitlines()) < 15, err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")
 def test_a_full_disk_is_said_so(program: Program) -> None:
     with open("/dev/full", "w") as full:
         process = program("run", "sum.yaml", "-q", stdout=full)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert "error: No space left on device." in err
+    assert "error: The output cannot be written: No space left on device; make room there." in err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end to offer")
+def test_a_file_without_an_end_is_refused_before_memory_is_full(program: Program) -> None:
+    for argv in (
+        ("run", "/dev/zero"),
+        ("validate", "/dev/zero"),
+        ("run", "sum.yaml", "--payload", "/dev/zero"),
+    ):
+        out, err = program(*argv).communicate(timeout=20)
+        assert "'/dev/zero' has more than 16 MiB" in out + err
 
 
 def on_a_terminal(argv: list[str], **environ: str) -> tuple[int, str]:

@@ -56,3 +56,10 @@ def test_what_another_machine_left_says_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     with hold_lock(path) as lock:
         assert lock.found is Found.NEW
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")
+def test_an_error_of_a_full_disk_names_the_file() -> None:
+    with pytest.raises(OSError, match="/dev/full") as caught, hold_lock(Path("/dev/full")):
+        pass
+    assert caught.value.filename == "/dev/full"
