@@ -26,7 +26,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = Field(description="one sentence with the place, the cause and the next move")
-    instance: str
+    instance: str = Field("", description="the path of the request; missing where none could be read")
     problems: list[JsonObject] = Field([], description="all faults, where there may be several")
     nearest: str | None = None
 

@@ -24,6 +24,7 @@ import pytest
 import requests
 from werkzeug.test import Client
 
+from noetl.api.answers import Problem
 from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.facts.logs import LogChunk, LogPlace
@@ -145,7 +146,7 @@ def test_what_is_no_request_is_answered_with_a_problem(url: str, subtests: pytes
             assert head.startswith(f"HTTP/1.1 {status} ")
             assert "Content-Type: application/problem+json" in head, head
             said = json.loads(body)
-            assert said["status"] == status
+            assert Problem.model_validate(said).status == status
             assert said["detail"].endswith(".")
 
 
