@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 from flask import Response, jsonify, request
@@ -12,7 +13,7 @@ from noetl.api.answers import EVENTS
 from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath
 from noetl.api.services import services
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json
 from noetl.usecases import inspect, waiting
 from noetl.usecases.ports import ENDED
@@ -30,6 +31,9 @@ BATCH = 500
 
 #: A comment goes out after so many seconds of silence, so that a client that left is noticed.
 HEARTBEAT_S = 15.0
+
+#: Seconds after which a stream asks again where the store did not answer.
+AGAIN_S = 0.5
 
 
 @api.get("/<execution_id>/events", responses={200: EVENTS})
@@ -101,7 +105,7 @@ def stream(
     try:
         with rt.store.watch(execution_id) as watch:
             while True:
-                news = inspect.news(rt, execution_id, after, BATCH, types)
+                news = _read_behind(rt, execution_id, after, types)
                 for event in news.events:
                     yield frame(event.fact.type, envelope(event), event.version)
                 # What follows a page that is not full is behind what was there: of other types there was nothing to tell.
@@ -118,6 +122,16 @@ def stream(
         # The answer has begun; the client connects again and goes on behind its Last-Event-ID.
         log.warning("The event stream of execution %s breaks off: %s", execution_id, error)
         yield ": the store does not answer; connect again\n\n"
+
+
+def _read_behind(rt: Runtime, execution_id: str, after: int, types: tuple[str, ...]) -> inspect.News:
+    """Asks a second time where the store does not answer: what wakes a stream may be that all connections of the
+    database end, one after another, this one's among them."""
+    try:
+        return inspect.news(rt, execution_id, after, BATCH, types)
+    except Unavailable:
+        time.sleep(AGAIN_S)
+        return inspect.news(rt, execution_id, after, BATCH, types)
 
 
 def frame(kind: str, data: Json, version: int | None = None) -> str:

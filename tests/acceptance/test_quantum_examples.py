@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 EXAMPLE = (ROOT / "examples/quantum/ionq_submit_poll.yaml").read_text(encoding="utf-8")
 QUANTUM = worker("quantum", "threads", 2, "quantum")
 #: Short, so that what died is missed within seconds.
-FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 3, "sweep_s": 0.3}
+FAST = {"lease_s": 5, "heartbeat_s": 1, "resend_s": 5, "sweep_s": 0.3}
 
 
 @pytest.fixture
