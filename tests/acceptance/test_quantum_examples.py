@@ -46,7 +46,7 @@ def stack(
 def test_a_job_outlives_the_worker_that_submitted_it_and_is_paid_for_once(
     stack: Stack, ionq: IonQServer
 ) -> None:
-    ionq.queue_s = 3.0
+    ionq.queue_s = 6.0
     # A machine, so that there is a cost.
     execution = stack.begin(EXAMPLE, {"host": ionq.url, "target": "qpu.forte-1"})
     eventually(lambda: ionq.jobs, "the job to be at the vendor")
@@ -85,7 +85,7 @@ workflow:
 def test_a_cancelled_execution_ends_at_once_and_its_job_when_a_worker_of_its_queue_is_there(
     stack: Stack, ionq: IonQServer
 ) -> None:
-    ionq.queue_s = 3.0
+    ionq.queue_s = 600
     execution = stack.begin(WAITS, {"host": ionq.url})
     eventually(lambda: ionq.jobs, "the job to be at the vendor")
     stack.kill("quantum")
