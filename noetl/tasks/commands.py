@@ -126,7 +126,7 @@ def _lane(task: Task[..., object], command_id: str, worker: Callable[[], Worker]
     if delivery.end is End.AGAIN:
         task.replace(_next_slice(task, command_id, slices))  # raises: nothing follows
     # What other lanes have finished is an end like any other for a lane that waited for its turn meanwhile.
-    is_over = delivery.end is End.OVER and (delivery.is_first or before.are_further)
+    is_over = delivery.end is End.OVER and (delivery.is_last or before.are_further)
     if not is_over and delivery.end is not End.DONE:
         _end(delivery)
     if slices.failed:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import Enum
 
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import ENDED, Transaction
+
+log = logging.getLogger(__name__)
 
 
 class End(Enum):
@@ -26,23 +29,26 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`error` is why the step failed, or the last iteration that did; `failed` counts those of a lane. `is_first`: nobody has
-    ever claimed the command, so that no other delivery has told of it."""
+    """`error` is why the step failed, or the last iteration that did; `failed` counts those of a lane. `is_last`: no other
+    delivery has claimed the command, or none since this one did, so that none has shown how it ended."""
 
     end: End
     error: ErrorInfo | None = None
     failed: int = 0
-    is_first: bool = False
+    is_last: bool = False
 
 
-def refusal(tx: Transaction, command_id: str) -> Delivery:
-    """The delivery of a command that could not be claimed."""
+def refusal(tx: Transaction, command_id: str, claimed: int = 0) -> Delivery:
+    """The delivery of a command that could not be claimed, or that was lost after it was, with the attempt `claimed`."""
     command = tx.command(command_id)
     if command is None:
+        log.warning(
+            "Command %s is not in this database: another one's broker, or an older one's message", command_id
+        )
         return Delivery(End.CANCELLED)
     if command.state == "closed":
         if tx.recorded(command.execution_id, f"end:{command.run_id}"):
-            return Delivery(End.OVER, is_first=command.attempt == 0)
+            return Delivery(End.OVER, is_last=command.attempt <= claimed)
         if tx.recorded(command.execution_id, f"cancelled:{command.run_id}"):
             return Delivery(End.CANCELLED)
     execution = tx.execution(command.execution_id)

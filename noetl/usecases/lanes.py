@@ -94,7 +94,10 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
         except LeaseLost:
             if watched.cancelled:
                 give_up(rt, command)
-            return Delivery(End.CANCELLED if watched.cancelled else End.REFUSED)
+                return Delivery(End.CANCELLED)
+            # A turn that found all iterations ended does not wait for a lane that came back for more.
+            with rt.store.read() as tx:
+                return refusal(tx, command_id, command.attempt)
     return Delivery(end, lane.error, lane.failures)
 
 

@@ -18,9 +18,10 @@ from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.advance import take_turns
 from noetl.usecases.deliveries import End
+from noetl.usecases.lanes import run_lane
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Limits
-from noetl.usecases.work import claim, run_step
+from noetl.usecases.work import Worker, claim, run_step
 
 ONE = lone("tool: {kind: http, url: http://x}")
 
@@ -97,6 +98,41 @@ def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
     sim.mailbox.messages.clear()
     assert run_step(sim.worker, "1/start#1/-/1").end is End.REFUSED
     assert "step.done" not in sim.types(run)
+
+
+class TurnBetween(StillLeases):
+    """A turn that was owed is taken right behind each claim."""
+
+    def hold(
+        self, command: CommandRow, lost: Callable[[bool], None], alive: Callable[[], None]
+    ) -> AbstractContextManager[None]:
+        take_turns(self._rt)
+        return super().hold(command, lost, alive)
+
+
+def test_a_lane_whose_loop_is_ended_by_a_turn_while_it_comes_back_shows_its_own_end() -> None:
+    sim = Simulation(
+        lone("""
+            loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+            tool: {kind: python, code: "result = n", input: {n: "{{ n }}"}}
+        """),
+        limits=Limits(slice_s=0.0),
+    )
+    run = sim.start()
+    sim.deliver()
+    lanes = [message.command.command_id for message in sim.mailbox.messages if message.command]
+    assert [run_lane(sim.worker, lane).end for lane in lanes] == [End.AGAIN, End.AGAIN]
+    late = Worker(sim.rt, "late", TurnBetween(sim.rt))
+    first, second = (run_lane(late, lane) for lane in lanes)
+    assert (first.end, first.is_last) == (End.OVER, True)
+    assert (second.end, second.is_last) == (End.OVER, True)
+    assert sim.report(run).row.status == "completed"
+
+
+def test_a_command_that_the_database_does_not_know_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    sim = Simulation(ONE)
+    assert run_step(sim.worker, "7/start#1/-/1").end is End.CANCELLED
+    assert "Command 7/start#1/-/1 is not in this database" in caplog.text
 
 
 def test_results_that_are_out_of_reach_postpone_the_turn_and_fail_nothing(
