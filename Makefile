@@ -35,17 +35,19 @@ venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL i
 run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
 	@NOETL_HOME="$${NOETL_HOME:-$(HOME_OF_RUNS)}" $(BIN)/python examples/run.py $(ARGS)
 
-# Tests wait a third of their time, for servers and for what must not happen: three at a time keep two cores busy.
-# Those that start whole stacks come last, and those of a file share theirs.
+# Tests wait half of their time, for servers and for what must not happen: four at a time keep two cores busy.
+# Those that start whole stacks come last, and those of a file share theirs; in the order of their names, files that take
+# long are not the last ones.
 # pytest exits with 1 where a test failed, and with 5 where ARGS choose none of a sort.
-ABREAST ?= 3
-WITHOUT_STACKS := contract docs histories migrations playbooks properties quantum unit
+ABREAST ?= 4
+WITHOUT_STACKS := contract docs histories integration migrations playbooks properties quantum unit
 PYTEST = NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20
 .PHONY: test
 test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
 	@$(PYTEST) -m "not acceptance" -n $(ABREAST) --dist worksteal $(ARGS); \
 	first=$$?; case $$first in 0|1|5) ;; *) exit $$first ;; esac; \
-	$(PYTEST) -m acceptance -n $(ABREAST) --dist loadfile $(WITHOUT_STACKS:%=--ignore=tests/%) $(ARGS); \
+	$(PYTEST) -m acceptance -n $(ABREAST) --dist loadfile --no-loadscope-reorder \
+		$(WITHOUT_STACKS:%=--ignore=tests/%) $(ARGS); \
 	case $$first,$$? in 0,0|0,5|5,0) ;; *) exit 1 ;; esac
 
 .PHONY: check

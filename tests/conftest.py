@@ -6,6 +6,7 @@ A server that cannot be had skips the test on a laptop and fails it in CI.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -33,7 +34,7 @@ _redis_numbers = count(0)
 
 
 #: Where `make test` looks for tests that are marked `acceptance`.
-STACKS = ("tests/acceptance/", "tests/integration/")
+STACKS = "tests/acceptance/"
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
 
@@ -70,11 +71,26 @@ def _stop_ignoring_signals() -> None:
             signal.signal(number, lambda *_: None)
 
 
+def pytest_collection() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are no garbage, and looking at all of them again and again is."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Bindings in C++ complain on standard error of what is left when they go."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what only a more thorough profile runs."""
     for item in items:
         if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
-            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
+            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {STACKS}.")
     beyond = PROFILES[PROFILES.index(profile()) + 1 :]
     left_out = [item for item in items if any(map(item.get_closest_marker, beyond))]
     if left_out:

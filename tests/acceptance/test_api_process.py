@@ -38,6 +38,17 @@ from tests.services import PATIENCE
 pytestmark = pytest.mark.acceptance
 
 
+#: No broker: nobody runs it.
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: doubling, path: acceptance/doubling}
+workload: {n: 2}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = n * 2", input: {n: "{{ n }}"}}
+"""
+
 #: Seconds that a body may take here.
 BODY_S = 1.0
 
@@ -46,6 +57,11 @@ BODY_S = 1.0
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     # Nobody looks at intervals here.
     return Settings(home=tmp_path_factory.mktemp("home"), body_timeout_s=BODY_S, watch_s=0.0)
+
+
+@pytest.fixture
+def text() -> str:
+    return PLAYBOOK
 
 
 @pytest.fixture(scope="module")
