@@ -1,5 +1,20 @@
-"""`python -m noetl` is the `noetl` command."""
+"""`noetl` and `python -m noetl`: the command, from the first moment on."""
 
-from noetl.cli.main import main
+from __future__ import annotations
 
-main()
+import signal
+
+
+def main() -> None:
+    """The console script. Whoever presses Ctrl-C while modules are still imported is shown no traceback of theirs."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from noetl.cli.main import main as command
+
+    signal.signal(signal.SIGINT, usual)
+    command()
+
+
+if __name__ == "__main__":
+    main()

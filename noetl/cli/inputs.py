@@ -56,12 +56,17 @@ def directories_of(file: Path) -> tuple[Path, ...]:
 def _beside(path: Path) -> str:
     """The file of the same directory that was probably meant."""
     try:
-        # Without what files are called by their kind: that alone makes no two alike.
-        names = {one.stem: one.name for one in path.parent.iterdir()}
+        names = [one.name for one in path.parent.iterdir()]
     except OSError:
         return ""
-    near = names.get(nearest(path.stem, names) or "")
+    # What files are called by their kind makes no two alike, and `x.yaml` is not meant for `x.txt`.
+    stems = {Path(name).stem: name for name in names if _kind(Path(name)) == _kind(path)}
+    near = stems.get(nearest(path.stem, stems) or "") or nearest(path.name, names)
     return f" Did you mean {str(path.parent / near)!r}?" if near else ""
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lower().replace(".yml", ".yaml")
 
 
 def read_text(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,6 +107,9 @@ def noetl() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script. Exit codes: 0 fine, 1 failed, 2 wrong input, 3 waiting, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal of another encoding, or a file's name that is no text, is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(None if argv is None else list(argv))
     except (KeyboardInterrupt, click.exceptions.Abort):

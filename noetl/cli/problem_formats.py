@@ -95,7 +95,7 @@ def _result(problem: Problem, rule: int) -> JsonMap:
 
 def _uri(file: str) -> str:
     path = Path(file)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")
 
 
 def _sentence(problem: Problem) -> str:

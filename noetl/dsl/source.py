@@ -114,6 +114,8 @@ class Source:
 
 def read(text: bytes | str, file: str) -> Source:
     """Reads one YAML document. All limits hold; problems are in the result."""
+    # On Linux the name of a file need not be text; what is recorded of it is.
+    file = file.encode("utf-8", "backslashreplace").decode()
     try:
         decoded = _decode(text)
     except Fault as fault:

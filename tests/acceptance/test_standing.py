@@ -63,8 +63,8 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     assert (stack["running"], stack["health"]["status"]) == (True, "ok")
     assert f"NoETL is up: {stack['api']}" in run("noetl", "status").stdout
 
-    # celery without any setting talks to the private broker.
-    active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "10")
+    # celery without any setting talks to the private broker. It waits for so long, however soon all have answered.
+    active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "3")
     assert "3 nodes online" in active.stdout, active.stdout + active.stderr
 
     titles = {title_of(process) for process in psutil.Process(stack["pids"]["up"]).children(recursive=True)}

@@ -140,6 +140,35 @@ def test_closed_streams_do_not_stop_the_run(closed: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_names_and_terminals_of_other_encodings_are_no_defect(program: Program) -> None:
+    name = os.fsdecode(b"gr\xfc\xdfe.yaml")
+    Path(name).write_bytes(Path("sum.yaml").read_bytes())
+    for argv, shown in (
+        (["run", name, "--json"], '"completed"'),
+        (["sql", "SELECT '\N{CHECK MARK}' AS x"], "2713"),
+    ):
+        out, err = program(*argv, env={**os.environ, "PYTHONIOENCODING": "latin-1"}).communicate(timeout=30)
+        assert shown in out, err
+    Path(name).write_text("x: [")
+    out, _ = program("validate", name, "--format", "sarif").communicate(timeout=30)
+    assert '"uri": "gr%5Cudcfc%5Cudcdfe.yaml"' in out
+
+
+def test_ctrl_c_while_modules_are_imported_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "noetl", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout + ended.stderr) == (-signal.SIGINT, "")
+
+
 GO = """\
 apiVersion: noetl.io/v2
 kind: Playbook
