@@ -97,15 +97,20 @@ INSTALL = @echo "Installing NoETL with $(1) (about a minute, once)"; \
 	$(BIN)/python -m pip uninstall --quiet --yes --disable-pip-version-check noetl 2>/dev/null; \
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(1)]' && touch $@
 
+# Compiled here once, and not in each of the processes that run tests side by side.
+COMPILE = @$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || :
+
 $(BIN)/.ready-examples: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples)
 
 $(BIN)/.ready-test: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test)
+	$(COMPILE)
 	@touch $(BIN)/.ready-examples
 
 $(BIN)/.ready-check: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call INSTALL,examples$(comma)test$(comma)check)
+	$(COMPILE)
 	@touch $(BIN)/.ready-examples $(BIN)/.ready-test
 
 comma := ,

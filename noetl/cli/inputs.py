@@ -56,13 +56,14 @@ def directories_of(file: Path) -> tuple[Path, ...]:
 def _beside(path: Path) -> str:
     """The file of the same directory that was probably meant."""
     try:
-        names = [one.name for one in path.parent.iterdir()]
+        others = list(path.parent.iterdir())
     except OSError:
         return ""
-    # What files are called by their kind makes no two alike, and `x.yaml` is not meant for `x.txt`.
-    stems = {Path(name).stem: name for name in names if _kind(Path(name)) == _kind(path)}
-    near = stems.get(nearest(path.stem, stems) or "") or nearest(path.name, names)
-    return f" Did you mean {str(path.parent / near)!r}?" if near else ""
+    # What files are called by their kind makes no two alike: `sum.yaml` is meant by `sun.yaml`, and by `sum`.
+    alike = {one.stem: one for one in others if _kind(one) == _kind(path)}
+    by_kind = {one.stem: one for one in others}
+    near = alike.get(nearest(path.stem, alike) or "") or by_kind.get(path.stem)
+    return f" Did you mean {str(near)!r}?" if near else ""
 
 
 def _kind(path: Path) -> str:

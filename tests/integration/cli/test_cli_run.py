@@ -216,7 +216,10 @@ def test_all_problems_of_a_playbook_are_told_once_each(cli: Cli) -> None:
 def test_a_file_that_was_mistyped_is_guessed(cli: Cli) -> None:
     ended = cli("run", "sun.yaml")
     assert (ended.code, ended.err) == (2, "error: There is no file 'sun.yaml'. Did you mean 'sum.yaml'?\n")
-    assert cli("run", "nofile.yaml").err == "error: There is no file 'nofile.yaml'.\n"
+    assert cli("run", "sum").err == "error: There is no file 'sum'. Did you mean 'sum.yaml'?\n"
+    Path("sup.txt").touch()
+    for other in ("nofile.yaml", "sip.yaml"):
+        assert cli("run", other).err == f"error: There is no file {other!r}.\n"
     assert cli("run", "nowhere/sum.yaml").err == "error: There is no file 'nowhere/sum.yaml'.\n"
 
 
