@@ -53,6 +53,7 @@ class RedisChannel(redis.Channel):
     """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which costs as much as
     the command."""
 
+    connection_errors: tuple[type[Exception], ...]
     _kept: Any = None
 
     def _create_client(self, asynchronous: bool = False) -> Any:
@@ -88,6 +89,19 @@ class RedisChannel(redis.Channel):
                     cleared += 1
         return cleared
 
+    def close(self) -> None:
+        """Closes what can be closed; raises what the broker's death made of the rest.
+
+        kombu reads the answer that is still owed before anything else. Where the broker has died that fails, and a second
+        attempt came when the channel no longer knew its broker, and ended the worker.
+        """
+        try:
+            super().close()
+        except self.connection_errors:
+            if self.closed:
+                raise
+            super().close()
+
     def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 - kombu names it
         """A list that is not there is an empty queue: asking for both would be a round trip more."""
         return True
@@ -115,6 +129,15 @@ class RedisTransport(Careful, redis.Transport):
     """Lists of a Redis."""
 
     Channel = RedisChannel
+    connection_errors: tuple[type[Exception], ...]
+
+    def close_connection(self, connection: Any) -> None:
+        """Closes all channels, also where one cannot say good-bye."""
+        try:
+            super().close_connection(connection)
+        except self.connection_errors:
+            self.close_connection(connection)
+            raise
 
 
 # --- files ------------------------------------------------------------------------------------------

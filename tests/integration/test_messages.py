@@ -6,12 +6,13 @@ import base64
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from noetl.dispatch.letters import ROOM, Letter, Letters
 from noetl.dispatch.refused import refuse, refused
 from noetl.errors import Unavailable
 from noetl.tasks.commands import register
+from tests import services
 from tests.garbage import args, envelope, forged_messages, no_messages
 from tests.pace import within
 
@@ -178,6 +180,32 @@ ODD = st.one_of(
     st.builds(dict),
     st.builds(lambda: {"a": [1]}),
 )
+
+
+def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_path: Path) -> None:
+    transports.install()
+    port = services.free_port()
+    server = [services.redis_binary(), "--port", str(port), "--save", "", "--dir", str(tmp_path)]
+    connection = Connection(f"redis://127.0.0.1:{port}/0")
+    with services.started(server, tmp_path / "log", signal.SIGKILL):
+        connection.ensure_connection(interval_start=0.05, interval_step=0.05, max_retries=100)
+        taken: list[Any] = []
+        channels = [connection.default_channel, connection.channel(), connection.channel()]
+        for number, channel in enumerate(channels):
+            name = f"{QUEUE}{number}"
+            queue = Queue(name)
+            connection.Producer(channel).publish({}, routing_key=name, declare=[queue])
+            Consumer(channel, queue, callbacks=[lambda _, message: taken.append(message)]).consume()
+        for _ in range(5):  # the last time they are asked, nothing comes
+            with suppress(TimeoutError):
+                connection.drain_events(timeout=0.3)
+    assert len(taken) == len(channels)
+    # As Celery does in the process that takes messages. What the pool has done is reported afterwards.
+    connection.collect()
+    assert all(channel.closed for channel in channels)
+    connection.close()
+    with pytest.raises(connection.connection_errors):
+        taken[0].ack()
 
 
 @st.composite
