@@ -24,10 +24,10 @@ from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
 from . import remains, scratch, services
-from .budget import PROFILES, profile
+from .budget import PROFILES, examples, profile
 
 # How long one example takes says how fast this machine is. Promises about time are kept by `tests.pace`.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
 
 _redis_numbers = count(0)
@@ -41,10 +41,6 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """One profile and one seed for a run, whatever its number of processes: they inherit the environment."""
-    try:
-        profile()
-    except ValueError as error:
-        raise pytest.UsageError(str(error)) from None
     os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     if not _is_worker(config):
         if profile() == "quick":
