@@ -279,6 +279,7 @@ def check_log_stream(url: str, settings: Settings, text: str) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.full("streams outlive a restart of PostgreSQL in a stack, too")
 def test_an_idle_stream_outlives_a_restart_of_the_database(
     tmp_path: Path, postgres_url: str, text: str
 ) -> None:

@@ -110,6 +110,7 @@ def scheduler(folder: Path, broker: str) -> Iterator[None]:
 
 
 @pytest.mark.redis
+@pytest.mark.full("a scheduler of its own")
 def test_what_a_scheduler_refuses_wakes_it_once_for_a_burst_and_once_after_the_last(
     tmp_path: Path, redis_url: str
 ) -> None:

@@ -81,6 +81,7 @@ def test_no_answer_about_an_ending_mixes_two_moments(stack: Stack) -> None:
     poll(port_of(stack), ENDINGS, POLLERS)
 
 
+@pytest.mark.full("PostgreSQL is tried")
 def test_nor_does_one_of_a_stack_on_sqlite(tmp_path: Path) -> None:
     def noetl(*argv: str) -> str:
         command = [sys.executable, "-m", "noetl", *argv]

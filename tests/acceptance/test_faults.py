@@ -350,6 +350,7 @@ def test_what_the_api_acknowledged_is_completed_though_it_dies(faulty: Stack, ef
     check(faulty, list(executions.values()), effects)
 
 
+@pytest.mark.full("the broker dies with everything else, too")
 def test_executions_survive_a_broker_that_forgets_everything(
     faulty: Stack, faulty_broker: RedisServer, effects: Path
 ) -> None:

@@ -43,6 +43,7 @@ def stack(
     postgres_server.drop(url)
 
 
+@pytest.mark.full("half a minute of waiting; test_jobs_crashes stands for it")
 def test_a_job_outlives_the_worker_that_submitted_it_and_is_paid_for_once(
     stack: Stack, ionq: IonQServer
 ) -> None:

@@ -115,6 +115,7 @@ def test_it_is_listed_explained_and_tried_like_any_other(noetl: Noetl) -> None:
 
 
 @pytest.mark.acceptance
+@pytest.mark.full("one more stack")
 def test_a_broken_one_takes_nobody_down(noetl: Noetl, tmp_path: Path) -> None:
     listed = {one["kind"]: one for one in json.loads(noetl("tool", "list", "--json").stdout)}
     assert "No module named 'no_such_module'" in listed["broken"]["description"]

@@ -113,6 +113,7 @@ def test_up_run_executes_a_playbook_over_rest_on_celery_and_stops_everything(hom
     assert "Traceback" not in said
 
 
+@pytest.mark.full("one more stack")
 def test_up_run_hands_the_playbooks_directory_on_to_its_workers_and_to_what_the_playbook_calls(
     home: Path, tmp_path: Path
 ) -> None:

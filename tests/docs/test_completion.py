@@ -101,7 +101,12 @@ def _complete(shell: str, words: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+_ALSO = pytest.mark.full("the same in another shell")
+
+
+@pytest.mark.parametrize(
+    "shell", ["bash", pytest.param("zsh", marks=_ALSO), pytest.param("fish", marks=_ALSO)]
+)
 def test_the_documented_completion_is_there_for_each_shell(shell: str) -> None:
     assert f"_NOETL_COMPLETE={shell}_source noetl" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     assert "validate" in _complete(shell, "noetl val")

@@ -46,7 +46,9 @@ def results(tmp_path: Path) -> Results:
     return open_results(f"file://{tmp_path}/results")
 
 
-@pytest.fixture(params=["process", "sandbox"])
+@pytest.fixture(
+    params=["process", pytest.param("sandbox", marks=pytest.mark.full("the same code, held tighter"))]
+)
 def isolation(request: pytest.FixtureRequest) -> Any:
     if request.param == "sandbox" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")

@@ -210,6 +210,7 @@ def trouble(scenario: Scenario, **options: Any) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.full("a second proof of what the interleavings show")
 def test_the_engine_as_it_is_keeps_every_promise(name: str) -> None:
     assert list(itertools.chain(*trouble(SCENARIOS[name]))) == []
 

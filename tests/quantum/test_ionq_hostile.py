@@ -79,7 +79,15 @@ class Task:
 
 
 RIGHT = [{"0": 10}, {"1": 10}]
-ONCE = ("500", "502", "503", "garbage", "truncated", "refuse", "drop", "busy")
+ONCE = (
+    "500",
+    "garbage",
+    "drop",
+    *(
+        pytest.param(one, marks=pytest.mark.full("its like is tried"))
+        for one in ("502", "503", "truncated", "refuse", "busy")
+    ),
+)
 PLACES = (("POST", "jobs"), ("GET", "jobs"), ("GET", "jobs/job-....?"), ("GET", ".*/results/.*"))
 
 
