@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ VERSIONS = [
 ]
 #: The quick profile goes on with one in so many of them.
 QUICK = 4
+#: Scenarios with a delay between calls, and its seconds.
+DELAYS = {
+    "pages_with_a_delay": 60,
+    "delays_in_parallel_iterations": 60,
+    "links_into_ctx_with_a_growing_delay": 4,
+}
 #: All leases have run out by then, and all delays have passed.
 LATER = START + timedelta(days=1)
 
@@ -100,7 +107,7 @@ def _simulation(database: Path, results: Path, made: Calls) -> Simulation:
     stubs = {**default_tools(), **TOOLS}
 
     def noted(call: Call) -> Any:
-        made.append(called(call))
+        made.append({**called(call), "at": (sim.now - START).total_seconds()})
         return stubs[call.kind](call)
 
     sim = Simulation(
@@ -166,6 +173,19 @@ def test_services_can_tell_that_a_call_is_made_again(continued: Continued) -> No
             assert call["key"] in {key_of(call, one) for one in occasions[_shown(call)]}, _named(point)
 
 
+def test_delays_pass_between_calls(continued: Continued) -> None:
+    gaps = defaultdict(list)
+    for point in continued.points:
+        calls = continued.calls.get(point["execution"], [])
+        for iteration in {call["iteration"] for call in calls if point["scenario"] in DELAYS}:
+            at = [call["at"] for call in calls if call["iteration"] == iteration]
+            gaps[point["scenario"]] += [later - sooner for sooner, later in pairwise(at)]
+    assert gaps.keys() == DELAYS.keys()
+    for scenario, delay in DELAYS.items():
+        assert gaps[scenario]
+        assert min(gaps[scenario]) >= delay, scenario
+
+
 def test_every_scenario_is_continued_from_several_points(continued: Continued) -> None:
     found = Counter(point["scenario"] for point in continued.points)
     assert found.keys() == continued.scenarios.keys()
@@ -183,7 +203,7 @@ def _alike(calls: Calls, in_order: bool) -> list[str]:
 
 def _shown(call: dict[str, Any]) -> str:
     """A call, without the ids and names of this one."""
-    named = ("execution", "key", "task", "occasion")
+    named = ("execution", "key", "task", "occasion", "at")
     return json.dumps({k: v for k, v in call.items() if k not in named}, sort_keys=True)
 
 
