@@ -41,7 +41,7 @@ def called(call: Call) -> dict[str, Any]:
 
 
 def key_of(call: dict[str, Any], occasion: str) -> str:
-    """What services that are called can tell a repetition by: whoever makes the call again, hands over the same."""
+    """What services can tell a repetition by: whoever makes a call again hands over the same key."""
     place = (call["claim"] or "-") if call["iteration"] is None else str(call["iteration"])
     return hashlib.sha256(f"{call['execution']}/{call['run']}/{place}/{occasion}".encode()).hexdigest()[:32]
 

@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 #: The version whose code this is, as fixtures are called after it.
 VERSION = sys.argv[1]
 
-# --- interrupted repeats ---------------------------------------------------------------------------------
+# --- interrupted repeats --------------------------------------------------------------------------
 
 
 class Death(BaseException):
@@ -47,8 +47,8 @@ class Death(BaseException):
 
 @dataclass
 class Run:
-    """One execution of a scenario, with a database of its own. It dies as call `dies_at` (from 0) begins, or is left
-    where it rests for the `rests_at`-th time (from 1)."""
+    """One execution of a scenario, with a database of its own. Its worker dies as call `dies_at`
+    (from 0) begins, or it is left where it rests for the `rests_at`-th time (from 1)."""
 
     scenario: Scenario
     name: str
@@ -144,8 +144,9 @@ class Run:
 
 
 def repeats() -> None:
-    """Writes `repeats-<version>.sql.xz`, a database of executions that were interrupted before each of their calls and
-    wherever they rested, and `repeats-<version>.json.xz`: how each ends, and which calls are still to be made."""
+    """Writes `repeats-<version>.sql.xz`, a database of executions that were interrupted before each
+    of their calls and wherever they rested, and `repeats-<version>.json.xz`: how each ends, and
+    which calls are still to be made."""
     target = HERE / f"repeats-{VERSION}.sql.xz"
     if target.exists():
         return
@@ -195,7 +196,7 @@ def repeats() -> None:
 
 
 def grouped(run: Run, calls: Calls) -> Calls:
-    """Those of the family of one execution, with what their keys are made of in the place of ids and keys."""
+    """Those of one family of executions, with what keys are made of in the place of ids and keys."""
     with closing(sqlite3.connect(run.file)) as connection:
         assert {parents(connection).get(call["execution"], run.id) for call in calls} <= {run.id}
     shown = [{**call, "occasion": occasion(call)} for call in calls]
@@ -203,18 +204,18 @@ def grouped(run: Run, calls: Calls) -> Calls:
 
 
 def occasion(call: dict[str, Any]) -> str:
-    """What the key of a call names besides its place: the task, and how often it was entered and asked again."""
+    """What the key of a call names besides its place: the task, how often entered and repeated."""
     task = call["task"]
     turns = (f"{task}#{visit}.{repeat}" for visit in range(20) for repeat in range(20))
     return next(one for one in (task, *turns) if key_of(call, one) == call["key"])
 
 
-# --- nets ----------------------------------------------------------------------------------------------------
+# --- nets -----------------------------------------------------------------------------------------
 
 
 def nets() -> None:
-    """Writes `nets-<version>.json.gz`: the bodies of the nets of all playbooks that the version has in its tests and
-    examples, as its table of nets holds them, by digest."""
+    """Writes `nets-<version>.json.gz`: digest → body, as tables hold them, of the nets of all
+    playbooks that the version has in its tests and examples."""
     target = HERE / f"nets-{VERSION}.json.gz"
     if target.exists():
         return
@@ -229,7 +230,7 @@ def nets() -> None:
 
 
 def documents(root: Path) -> Iterator[str]:
-    """The playbooks of a checkout: those of the corpus in every dialect, those they call, and the examples."""
+    """The playbooks of a checkout: its corpus in every dialect, those called, and the examples."""
     sys.path.insert(0, str(root / "tests"))
     from playbooks.corpus import cases
     from playbooks.running import head

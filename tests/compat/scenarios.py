@@ -1,4 +1,4 @@
-"""Executions that call a task again and again, and the world that they call: for `record.py` and `test_repeats.py`.
+"""Executions that repeat a task, and what they call: for `record.py` and `test_repeats.py`.
 
 Whatever the stubs yield follows from the call alone, so a call that is made again yields the same.
 """
@@ -22,7 +22,7 @@ ALL_KINDS = {**KINDS, "http": replace(KINDS["http"], suspends=True)}
 
 @dataclass(frozen=True)
 class Scenario:
-    """`body` is a playbook without its head, `others` are those that it calls. `limits` are those of the recording."""
+    """`body` is a playbook without its head, `others` are those it calls, `limits` the recording's."""
 
     body: str
     others: dict[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Scenario:
     head: str = HEAD
 
 
-# --- the world --------------------------------------------------------------------------------------------
+# --- what is called -------------------------------------------------------------------------------
 
 
 def http(call: Call) -> object:
@@ -121,7 +121,7 @@ def postgres(call: Call) -> object:
 
 TOOLS: dict[str, Callable[[Call], object]] = {"http": http, "postgres": postgres}
 
-# --- what is called ------------------------------------------------------------------------------------------
+# --- what calls it --------------------------------------------------------------------------------
 
 RETRIED = """{policy: {rules: [
           {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 5}},
@@ -155,12 +155,14 @@ workflow:
 workload: {first: 1, most: 9}
 workflow:
   - step: start
-    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ first }}", items: rows, max_pages: "{{ most }}"}}
+    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ first }}", items: rows,
+      max_pages: "{{ most }}"}}
 """),
     "offsets_that_are_cut": Scenario("""
 workflow:
   - step: start
-    tool: {kind: http, url: http://offsets, pagination: {type: offset, limit: 3, max_pages: 3, delay: 10ms}}
+    tool: {kind: http, url: http://offsets, pagination: {type: offset, limit: 3, max_pages: 3,
+      delay: 10ms}}
 """),
     "a_cursor_that_stops": Scenario("""
 workflow:
@@ -172,7 +174,8 @@ workflow:
 workload: {size: 3}
 workflow:
   - step: start
-    tool: {kind: http, endpoint: http://links, params: {at: 0, q: "{{ size }}"}, pagination: {type: link, collect: replace}}
+    tool: {kind: http, endpoint: http://links, params: {at: 0, q: "{{ size }}"}, pagination: {type: link,
+      collect: replace}}
 """),
     "pages_with_a_delay": Scenario("""
 workflow:
@@ -192,7 +195,8 @@ workflow:
     "a_page_that_fails_is_passed_over": Scenario(f"""
 workflow:
   - step: start
-    tool: {{kind: http, url: http://broken, pagination: {{type: page, size: 3, items: rows}}, spec: {GOES_ON}}}
+    tool: {{kind: http, url: http://broken, pagination: {{type: page, size: 3, items: rows}},
+      spec: {GOES_ON}}}
 {END}"""),
     "a_page_that_fails_fails_its_step": Scenario("""
 workflow:
@@ -218,8 +222,10 @@ workflow:
         max: 3
         collect: {path: data.rows, strategy: replace}
         each:
-          - {name: add, kind: python, input: {sum: "{{ ctx.sum | default(0) }}"}, code: "result = sum + data['rows'][0]", set: {ctx.sum: "{{ output }}"}}
-          - {kind: python, code: "result = n", input: {n: "{{ result.data.rows | length }}"}, set: {ctx.last: "{{ output }}"}}
+          - {name: add, kind: python, input: {sum: "{{ ctx.sum | default(0) }}"},
+              code: "result = sum + data['rows'][0]", set: {ctx.sum: "{{ output }}"}}
+          - {kind: python, code: "result = n", input: {n: "{{ result.data.rows | length }}"},
+              set: {ctx.last: "{{ output }}"}}
 """),
     "links_into_ctx_with_a_growing_delay": Scenario("""
 workflow:
@@ -229,7 +235,8 @@ workflow:
       endpoint: http://links
       params: {name: "{{ workload.name | default('x') }}"}
       repeat:
-        next: {when: "{{ response.links is defined }}", url: "{{ response.links.next }}", params: {name: null}}
+        next: {when: "{{ response.links is defined }}", url: "{{ response.links.next }}",
+          params: {name: null}}
         delay: 4
         backoff: linear
         collect: {into: rows}
@@ -265,32 +272,44 @@ workflow:
         url: http://posts
         headers: {x-mark: "0", x-other: same}
         json: {n: 0, kept: {deep: 1}}
-        repeat: {next: {when: "{{ response.data.n < 3 }}", headers: {x-mark: "{{ response.data.n }}"}, json: {n: "{{ response.data.n }}"}}, collect: {path: n}}
+        repeat:
+          next:
+            when: "{{ response.data.n < 3 }}"
+            headers: {x-mark: "{{ response.data.n }}"}
+            json: {n: "{{ response.data.n }}"}
+          collect: {path: n}
       - name: b
         kind: http
         endpoint: http://posts
         payload: {n: 1, kept: no}
-        repeat: {next: {when: "{{ response.data.n < 3 }}", url: http://posts, json: {n: "{{ response.data.n }}"}}}
+        repeat:
+          next: {when: "{{ response.data.n < 3 }}", url: http://posts, json: {n: "{{ response.data.n }}"}}
       - name: c
         kind: http
         url: http://posts
         data: {n: 1}
-        repeat: {next: {when: "{{ response.data.n < 3 }}", data: {n: "{{ response.data.n }}"}}, collect: {path: data.n, into: ctx.numbers}}
-      - {name: see, kind: python, code: "result = [a, b, c]", input: {a: "{{ a.data }}", b: "{{ b }}", c: "{{ c.pages }}"}}
+        repeat:
+          next: {when: "{{ response.data.n < 3 }}", data: {n: "{{ response.data.n }}"}}
+          collect: {path: data.n, into: ctx.numbers}
+      - {name: see, kind: python, code: "result = [a, b, c]", input: {a: "{{ a.data }}", b: "{{ b }}",
+          c: "{{ c.pages }}"}}
 """),
     "pages_in_each_iteration": Scenario("""
 workflow:
   - step: start
     loop: {in: [1, 2], iterator: first, spec: {mode: sequential}}
     tool:
-      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: "{{ first }}", size: 3, items: rows}, set: {iter.n: "{{ output.pages }}"}}
-      - {name: see, kind: python, code: "result = [n, rows]", input: {n: "{{ iter.n }}", rows: "{{ fetch.data }}"}}
+      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: "{{ first }}",
+          size: 3, items: rows}, set: {iter.n: "{{ output.pages }}"}}
+      - {name: see, kind: python, code: "result = [n, rows]", input: {n: "{{ iter.n }}",
+          rows: "{{ fetch.data }}"}}
 """),
     "repeats_in_parallel_iterations": Scenario(
         f"""
 workflow:
   - step: start
-    loop: {{in: [1, 2, 3], iterator: first, spec: {{mode: parallel, max_in_flight: 2, reduce: {{ctx.seen: append}}}}}}
+    loop: {{in: [1, 2, 3], iterator: first, spec: {{mode: parallel, max_in_flight: 2,
+      reduce: {{ctx.seen: append}}}}}}
     tool:
       name: fetch
       kind: http
@@ -300,7 +319,8 @@ workflow:
       repeat:
         next: {{when: "{{{{ response.data.next }}}}", params: {{page: "{{{{ response.data.next }}}}"}}}}
         collect: {{path: rows}}
-        each: {{name: keep, kind: python, code: "result = len(data['rows'])", set: {{ctx.seen: "{{{{ output }}}}"}}}}
+        each: {{name: keep, kind: python, code: "result = len(data['rows'])",
+          set: {{ctx.seen: "{{{{ output }}}}"}}}}
 """,
         limits={"slice_s": 0.0, "snapshot_events": 20},
     ),
@@ -308,14 +328,17 @@ workflow:
 workflow:
   - step: start
     loop: {in: [1, 2], iterator: first, spec: {mode: parallel}}
-    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ first + 1 }}", size: 3, items: rows, delay: 1m}}
+    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ first + 1 }}", size: 3,
+      items: rows, delay: 1m}}
 """),
     "pages_for_each_row_that_is_claimed": Scenario("""
 workflow:
   - step: start
-    loop: {cursor: {kind: postgres, claim: "DELETE FROM jobs RETURNING *"}, iterator: row, spec: {mode: sequential}}
+    loop: {cursor: {kind: postgres, claim: "DELETE FROM jobs RETURNING *"}, iterator: row,
+      spec: {mode: sequential}}
     tool:
-      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: "{{ row.id }}", size: 3, items: rows}}
+      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: "{{ row.id }}",
+          size: 3, items: rows}}
       - {name: see, kind: python, code: "result = rows", input: {rows: "{{ fetch.data }}"}}
 """),
     "a_called_playbook_that_is_repeated": Scenario(
@@ -343,14 +366,16 @@ workflow:
 workflow:
   - step: start
     loop: {in: [1, 2], iterator: first, spec: {mode: parallel}}
-    tool: {name: call, kind: playbook, path: compat/paging, input: {first: "{{ first }}"}, return_step: start}
+    tool: {name: call, kind: playbook, path: compat/paging, input: {first: "{{ first }}"},
+      return_step: start}
 """,
         {
             "paging": """
 workload: {first: 1}
 workflow:
   - step: start
-    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ workload.first }}", size: 3, items: rows}}
+    tool: {kind: http, url: http://pages, pagination: {type: page, start: "{{ workload.first }}",
+      size: 3, items: rows}}
 """
         },
     ),
@@ -358,31 +383,39 @@ workflow:
 workflow:
   - step: start
     tool:
-      - {name: fetch, kind: http, url: http://jobs, pagination: {type: page, size: 5, items: rows, max_pages: 2}}
+      - {name: fetch, kind: http, url: http://jobs, pagination: {type: page, size: 5, items: rows,
+          max_pages: 2}}
       - name: again
         kind: http
         url: http://jobs
         params: {page: 3}
-        repeat: {next: {when: "{{ response.data.next }}", params: {page: "{{ response.data.next }}"}}, delay: 20, backoff: fixed}
+        repeat:
+          next: {when: "{{ response.data.next }}", params: {page: "{{ response.data.next }}"}}
+          delay: 20
+          backoff: fixed
 """),
     "a_jump_back_to_the_first_page": Scenario("""
 workflow:
   - step: start
     tool:
-      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: 3, size: 3, items: rows}}
+      - {name: fetch, kind: http, url: http://pages, pagination: {type: page, start: 3, size: 3,
+          items: rows}}
       - name: twice
         kind: python
         code: result = 1
         set: {first: "{{ first | default(fetch.pages) }}"}
-        spec: {policy: {rules: [{when: "{{ seen is not defined }}", then: {do: jump, to: fetch, set: {seen: true}}}]}}
-      - {name: see, kind: python, code: "result = [n, first]", input: {n: "{{ fetch.data }}", first: "{{ first }}"}}
+        spec: {policy: {rules: [
+          {when: "{{ seen is not defined }}", then: {do: jump, to: fetch, set: {seen: true}}}]}}
+      - {name: see, kind: python, code: "result = [n, first]", input: {n: "{{ fetch.data }}",
+          first: "{{ first }}"}}
 """),
     "pages_behind_the_end": Scenario("""
 workflow:
   - step: start
     tool:
       - {name: work, kind: python, code: "raise KeyError('work')"}
-      - {name: fetch, kind: http, url: http://pages, spec: {after: true}, pagination: {type: page, start: 2, size: 3, items: rows}, set: {ctx.rows: "{{ output.data }}"}}
+      - {name: fetch, kind: http, url: http://pages, spec: {after: true}, pagination: {type: page,
+          start: 2, size: 3, items: rows}, set: {ctx.rows: "{{ output.data }}"}}
     next: {arcs: [{step: end, when: "{{ outcome.status == 'error' }}", args: {rows: "{{ ctx.rows }}"}}]}
   - step: end
     tool: {kind: python, code: "result = rows"}
@@ -394,7 +427,9 @@ workbook:
       kind: http
       url: http://pages
       params: {page: "{{ first }}"}
-      repeat: {next: {when: "{{ response.data.next }}", params: {page: "{{ response.data.next }}"}}, collect: {path: rows}}
+      repeat:
+        next: {when: "{{ response.data.next }}", params: {page: "{{ response.data.next }}"}}
+        collect: {path: rows}
 workflow:
   - step: start
     tool: {kind: workbook, name: fetching, input: {first: 2}}
@@ -412,10 +447,12 @@ workflow:
           collect: {strategy: append, path: rows, into: rows}
           per_iteration:
             sink:
-              - {tool: {kind: python, name: keep, code: "result = len(data['rows'])", input: {data: "{{ data }}"}}}
+              - {tool: {kind: python, name: keep, code: "result = len(data['rows'])",
+                  input: {data: "{{ data }}"}}}
     next: end
   - step: end
-    tool: {kind: python, code: "result = [rows, pages]", input: {rows: "{{ vars.rows }}", pages: "{{ start.pages }}"}}
+    tool: {kind: python, code: "result = [rows, pages]", input: {rows: "{{ vars.rows }}",
+      pages: "{{ start.pages }}"}}
 """),
     "pages_that_are_kept_by_reference": Scenario("""
 workflow:
@@ -429,8 +466,10 @@ workflow:
         repeat:
           next: {when: "{{ response.data.next }}", params: {page: "{{ response.data.next }}"}}
           collect: {path: rows}
-          each: {name: keep, kind: python, code: "result = data['rows'][0]['n']", set: {ctx.n: "{{ output }}"}}
-      - {name: see, kind: python, code: "result = [len(rows), rows[9]['n']]", input: {rows: "{{ fetch.data }}"}}
+          each: {name: keep, kind: python, code: "result = data['rows'][0]['n']",
+            set: {ctx.n: "{{ output }}"}}
+      - {name: see, kind: python, code: "result = [len(rows), rows[9]['n']]",
+          input: {rows: "{{ fetch.data }}"}}
 """),
     "calls_that_demand_and_promise": Scenario("""
 workflow:
@@ -441,7 +480,8 @@ workflow:
       assert: {expects: {n: integer}, returns: [n]}
       code: "result = {'n': n + 1} if n < 7 else {'m': n}"
       repeat: {next: {when: "{{ true }}", args: {n: "{{ result.n }}"}}, delay: 2}
-    next: {arcs: [{step: end, when: "{{ outcome.status == 'error' }}", args: {message: "{{ error.message }}"}}]}
+    next: {arcs: [{step: end, when: "{{ outcome.status == 'error' }}",
+      args: {message: "{{ error.message }}"}}]}
   - step: end
     tool: {kind: python, code: "result = message"}
 """),
@@ -458,8 +498,10 @@ workflow:
         collect: {{path: rows}}
         each:
           - {{name: fails, kind: python, code: "result = 1 // (7 not in data['rows'])", spec: {RETRIED}}}
-          - {{name: keep, kind: python, code: "result = data['rows']", set: {{ctx.last: "{{{{ output }}}}"}}}}
-    next: {{arcs: [{{step: end, when: "{{{{ outcome.status == 'error' }}}}", args: {{task: "{{{{ error.task }}}}"}}}}, {{step: end}}]}}
+          - {{name: keep, kind: python, code: "result = data['rows']",
+              set: {{ctx.last: "{{{{ output }}}}"}}}}
+    next: {{arcs: [{{step: end, when: "{{{{ outcome.status == 'error' }}}}",
+      args: {{task: "{{{{ error.task }}}}"}}}}, {{step: end}}]}}
   - step: end
     tool: {{kind: python, code: "result = args"}}
 """),

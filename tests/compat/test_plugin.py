@@ -1,4 +1,4 @@
-"""A plug-in that was built at 46fb24c runs beside NoETL of today, unchanged (see `plugin/README.md`)."""
+"""A plug-in that was built at 46fb24c runs beside NoETL of today (see `plugin/README.md`)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _entry_points(groups: dict[str, dict[str, str]]) -> Iterator[str]:
 
 @pytest.fixture
 def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
-    """That of somebody who has the plug-in, with two secrets and the playbooks in the working directory."""
+    """That of somebody with the plug-in, two secrets, and the playbooks in the working directory."""
     shutil.copytree(SOURCE / "playbooks", tmp_path, dirs_exist_ok=True)
     (tmp_path / "note.txt").write_text("A note.\n")
     secrets = tmp_path / "secrets"

@@ -1,7 +1,8 @@
-"""Executions that older versions began, and that were interrupted within a repeat, go on and end as they would have.
+"""Executions of older versions that were interrupted within a repeat end as they would have.
 
-`repeats-<version>.sql.xz` is the database that each of them left: interrupted as a call began (after the end of the call
-before it was recorded, before anything of this one was), or while it waited for a delay, a tool or a called playbook.
+`repeats-<version>.sql.xz` is the database that the version left. Executions were interrupted as a
+call began (the end of the call before it was recorded, and nothing of this one), or while they
+waited for a delay, a tool or a called playbook.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def unpacked(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Continued:
-    """What came of the executions of one database. `points` are where they were interrupted, and `calls` those that
-    were made since, by execution."""
+    """What came of the executions of a database. `points` say where each was interrupted, and
+    `calls` which calls were made since, by execution."""
 
     scenarios: Mapping[str, Any]
     points: list[dict[str, Any]]
@@ -64,16 +65,16 @@ class Continued:
     calls: Mapping[str, Calls]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def continued(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Continued:
-    folder = tmp_path_factory.mktemp("repeats")
-    expected = json.loads(unpacked(f"{request.param}.json.xz"))
+def continued(version: str, folder: Path) -> Continued:
+    """Goes on with the executions that `version` left, to their ends."""
+    expected = json.loads(unpacked(f"{version}.json.xz"))
     points = expected["points"][:: QUICK if profile() == "quick" else 1]
     database = folder / "noetl.sqlite"
     with closing(sqlite3.connect(database)) as connection:
-        connection.executescript(unpacked(f"{request.param}.sql.xz").decode())
+        connection.executescript(unpacked(f"{version}.sql.xz").decode())
         _forget_others(connection, {point["execution"] for point in points})
-    assert migrate.upgrade(f"sqlite:///{database}")
+    migrate.upgrade(f"sqlite:///{database}")
+    assert migrate.check(f"sqlite:///{database}") == []
     for name, content in expected["results"].items():
         file = folder / "results" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +144,7 @@ def known_then(found: Any, then: Any) -> Any:
     return found
 
 
-def test_each_ends_as_if_nothing_had_happened(continued: Continued) -> None:
+def each_ends_as_if_nothing_had_happened(continued: Continued) -> None:
     wrong = {}
     for point in continued.points:
         then = continued.scenarios[point["scenario"]]["told"]
@@ -152,7 +153,7 @@ def test_each_ends_as_if_nothing_had_happened(continued: Continued) -> None:
     assert wrong == {}
 
 
-def test_no_call_whose_end_was_recorded_is_made_again_and_none_is_left_out(continued: Continued) -> None:
+def no_call_whose_end_was_recorded_is_made_again_and_none_is_left_out(continued: Continued) -> None:
     wrong = {}
     for point in continued.points:
         made = continued.calls.get(point["execution"], [])
@@ -163,7 +164,7 @@ def test_no_call_whose_end_was_recorded_is_made_again_and_none_is_left_out(conti
     assert wrong == {}
 
 
-def test_services_can_tell_that_a_call_is_made_again(continued: Continued) -> None:
+def services_can_tell_that_a_call_is_made_again(continued: Continued) -> None:
     """The key of a call is the one that the worker that died handed over."""
     for point in continued.points:
         occasions = defaultdict(set)
@@ -173,7 +174,7 @@ def test_services_can_tell_that_a_call_is_made_again(continued: Continued) -> No
             assert call["key"] in {key_of(call, one) for one in occasions[_shown(call)]}, _named(point)
 
 
-def test_delays_pass_between_calls(continued: Continued) -> None:
+def delays_pass_between_calls(continued: Continued) -> None:
     gaps = defaultdict(list)
     for point in continued.points:
         calls = continued.calls.get(point["execution"], [])
@@ -186,7 +187,7 @@ def test_delays_pass_between_calls(continued: Continued) -> None:
         assert min(gaps[scenario]) >= delay, scenario
 
 
-def test_every_scenario_is_continued_from_several_points(continued: Continued) -> None:
+def every_scenario_is_continued_from_several_points(continued: Continued) -> None:
     found = Counter(point["scenario"] for point in continued.points)
     assert found.keys() == continued.scenarios.keys()
     assert min(found.values()) >= 2
@@ -210,3 +211,22 @@ def _shown(call: dict[str, Any]) -> str:
 def _named(point: dict[str, Any]) -> str:
     way = f"call {point['dies_at']}" if "dies_at" in point else f"rest {point['rests_at']}"
     return f"{point['scenario']}, {way}"
+
+
+CHECKS = (
+    every_scenario_is_continued_from_several_points,
+    each_ends_as_if_nothing_had_happened,
+    no_call_whose_end_was_recorded_is_made_again_and_none_is_left_out,
+    services_can_tell_that_a_call_is_made_again,
+    delays_pass_between_calls,
+)
+
+
+# One test for all: processes that run tests side by side would each go on with the database.
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_interrupted_repeats_go_on(version: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    found = continued(version, tmp_path)
+    for check in CHECKS:
+        with subtests.test(check.__name__):
+            check(found)
