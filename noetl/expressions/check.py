@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from noetl.expressions.grammar import is_template
-from noetl.expressions.places import place_of_line, place_of_verb
+from noetl.expressions.places import place_of_line, place_of_word
 from noetl.expressions.program import faults_of, shorten
 from noetl.expressions.refusals import Refusal
 from noetl.facts.json import Json
@@ -36,7 +36,7 @@ def check(template: Json, *, guard: bool = False) -> list[Fault]:
 
 
 def _fault(path: tuple[str | int, ...], source: str, bare: bool, refusal: Refusal) -> Fault:
-    offset = place_of_verb(source, refusal.verb, guard=bare) if refusal.verb else None
+    offset = place_of_word(source, refusal.word, guard=bare) if refusal.word else None
     if offset is None:
         offset = place_of_line(source, refusal.line or 1)
     message = f"The template `{shorten(source)}` {refusal.cause}."

@@ -283,7 +283,7 @@ class Expressions:
         if verb is None:
             hint = did_you_mean(node.name, known).strip()
             cause = f"names the {what} '{node.name}', which does not exist"
-            self.report(Broken(cause, node.lineno, hint, verb=node.name))
+            self.report(Broken(cause, node.lineno, hint, word=node.name))
             return lambda *_: None
         return verb
 

@@ -15,13 +15,15 @@ from jinja2.parser import Parser
 from noetl.expressions.chains import Chain
 from noetl.expressions.foreign import foreign
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
-from noetl.expressions.refusals import Broken, OverLimit, Refusal
+from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.run import GLOBALS, SANDBOX
 
+#: Tags of Jinja that reach other texts, and those that NoETL does without.
+_REACHING: Final = frozenset({"extends", "from", "import", "include"})
+_UNSUPPORTED: Final = frozenset({"block", "call", "macro"})
+_INSTEAD: Final = "Write the text where it is needed, repeat it with {% for %}, or let a python task make it."
 #: What may stand beside braces: blanks before or behind them go.
 _TRIMMING: Final = ("-", "+")
-#: Names that loops and macros bind without saying so.
-_IMPLICIT = frozenset({"loop", "caller", "varargs", "kwargs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,22 @@ def _bindings(node: nodes.Node) -> Iterable[str]:
     match node:
         case nodes.Name(ctx="store" | "param"):
             return (node.name,)
-        case nodes.Macro():
-            return (node.name, *_IMPLICIT)
-        case nodes.For() | nodes.CallBlock():
-            return _IMPLICIT
+        case nodes.For():
+            return ("loop",)
         case _:
             return ()
+
+
+class _Parser(Parser):
+    """Jinja's parser, which refuses some of Jinja's tags."""
+
+    def parse_statement(self) -> nodes.Node | list[nodes.Node]:
+        tag, line = self.stream.current.value, self.stream.current.lineno
+        if tag in _REACHING:
+            raise Forbidden(f"uses '{tag}': templates cannot reach other files", line, word=tag)
+        if tag in _UNSUPPORTED:
+            raise Broken(f"uses '{tag}', which is not supported", line, _INSTEAD, word=tag)
+        return super().parse_statement()
 
 
 def _sentence(message: str | None) -> str:
@@ -103,7 +115,7 @@ def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]
     if (lone := _lone(source)) is not None:
         return (), lone
     # `parse` would walk the tree to give every node its environment, which only Jinja's own optimizer reads.
-    body = tuple(Parser(SANDBOX, source).subparse())
+    body = tuple(_Parser(SANDBOX, source).subparse())
     return body, _only_expression(body)
 
 

@@ -13,6 +13,7 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\W\d]\w*", re.DOT
 _ATTRIBUTE = re.compile(r"\.\s*$")
 # What stands before the name of a filter or of a test.
 _VERB = re.compile(r"(\||\bis(\s+not)?)\s*$")
+_TAG_BEGIN = re.compile(r"\{%[-+]?\s*$")
 _KEYWORD = re.compile(r"\s*=(?!=)")
 #: Characters before a word that are looked at.
 _BEFORE = 40
@@ -41,10 +42,13 @@ def renamed(source: str, chain: tuple[str, ...], new: str, *, guard: bool = Fals
     return source
 
 
-def place_of_verb(source: str, name: str, *, guard: bool = False) -> int | None:
-    """The offset of the filter or test `name`."""
-    for at in _words(source, name, guard):
-        if _VERB.search(source[max(0, at - _BEFORE) : at]):
+def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
+    """The offset of the filter or test `word`, or of the tag that begins with it; None where there is none."""
+    for at in _words(source, word, guard):
+        begin = max(0, at - _BEFORE)
+        if (tag := _TAG_BEGIN.search(source, begin, at)) is not None:
+            return tag.start()
+        if _VERB.search(source, begin, at):
             return at
     return None
 

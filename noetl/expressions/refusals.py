@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 class Refusal(Exception):
-    """`cause` completes the sentence "The template … "; `line` counts from 1 within the template. `verb` is the filter or
-    test that it is about."""
+    """`cause` completes the sentence "The template … "; `line` counts from 1 within the template.
+    `word` is the filter, the test or the tag that it is about."""
 
-    def __init__(self, cause: str, line: int | None = None, hint: str = "", verb: str = "") -> None:
+    def __init__(self, cause: str, line: int | None = None, hint: str = "", word: str = "") -> None:
         super().__init__(cause)
         self.cause = cause
         self.line = line
         self.hint = hint
-        self.verb = verb
+        self.word = word
 
 
 class Broken(Refusal):

@@ -106,9 +106,6 @@ class _Finder:
             case nodes.FilterBlock():
                 self._filtered(node.body, node.filter, bound)
                 return bound
-            case nodes.Macro():
-                self._macro(node, bound | {node.name})
-                return bound | {node.name}
             case _:
                 return self._rest(node, bound)
 
@@ -118,9 +115,6 @@ class _Finder:
                 for value in node.values:
                     self.expression(value, bound)
                 self.block(node.body, bound.union(*map(_targets, node.targets)))
-            case nodes.CallBlock():
-                self.expression(node.call, bound)
-                self._macro(node, bound)
             case nodes.Scope() | nodes.ScopedEvalContextModifier():
                 self.block(node.body, bound)
             case _:
@@ -149,16 +143,6 @@ class _Finder:
         if filters is not None:
             self.expression(filters, bound)
         self.block(body, bound)
-
-    def _macro(self, node: nodes.Macro | nodes.CallBlock, bound: Bound) -> None:
-        inner = bound | {"caller", "varargs"}
-        required = len(node.args) - len(node.defaults)
-        for index, parameter in enumerate(node.args):
-            if index >= required:
-                # A default sees the parameters before its own.
-                self.expression(node.defaults[index - required], inner)
-            inner |= {parameter.name}
-        self.block(node.body, inner | {"kwargs"})
 
     def expression(self, node: nodes.Node, bound: Bound) -> None:
         """Collect the chains in an expression."""

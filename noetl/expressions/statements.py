@@ -10,15 +10,13 @@ from jinja2 import nodes
 from noetl.expressions.compiler import Eval, Expressions, Node, Scope
 from noetl.expressions.grammar import descendants
 from noetl.expressions.limits import MAX_TEXT
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit
+from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Callee, Members, Namespace, Run
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 
-#: Nodes of a loop's or macro's body that one unit of work covers.
+#: Nodes of a loop's body that one unit of work covers.
 _NODES_PER_UNIT = 6
-#: What a call of a macro costs beside its body: a scope, its arguments, a text of its own.
-_CALL_UNITS = 5
 
 
 class Out:
@@ -87,10 +85,6 @@ class Statements(Expressions):
                 return self._with(node)
             case nodes.FilterBlock():
                 return self._filter_block(node)
-            case nodes.Macro():
-                return self._macro(node)
-            case nodes.CallBlock():
-                return self._call_block(node)
             case nodes.Scope():
                 body = self.block(node.body)
                 return lambda scope, out: body(scope.inner(), out)
@@ -98,15 +92,8 @@ class Statements(Expressions):
                 # `autoescape` has nothing to switch: nothing is ever escaped.
                 return self.block(node.body)
             case _:
-                return self._refuse(node)
-
-    def _refuse(self, node: Node) -> Render:
-        tag = type(node).__name__.lower()
-        if isinstance(node, nodes.Include | nodes.Import | nodes.FromImport | nodes.Extends):
-            self.report(Forbidden(f"uses '{tag}': templates cannot reach other files", node.lineno))
-        else:
-            self.report(Broken(f"uses '{tag}', which is not supported", node.lineno))
-        return lambda _scope, _out: None
+                self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
+                return lambda _scope, _out: None
 
     def _output(self, node: nodes.Output) -> Render:
         parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
@@ -228,32 +215,6 @@ class Statements(Expressions):
             body(inner, out)
 
         return render
-
-    def _macro(self, node: nodes.Macro) -> Render:
-        plan, name = self._plan(node, node.name), node.name
-
-        def render(scope: Scope, _: Out) -> None:
-            scope.variables[name] = _Macro(plan, scope)
-
-        return render
-
-    def _call_block(self, node: nodes.CallBlock) -> Render:
-        plan = self._plan(node, "caller")
-        callee, arguments, line = self.expression(node.call.node), self.arguments(node.call), node.lineno
-
-        def render(scope: Scope, out: Out) -> None:
-            scope.run.line = line
-            args, kwargs = arguments(scope)
-            result = scope.run.call(callee(scope), args, {**kwargs, "caller": _Macro(plan, scope)})
-            out.insert(text(result, scope.run))
-
-        return render
-
-    def _plan(self, node: nodes.Macro | nodes.CallBlock, name: str) -> _Plan:
-        required = len(node.args) - len(node.defaults)
-        defaults = (None,) * required + tuple(self._all(node.defaults))
-        params = tuple((arg.name, default) for arg, default in zip(node.args, defaults, strict=True))
-        return _Plan(name, params, self.block(node.body), _CALL_UNITS + _weight(node) // _NODES_PER_UNIT)
 
 
 def _into_namespace(name: str, attribute: str) -> Bind:
@@ -409,51 +370,3 @@ class _Bound(Callee):
         if kwargs:
             raise Broken("calls a method of 'loop' with named values")
         return self._function(run, args)
-
-
-class _Plan:
-    """A compiled macro: its parameters with their defaults, its body and what a call costs."""
-
-    __slots__ = ("body", "cost", "name", "params")
-
-    def __init__(
-        self, name: str, params: tuple[tuple[str, Eval | None], ...], body: Render, cost: int
-    ) -> None:
-        self.name = name
-        self.params = params
-        self.body = body
-        self.cost = cost
-
-
-class _Macro(Callee):
-    """A macro, or the block that a `call` hands to one, where it was defined."""
-
-    __slots__ = ("_plan", "_scope")
-
-    def __init__(self, plan: _Plan, scope: Scope) -> None:
-        self._plan = plan
-        self._scope = scope
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        run.work(self._plan.cost)
-        run.enter()
-        inner = self._scope.inner()
-        self._bind(inner, args, dict(kwargs))
-        out = Out(run)
-        self._plan.body(inner, out)
-        run.depth -= 1
-        return out.text()
-
-    def _bind(self, scope: Scope, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        params = self._plan.params
-        scope.variables["caller"] = kwargs.pop("caller", Undefined("caller"))
-        scope.variables["varargs"] = tuple(args[len(params) :])
-        for index, (name, default) in enumerate(params):
-            if index < len(args):
-                value = args[index]
-            elif name in kwargs:
-                value = kwargs.pop(name)
-            else:
-                value = Undefined(name) if default is None else default(scope)
-            scope.variables[name] = value
-        scope.variables["kwargs"] = kwargs

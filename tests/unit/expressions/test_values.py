@@ -131,11 +131,6 @@ def test_a_whole_expression_keeps_its_type(template: str, expected: Any) -> None
         ("{% set a | upper %}x{{ s }}{% endset %}{{ a }}", "XABC"),
         ("{% with a = n %}{{ a }}{% endwith %}{{ a }}", "3"),
         ("{% filter upper | replace('A', 'o') %}{{ s }}{% endfilter %}", "oBC"),
-        ("{% macro m(a, b=2) %}{{ a }}-{{ b }}{% endmacro %}{{ m(1) }} {{ m(b=3, a=n) }}", "1-2 3-3"),
-        (
-            "{% macro m() %}<{{ caller(4) }}>{% endmacro %}{% call(x) m() %}{{ x }}{{ n }}{% endcall %}",
-            "<43>",
-        ),
         ("{% raw %}{{ n }}{% endraw %}", "{{ n }}"),
         ("a{# b #}c", "ac"),
         ("{% autoescape true %}{{ text }}{% endautoescape %}", "Grüße 'x' <b>"),

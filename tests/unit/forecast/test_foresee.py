@@ -444,7 +444,6 @@ HOSTILE = [
     "{{ ''.__class__.__mro__ }}",
     "{{ '{0.__class__}'.format(x) }}",
     "{{ x | attr('__class__') }}",
-    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "{{ keychain['no' ~ 'thing'] }}",
 ]
 
