@@ -17,8 +17,6 @@ MAX_TEXTS = 30_000_000
 MAX_BITS = 14_000
 #: Levels of a template's syntax tree.
 MAX_TREE = 150
-#: Calls of macros and recursive loops within one another.
-MAX_DEPTH = 24
 #: Lists and mappings within one another in a result.
 MAX_NESTING = 200
 #: Width and precision in format specifications.
@@ -36,12 +34,11 @@ _ITEMS_PER_UNIT = 4
 class Meter:
     """The budgets of one rendering; never shared between renderings."""
 
-    __slots__ = ("_chars", "_units", "depth", "line")
+    __slots__ = ("_chars", "_units", "line")
 
     def __init__(self) -> None:
         self._units = MAX_WORK
         self._chars = MAX_TEXTS
-        self.depth = 0
         self.line = 1
 
     def opened(self, value: Json) -> Json:
@@ -80,12 +77,6 @@ class Meter:
         self._chars -= chars
         if not self._chars >= 0:
             raise OverLimit(f"makes more than {MAX_TEXTS} characters of text")
-
-    def enter(self) -> None:
-        """Go one call deeper; the caller decrements `depth` on its way out."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise OverLimit(f"calls macros or loops more than {MAX_DEPTH} deep")
 
 
 def check_bits(bits: int) -> None:

@@ -170,7 +170,7 @@ def _outward(value: Any) -> Any:
 
 
 class Callee(ABC):
-    """Something of ours that a template may call: a method, a macro, a recursive loop."""
+    """Something of ours that a template may call: a method of a value."""
 
     __slots__ = ()
 

@@ -126,18 +126,22 @@ class Statements(Expressions):
 
     def _for(self, node: nodes.For) -> Render:
         source, line = self.expression(node.iter), node.lineno
+        if node.recursive:
+            cause = "uses 'recursive', which is not supported"
+            self.report(
+                Broken(cause, line, "Loop over a list, or let a python task make the text.", word="recursive")
+            )
         turns = _Turns(
             self._target(node.target),
             None if node.test is None else self.expression(node.test),
             self.block(node.body),
             self.block(node.else_),
             2 + _weight(node) // _NODES_PER_UNIT,
-            node.recursive,
         )
 
         def render(scope: Scope, out: Out) -> None:
             scope.run.line = line
-            turns.run(scope, out, source(scope), 0)
+            turns.run(scope, out, source(scope))
 
         return render
 
@@ -240,25 +244,22 @@ def _weight(node: Node) -> int:
 class _Turns:
     """A compiled loop. `cost` is what one turn pays."""
 
-    __slots__ = ("_bind", "_body", "_cost", "_otherwise", "_recursive", "_test")
+    __slots__ = ("_bind", "_body", "_cost", "_otherwise", "_test")
 
-    def __init__(
-        self, bind: Bind, test: Eval | None, body: Render, otherwise: Render, cost: int, recursive: bool
-    ) -> None:
+    def __init__(self, bind: Bind, test: Eval | None, body: Render, otherwise: Render, cost: int) -> None:
         self._bind = bind
         self._test = test
         self._body = body
         self._otherwise = otherwise
         self._cost = cost
-        self._recursive = recursive
 
-    def run(self, scope: Scope, out: Out, source: Any, depth: int) -> None:
+    def run(self, scope: Scope, out: Out, source: Any) -> None:
         """Write the body once for each element of `source`."""
         elements = self._chosen(scope, scope.run.elements(source))
         if not elements:
             self._otherwise(scope.inner(), out)
             return
-        loop = _Loop(elements, depth, _Again(self, scope, depth) if self._recursive else None)
+        loop = _Loop(elements)
         for index, element in enumerate(elements):
             scope.run.work(self._cost)
             loop.index0 = index
@@ -280,42 +281,15 @@ class _Turns:
         return chosen
 
 
-class _Again(Callee):
-    """`loop(children)` in a recursive loop."""
-
-    __slots__ = ("_depth", "_scope", "_turns")
-
-    def __init__(self, turns: _Turns, scope: Scope, depth: int) -> None:
-        self._turns = turns
-        self._scope = scope
-        self._depth = depth
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        if len(args) != 1 or kwargs:
-            raise Broken("calls 'loop' with something else than one collection")
-        run.enter()
-        out = Out(run)
-        self._turns.run(self._scope, out, args[0], self._depth + 1)
-        run.depth -= 1
-        return out.text()
-
-
-class _Loop(Callee, Members):
+class _Loop(Members):
     """The `loop` of a loop's body."""
 
-    __slots__ = ("_again", "_changed", "_depth0", "_elements", "index0")
+    __slots__ = ("_changed", "_elements", "index0")
 
-    def __init__(self, elements: Sequence[Any], depth0: int, again: _Again | None) -> None:
+    def __init__(self, elements: Sequence[Any]) -> None:
         self._elements = elements
-        self._depth0 = depth0
-        self._again = again
         self._changed: list[Any] | None = None
         self.index0 = 0
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if self._again is None:
-            raise Broken("calls 'loop', which needs the word 'recursive' in its 'for'")
-        return self._again.call(run, args, kwargs)
 
     def member(self, name: str) -> Any:
         index, length = self.index0, len(self._elements)
@@ -329,7 +303,7 @@ class _Loop(Callee, Members):
             case "length":
                 return length
             case "depth" | "depth0":
-                return self._depth0 + (name == "depth")
+                return int(name == "depth")  # no loop calls itself
             case _:
                 return self._neighbour(name)
 

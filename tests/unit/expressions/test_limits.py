@@ -84,7 +84,6 @@ def refused(template: str) -> TemplateError:
         "{{ ('[' * 4000000) | fromjson }}",
         "{{ 1 | round(10**9, 'ceil') }}",
         "{{ 1 | tojson(indent=10**9) }}",
-        "{% for a in [x] recursive %}{{ loop([a]) }}{% endfor %}",
         DOUBLING + "{{ x | tojson }}",
         DOUBLING + "{{ x }}",
         DOUBLING + "{{ x is lower or x | pprint }}",
