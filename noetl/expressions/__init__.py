@@ -15,13 +15,18 @@ from noetl.expressions.grammar import inside
 from noetl.expressions.nulls import evaluate_at, sentence
 from noetl.expressions.pieces import pieces
 from noetl.expressions.places import place_of_name, renamed
+from noetl.expressions.quoting import BeginQuoting, NoQuoting, QuotedText, Quoting
+from noetl.expressions.refusals import Broken
 from noetl.expressions.scopes import names_optional, names_used
 from noetl.expressions.selecting import part_of, selected
-from noetl.expressions.shell import ShellText
 
 __all__ = [
+    "BeginQuoting",
+    "Broken",
     "Fault",
-    "ShellText",
+    "NoQuoting",
+    "QuotedText",
+    "Quoting",
     "Warn",
     "check",
     "evaluate",

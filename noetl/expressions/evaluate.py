@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
 from noetl.expressions.program import Program, program, shorten
-from noetl.expressions.shell import ShellText
+from noetl.expressions.quoting import BeginQuoting, QuotedText
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS
 from noetl.facts.json import Json
@@ -30,7 +30,7 @@ def evaluate(
     warning), other templates yield text, strings without a template themselves. `names` is asked for
     the names that are used, when they are used. References (`facts.reference`) are loaded when
     something looks into them; a plain chain that ends at one yields the reference itself. In mixed text
-    that is a `ShellText` values are written so that a shell reads them as they are.
+    that is a `QuotedText` values are written as its port says.
 
     Raises `TemplateError`, `TemplateLimit` or `TemplateSecurity`; what `load` and `names` raise of
     `NoetlError` passes through.
@@ -38,7 +38,8 @@ def evaluate(
     if isinstance(template, str):
         if not is_template(template):
             return template
-        return _settle(program(template), names, load, warn, shell=isinstance(template, ShellText))
+        begin = template.begin if isinstance(template, QuotedText) else None
+        return _settle(program(template), names, load, warn, begin)
     if isinstance(template, Mapping):
         return {
             _key(key, names, load, warn): evaluate(value, names, load=load, warn=warn)
@@ -65,9 +66,13 @@ def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | Non
 
 
 def _settle(
-    code: Program, names: Mapping[str, Any], load: Load | None, warn: Warn | None, *, shell: bool = False
+    code: Program,
+    names: Mapping[str, Any],
+    load: Load | None,
+    warn: Warn | None,
+    begin: BeginQuoting | None = None,
 ) -> Json:
-    value = code.value(names, load, shell=shell)
+    value = code.value(names, load, begin)
     if not isinstance(value, Undefined):
         return value
     if warn is not None:

@@ -11,10 +11,11 @@ from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecur
 from noetl.expressions.chains import Chain
 from noetl.expressions.compiler import Eval, Scope
 from noetl.expressions.grammar import Parsed, chain_of, parsed
+from noetl.expressions.output import Out, QuotedOut
+from noetl.expressions.quoting import BeginQuoting
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.run import Run, follow
-from noetl.expressions.shell import ShellOut
-from noetl.expressions.statements import Out, Render, Statements
+from noetl.expressions.statements import Render, Statements
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
 from noetl.expressions.vocabulary import FILTERS, TESTS
@@ -36,9 +37,9 @@ class Program:
     whole: Eval | None = None
     body: Render | None = None
 
-    def value(self, names: Mapping[str, Any], load: Load | None, *, shell: bool = False) -> Any:
-        """What the template yields; `Undefined` where a whole expression is that. `shell`: mixed text is a command
-        line. Raises `TemplateError`."""
+    def value(self, names: Mapping[str, Any], load: Load | None, begin: BeginQuoting | None = None) -> Any:
+        """What the template yields; `Undefined` where a whole expression is that. With `begin`, values in mixed text
+        are quoted. Raises `TemplateError`."""
         if self.chain is not None:
             return self._walk(self.chain, names, load)
         run = Run(names, load, FILTERS, TESTS)
@@ -46,7 +47,7 @@ class Program:
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if isinstance(value, Undefined) else plain(value, run)
-            return self._render(run, ShellOut(run) if shell else Out(run))
+            return self._render(run, Out(run) if begin is None else QuotedOut(run, begin()))
         except NoetlError:
             # What `names` and `load` are built on may be out of reach: that is not the template's fault.
             raise

@@ -9,39 +9,14 @@ from jinja2 import nodes
 
 from noetl.expressions.compiler import Eval, Expressions, Node, Scope
 from noetl.expressions.grammar import descendants
-from noetl.expressions.limits import MAX_TEXT
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.output import Out
+from noetl.expressions.refusals import Broken
 from noetl.expressions.run import Callee, Members, Namespace, Run
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 
 #: Nodes of a loop's body that one unit of work covers.
 _NODES_PER_UNIT = 6
-
-
-class Out:
-    """Text that grows: at most `MAX_TEXT` characters."""
-
-    __slots__ = ("_parts", "_run", "_size")
-
-    def __init__(self, run: Run) -> None:
-        self._parts: list[str] = []
-        self._run = run
-        self._size = 0
-
-    def write(self, part: str) -> None:
-        self._run.text(len(part))
-        self._size += len(part)
-        if self._size > MAX_TEXT:
-            raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
-        self._parts.append(part)
-
-    def insert(self, part: str) -> None:
-        """Writes what an expression yielded, where `write` takes what the template itself says."""
-        self.write(part)
-
-    def text(self) -> str:
-        return "".join(self._parts)
 
 
 Render: TypeAlias = Callable[[Scope, Out], None]
