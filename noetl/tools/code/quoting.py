@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from shlex import quote
 from typing import Final, Literal, TypeAlias
 
 from noetl.expressions import Broken
+from noetl.tools.code.here_documents import HereDocument, begin_here_document
 
 #: What a place is within. `(` is as good as outside of everything, but for the `)` that ends it.
 Mode: TypeAlias = Literal["", "(", "'", '"', "$'", "#", "<<", "((", "${", "`"]
@@ -26,26 +26,11 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9_@%+:./-]+")
 _BEFORE_WORD: Final = frozenset("\n \t;&|()<>")
 #: A `)` that opens nothing may follow.
 _UNPAIRED: Final = re.compile(r"case\b|\[\[")
-_DOCUMENT: Final = re.compile(
-    r"<<(?P<tabs>-?)[ \t]*(?:'(?P<one>[^'\n]*)'|\"(?P<two>[^\"\n]*)\"|(?P<bare>\\?[\w.+-]+))(?=[\s;&|<>()])"
-)
 #: What is expanded in a here-document and may hold quotes of its own.
 _NESTED: Final = re.compile(r"\$\(|`|\$\{\w*[^\w}]|\$\[")
 _PAIR: Final = re.compile(r"\\.")
 _SPECIAL: Final = re.compile(r"([\\$\"`])")
-_IN_DOCUMENT: Final = re.compile(r"([\\$`])")
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A here-document: what ends it, whether nothing in it is expanded, whether tabs before its lines go."""
-
-    end: str
-    raw: bool
-    tabs: bool
-
-    def ended_by(self, line: str) -> bool:
-        return (line.lstrip("\t") if self.tabs else line) == self.end
+_QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`"}
 
 
 class CommandLine:
@@ -61,7 +46,7 @@ class CommandLine:
         self._escaped = False
         #: Something was met that is not followed.
         self._lost = False
-        self._documents: list[_Document] = []
+        self._documents: list[HereDocument] = []
         self._line = ""
         self._line_is_given = True
         self._readers: Final = {
@@ -123,11 +108,11 @@ class CommandLine:
 
     def _in_document(self, text: str) -> str:
         document = self._documents[0]
-        written = text if document.raw else _IN_DOCUMENT.sub(r"\\\1", text)
+        written = document.quote(text)
         first, *others = written.split("\n")
         lines = [self._line + first, *others]
-        if any(map(document.ended_by, lines[:-1])):
-            raise _ends(document)
+        if any(map(document.is_ended_by, lines[:-1])):
+            raise document.ended()
         self._line, self._line_is_given = lines[-1], False
         return written
 
@@ -202,15 +187,13 @@ class CommandLine:
             return at + 1
         if text.startswith("<<<", at):
             return at + 3
-        found = _DOCUMENT.match(text, at)
+        found = begin_here_document(text, at)
         if found is None:
             self._lost = True
             return at + 2
-        bare = found["bare"]
-        end = bare.removeprefix("\\") if bare else found["one"] or found["two"] or ""
-        self._documents.append(_Document(end, bare is None or bare != end, bool(found["tabs"])))
+        self._documents.append(found[0])
         self._last = ""
-        return found.end()
+        return found[1]
 
     def _backslash(self, text: str, at: int) -> int:
         if at + 1 == len(text):
@@ -306,18 +289,11 @@ class CommandLine:
             self._last = "$" if self._line.endswith("$") else ""
         if end < 0:
             return len(text)
-        if document.ended_by(self._line):
+        if document.is_ended_by(self._line):
             if not self._line_is_given:
-                raise _ends(document)
+                raise document.ended()
             self._documents.pop(0)
             if not self._documents:
                 self._leave()
         self._line, self._line_is_given, self._last, self._escaped = "", True, "\n", False
         return end + 1
-
-
-def _ends(document: _Document) -> Broken:
-    return Broken(f"puts a value into a here-document that would end it: a line {document.end!r}")
-
-
-_QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`"}
