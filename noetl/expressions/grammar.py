@@ -154,7 +154,7 @@ def chain_of(node: nodes.Node) -> Chain | None:
     """The chain that `node` is, or None where it is anything else."""
     parts: list[str | int] = []
     while isinstance(node, nodes.Getattr | nodes.Getitem):
-        part = node.attr if isinstance(node, nodes.Getattr) else constant_key(node.arg)
+        part = constant_part(node)
         if part is None:
             return None
         parts.append(part)
@@ -162,11 +162,14 @@ def chain_of(node: nodes.Node) -> Chain | None:
     return Chain(node.name, tuple(reversed(parts))) if isinstance(node, nodes.Name) else None
 
 
-def constant_key(node: nodes.Node) -> str | int | None:
-    """The key of an item access where it is written out: a text, or a number with or without a minus."""
-    match node:
-        case nodes.Const(value=str() | int()) if not isinstance(node.value, bool):
-            return node.value  # type: ignore[no-any-return]  # matched
+def constant_part(node: nodes.Getattr | nodes.Getitem) -> str | int | None:
+    """The name of an attribute, or the key of an item where it is written out: a text, or a number with or without
+    a minus."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    match node.arg:
+        case nodes.Const(value=str() | int()) if not isinstance(node.arg.value, bool):
+            return node.arg.value  # type: ignore[no-any-return]  # matched
         case nodes.Neg(node=nodes.Const(value=int() as number)):
             return -number
         case _:

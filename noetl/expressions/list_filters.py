@@ -71,7 +71,7 @@ def _key(
 def _attr(run: Run, value: Any, name: str) -> Any:
     if not isinstance(name, str):
         raise Broken(f"names an attribute by {kind_of(name)}; a text is needed")
-    return run.attribute(value, name)
+    return run.item(value, name)
 
 
 def _batch(run: Run, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:

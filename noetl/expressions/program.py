@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
+from noetl.errors import NoetlError, TemplateError
 from noetl.expressions.chains import Chain
 from noetl.expressions.compiler import Eval, Scope
 from noetl.expressions.grammar import Parsed, chain_of, parsed
 from noetl.expressions.output import Out, QuotedOut
 from noetl.expressions.quoting import BeginQuoting
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
+from noetl.expressions.refusals import Broken, OverLimit, Refusal
 from noetl.expressions.run import Run, follow
 from noetl.expressions.statements import Render, Statements
 from noetl.expressions.undefined import Undefined
@@ -125,19 +125,16 @@ def shorten(source: str) -> str:
 
 def explain(error: Exception, source: str, line: int | None) -> TemplateError:
     """The one sentence that says which template failed, and why."""
-    shown = shorten(source)
     match error:
-        case OverLimit():
-            return TemplateLimit(f"The template `{shown}` {error.cause}.", source, error.line or line)
-        case Forbidden():
-            return TemplateSecurity(f"The template `{shown}` {error.cause}.", source, error.line or line)
         case Refusal():
-            hint = f" {error.hint}" if error.hint else ""
-            return TemplateError(f"The template `{shown}` {error.cause}.{hint}", source, error.line or line)
+            refusal = error
         case MemoryError():
-            return TemplateLimit(f"The template `{shown}` takes more memory than there is.", source, line)
+            refusal = OverLimit("takes more memory than there is")
         case RecursionError():
-            return TemplateError(f"The template `{shown}` is nested too deeply.", source, line)
+            refusal = Broken("is nested too deeply")
         case _:
             cause = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-            return TemplateError(f"The template `{shown}` cannot be evaluated: {cause}.", source, line)
+            refusal = Broken(f"cannot be evaluated: {cause}")
+    hint = f" {refusal.hint}" if refusal.hint else ""
+    message = f"The template `{shorten(source)}` {refusal.cause}.{hint}"
+    return refusal.error(message, source, refusal.line or line)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from noetl.errors import TemplateError, TemplateLimit, TemplateSecurity
+
 
 class Refusal(Exception):
-    """`cause` completes the sentence "The template … "; `line` counts from 1 within the template.
+    """Becomes an `error`. `cause` completes the sentence "The template … "; `line` counts from 1 within the template.
     `word` is the filter, the test or the tag that it is about."""
+
+    error: ClassVar[type[TemplateError]] = TemplateError
 
     def __init__(self, cause: str, line: int | None = None, hint: str = "", word: str = "") -> None:
         super().__init__(cause)
@@ -22,6 +28,10 @@ class Broken(Refusal):
 class OverLimit(Refusal):
     """The template asks for too many steps, characters or digits."""
 
+    error = TemplateLimit
+
 
 class Forbidden(Refusal):
     """The template reaches out of the sandbox."""
+
+    error = TemplateSecurity

@@ -93,12 +93,8 @@ class Run(Meter):
         """The value of a name with attributes, resolved."""
         return self.resolve(follow(self._names, chain, self._load))
 
-    def attribute(self, value: Any, name: str) -> Any:
-        """`value.name`."""
-        return self.resolve(reach(self.resolve(value), name))
-
     def item(self, value: Any, key: Any) -> Any:
-        """`value[key]`; `key` may be a slice."""
+        """`value.key` or `value[key]`; `key` may be a slice."""
         if isinstance(key, slice):
             return self._slice(self.resolve(value), key)
         return self.resolve(reach(self.resolve(value), key))

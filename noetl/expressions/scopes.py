@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jinja2 import nodes
+from jinja2.visitor import NodeVisitor
 
 from noetl.expressions.chains import Chain
 from noetl.expressions.grammar import (
     chain_of,
-    constant_key,
+    constant_part,
     is_global,
     is_template,
     parsed,
@@ -74,7 +75,7 @@ def _names(source: str, bare: bool) -> _Names:
     return _Names(frozenset(finder.found), frozenset(finder.optional))
 
 
-class _Finder:
+class _Finder(NodeVisitor):
     """Walks statements in order with the names bound so far; collects chains whose head is not bound."""
 
     def __init__(self, anywhere: Bound) -> None:
@@ -92,36 +93,40 @@ class _Finder:
         return bound
 
     def statement(self, node: nodes.Node, bound: Bound) -> Bound:
-        match node:
-            case nodes.If():
-                return self._if(node, bound)
-            case nodes.For():
-                return self._for(node, bound)
-            case nodes.Assign():
-                self.expression(node.node, bound)
-                return bound | _targets(node.target)
-            case nodes.AssignBlock():
-                self._filtered(node.body, node.filter, bound)
-                return bound | _targets(node.target)
-            case nodes.FilterBlock():
-                self._filtered(node.body, node.filter, bound)
-                return bound
-            case _:
-                return self._rest(node, bound)
+        """The names bound for certain after `node`."""
+        after: Bound = self.visit(node, bound)
+        return after
 
-    def _rest(self, node: nodes.Node, bound: Bound) -> Bound:
-        match node:
-            case nodes.With():
-                for value in node.values:
-                    self.expression(value, bound)
-                self.block(node.body, bound.union(*map(_targets, node.targets)))
-            case nodes.Scope() | nodes.ScopedEvalContextModifier():
-                self.block(node.body, bound)
-            case _:
-                self.expression(node, bound)
+    def generic_visit(self, node: nodes.Node, bound: Bound) -> Bound:
+        self.expression(node, bound)
         return bound
 
-    def _if(self, node: nodes.If, bound: Bound) -> Bound:
+    def visit_Assign(self, node: nodes.Assign, bound: Bound) -> Bound:
+        self.expression(node.node, bound)
+        return bound | _targets(node.target)
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock, bound: Bound) -> Bound:
+        return self.visit_FilterBlock(node, bound) | _targets(node.target)
+
+    def visit_FilterBlock(self, node: nodes.AssignBlock | nodes.FilterBlock, bound: Bound) -> Bound:
+        if node.filter is not None:
+            self.expression(node.filter, bound)
+        self.block(node.body, bound)
+        return bound
+
+    def visit_With(self, node: nodes.With, bound: Bound) -> Bound:
+        for value in node.values:
+            self.expression(value, bound)
+        self.block(node.body, bound.union(*map(_targets, node.targets)))
+        return bound
+
+    def visit_Scope(self, node: nodes.Scope | nodes.ScopedEvalContextModifier, bound: Bound) -> Bound:
+        self.block(node.body, bound)
+        return bound
+
+    visit_ScopedEvalContextModifier = visit_Scope
+
+    def visit_If(self, node: nodes.If, bound: Bound) -> Bound:
         self.expression(node.test, bound)
         ends = [self.block(node.body, bound)]
         for one in node.elif_:
@@ -130,7 +135,7 @@ class _Finder:
         ends.append(self.block(node.else_, bound))
         return frozenset.intersection(*ends)
 
-    def _for(self, node: nodes.For, bound: Bound) -> Bound:
+    def visit_For(self, node: nodes.For, bound: Bound) -> Bound:
         self.expression(node.iter, bound)
         inner = bound | _targets(node.target)
         if node.test is not None:
@@ -138,11 +143,6 @@ class _Finder:
         self.block(node.body, inner | {"loop"})
         self.block(node.else_, bound)
         return bound
-
-    def _filtered(self, body: Iterable[nodes.Node], filters: nodes.Filter | None, bound: Bound) -> None:
-        if filters is not None:
-            self.expression(filters, bound)
-        self.block(body, bound)
 
     def expression(self, node: nodes.Node, bound: Bound) -> None:
         """Collect the chains in an expression."""
@@ -188,7 +188,7 @@ def _children(node: nodes.Node, anywhere: Bound) -> Iterator[nodes.Node]:
         case nodes.Call(node=nodes.Getattr() as method):
             yield from (child for child in node.iter_child_nodes() if child is not method)
             yield method.node
-        case nodes.Getitem() if constant_key(node.arg) is not None:
+        case nodes.Getitem() if constant_part(node) is not None:
             yield node.node
         case _:
             yield from node.iter_child_nodes()

@@ -40,37 +40,18 @@ class Statements(Expressions):
 
     def statement(self, node: Node) -> Render:
         """The meaning of any statement."""
-        match node:
-            case nodes.Output():
-                return self._output(node)
-            case nodes.If():
-                return self._if(node)
-            case nodes.For():
-                return self._for(node)
-            case nodes.Assign():
-                return self._assign(node)
-            case nodes.AssignBlock():
-                return self._assign_block(node)
-            case _:
-                return self._scoped(node)
+        found: Render = self.visit(node)
+        return found
 
-    def _scoped(self, node: Node) -> Render:
-        match node:
-            case nodes.With():
-                return self._with(node)
-            case nodes.FilterBlock():
-                return self._filter_block(node)
-            case nodes.Scope():
-                body = self.block(node.body)
-                return lambda scope, out: body(scope.inner(), out)
-            case nodes.ScopedEvalContextModifier():
-                # `autoescape` has nothing to switch: nothing is ever escaped.
-                return self.block(node.body)
-            case _:
-                self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
-                return lambda _scope, _out: None
+    def visit_Scope(self, node: nodes.Scope) -> Render:
+        body = self.block(node.body)
+        return lambda scope, out: body(scope.inner(), out)
 
-    def _output(self, node: nodes.Output) -> Render:
+    def visit_ScopedEvalContextModifier(self, node: nodes.ScopedEvalContextModifier) -> Render:
+        # `autoescape` has nothing to switch: nothing is ever escaped.
+        return self.block(node.body)
+
+    def visit_Output(self, node: nodes.Output) -> Render:
         parts = tuple((self.expression(part), part.lineno, _is_own(part)) for part in node.nodes)
 
         def render(scope: Scope, out: Out) -> None:
@@ -85,7 +66,7 @@ class Statements(Expressions):
 
         return render
 
-    def _if(self, node: nodes.If) -> Render:
+    def visit_If(self, node: nodes.If) -> Render:
         branches = [(self.expression(node.test), self.block(node.body), node.lineno)]
         branches += [(self.expression(one.test), self.block(one.body), one.lineno) for one in node.elif_]
         otherwise = self.block(node.else_)
@@ -99,7 +80,7 @@ class Statements(Expressions):
 
         return render
 
-    def _for(self, node: nodes.For) -> Render:
+    def visit_For(self, node: nodes.For) -> Render:
         source, line = self.expression(node.iter), node.lineno
         if node.recursive:
             cause = "uses 'recursive', which is not supported"
@@ -148,7 +129,7 @@ class Statements(Expressions):
 
         return bind
 
-    def _assign(self, node: nodes.Assign) -> Render:
+    def visit_Assign(self, node: nodes.Assign) -> Render:
         target, value, line = self._target(node.target), self.expression(node.node), node.lineno
 
         def render(scope: Scope, _: Out) -> None:
@@ -157,11 +138,11 @@ class Statements(Expressions):
 
         return render
 
-    def _assign_block(self, node: nodes.AssignBlock) -> Render:
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> Render:
         target, captured = self._target(node.target), self._captured(node.body, node.filter)
         return lambda scope, _: target(scope, captured(scope))
 
-    def _filter_block(self, node: nodes.FilterBlock) -> Render:
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> Render:
         captured = self._captured(node.body, node.filter)
         return lambda scope, out: out.insert(text(captured(scope), scope.run))
 
@@ -182,7 +163,7 @@ class Statements(Expressions):
         inner = self._through(node.node, source) if isinstance(node.node, nodes.Filter) else source
         return self.filter(node, inner)
 
-    def _with(self, node: nodes.With) -> Render:
+    def visit_With(self, node: nodes.With) -> Render:
         targets = [self._target(target) for target in node.targets]
         values = self._all(node.values)
         body = self.block(node.body)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from noetl.expressions.instants import iso_duration
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
@@ -26,29 +27,25 @@ _TEXTS = frozenset({str})
 _LISTS = (list, tuple)
 
 
+#: How values are called in messages: the first that fits.
+_KINDS: Final[tuple[tuple[Any, str], ...]] = (
+    (Undefined, "something undefined"),
+    (type(None), "null"),
+    (bool, "a boolean"),
+    ((int, float), "a number"),
+    (str, "a text"),
+    (Mapping, "a mapping"),
+    ((list, tuple, range, Lazy), "a list"),
+    (date, "an instant"),
+    (timedelta, "a duration"),
+)
+
+
 def kind_of(value: Any) -> str:
     """How `value` is called in messages."""
-    match value:
-        case Undefined():
-            return "something undefined"
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case Mapping():
-            return "a secret" if is_secret(value) else "a mapping"
-        case list() | tuple() | range() | Lazy():
-            return "a list"
-        case date():
-            return "an instant"
-        case timedelta():
-            return "a duration"
-        case _:
-            return f"a {type(value).__name__}"
+    if isinstance(value, Mapping) and is_secret(value):
+        return "a secret"
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
 def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
@@ -113,13 +110,9 @@ def _plain_list(value: Sequence[Any], meter: Meter | None, depth: int) -> list[J
     if type(value) is list and _is_flat(value):
         return value
     result = [item if type(item) in ATOMS else plain(item, meter, depth) for item in value]
-    if type(value) is list and all(map(_is, result, value)):
+    if type(value) is list and all(map(operator.is_, result, value)):
         return value
     return result
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _plain_other(value: Any) -> Json:
