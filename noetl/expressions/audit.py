@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.expressions.follow import into
 from noetl.expressions.refusals import Refusal
 from noetl.expressions.results import value_of
-from noetl.expressions.run import Callee, find, into
+from noetl.expressions.run import Callee, find
 from noetl.expressions.scopes import names_used
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import plain

@@ -15,46 +15,22 @@ from jinja2.visitor import NodeVisitor
 
 from noetl.expressions import operators
 from noetl.expressions.chains import Chain
+from noetl.expressions.follow import follow
+from noetl.expressions.functions import GLOBALS
 from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
 from noetl.expressions.refusals import Broken, Refusal
-from noetl.expressions.run import GLOBALS, Run, Verb, refuse_marked, refuse_secret
+from noetl.expressions.run import Verb, refuse_marked, refuse_secret
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of
+from noetl.expressions.variables import Eval, Scope
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.nearest import did_you_mean
 
-_MISSING: Final = object()
 #: Filters that need not know the value of a secret: a marker stands for it in what they make.
 _ON_SECRETS: Final = frozenset({"default", "d", "join", "safe", "string", "to_json", "tojson", "urlencode"})
 
 
-class Scope:
-    """The names that a template has bound, innermost first, and the rendering that they belong to."""
-
-    __slots__ = ("_parent", "run", "variables")
-
-    def __init__(self, run: Run, parent: Scope | None = None) -> None:
-        self.run = run
-        self.variables: dict[str, Any] = {}
-        self._parent = parent
-
-    def inner(self) -> Scope:
-        """A scope within this one."""
-        return Scope(self.run, self)
-
-    def lookup(self, name: str) -> Any:
-        """What the template bound to `name`, else what it was given."""
-        scope: Scope | None = self
-        while scope is not None:
-            value = scope.variables.get(name, _MISSING)
-            if value is not _MISSING:
-                return value
-            scope = scope._parent
-        return self.run.name(name)
-
-
-Eval: TypeAlias = Callable[[Scope], Any]
 Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Any], Mapping[str, Any]]]
 Node: TypeAlias = nodes.Node
 
@@ -271,7 +247,7 @@ class Expressions(NodeVisitor):
 
 def _walk(chain: Chain) -> Eval:
     """Names with attributes are walked at once: results answer for more than their value has."""
-    return lambda scope: scope.run.chain(chain)
+    return lambda scope: scope.run.resolve(follow(scope.run.names, chain, scope.run.load))
 
 
 def _known(source: Eval, name: str) -> Eval:

@@ -14,9 +14,10 @@ from jinja2.parser import Parser
 
 from noetl.expressions.chains import Chain
 from noetl.expressions.foreign import foreign
+from noetl.expressions.functions import GLOBALS
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
-from noetl.expressions.run import GLOBALS, SANDBOX
+from noetl.expressions.run import SANDBOX
 
 #: Tags of Jinja that reach other texts, and those that NoETL does without.
 _REACHING: Final = frozenset({"extends", "from", "import", "include"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, takewhile
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from jinja2 import filters as jinja
@@ -12,7 +13,7 @@ from jinja2 import filters as jinja
 from noetl.expressions.limits import MAX_DIGITS, check_bits
 from noetl.expressions.operators import add
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run, Verb, items
+from noetl.expressions.run import Run, Verb, list_paid
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure, to_json
 from noetl.facts.reference import Lazy
@@ -131,12 +132,15 @@ def _groupby(
     return [Group(get(members[0]), members) for members in groups]
 
 
-def _items(run: Run, value: Any) -> list[tuple[str, Any]]:
+def _items(run: Run, value: Any) -> Any:
     if isinstance(value, Undefined):
         return []
     if not isinstance(value, Mapping):
         raise Broken(f"cannot list the items of {kind_of(value)}")
-    return items(run, value)
+    return _items_of(run, value)
+
+
+_items_of = list_paid(methodcaller("items"))
 
 
 def _length(run: Run, value: Any) -> int:

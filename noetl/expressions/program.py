@@ -9,15 +9,16 @@ from typing import Any
 
 from noetl.errors import NoetlError, TemplateError
 from noetl.expressions.chains import Chain
-from noetl.expressions.compiler import Eval, Scope
+from noetl.expressions.follow import follow
 from noetl.expressions.grammar import Parsed, chain_of, parsed
 from noetl.expressions.output import Out, QuotedOut
 from noetl.expressions.quoting import BeginQuoting
 from noetl.expressions.refusals import Broken, OverLimit, Refusal
-from noetl.expressions.run import Run, follow
-from noetl.expressions.statements import Render, Statements
+from noetl.expressions.run import Run
+from noetl.expressions.statements import Statements
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
+from noetl.expressions.variables import Eval, Render, Scope
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.reference import Load
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Any, TypeAlias
+from operator import methodcaller
+from typing import Any, Final, TypeAlias
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from noetl.expressions.chains import Chain, path_of, path_text
 from noetl.expressions.limits import Meter
-from noetl.expressions.refusals import Broken, Forbidden, OverLimit
-from noetl.expressions.results import Result, body_of, is_response, value_of
+from noetl.expressions.refusals import Broken, Forbidden
+from noetl.expressions.results import Result, is_response
 from noetl.expressions.strings import TEXT_METHODS, format_text
-from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, TIME_FILTERS, part_of_time
+from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, part_of_time
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure
-from noetl.facts.json import Json, JsonMap
-from noetl.facts.reference import OF_REFERENCES, Lazy, Load, is_reference, loaded, opened
+from noetl.expressions.values import ATOMS, comparable, kind_of, listed
+from noetl.facts.json import Json
+from noetl.facts.reference import Lazy, Load, loaded, opened
 from noetl.facts.secret import MARK, deeper, is_secret
 
 #: A filter or test: `(run, value, *args, **kwargs)`.
@@ -35,7 +35,7 @@ SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=F
 class Run(Meter):
     """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and `select`."""
 
-    __slots__ = ("_load", "_names", "_origins", "filters", "tests")
+    __slots__ = ("_origins", "filters", "load", "names", "tests")
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class Run(Meter):
         tests: Mapping[str, Verb],
     ) -> None:
         super().__init__()
-        self._names = names
-        self._load = load
+        self.names = names
+        self.load = load
         #: What each lazy list was loaded from, by its identity; the list is kept so that this stays its own.
         self._origins: dict[int, tuple[Lazy, Json]] | None = None
         self.filters = filters
@@ -54,13 +54,13 @@ class Run(Meter):
 
     def name(self, name: str) -> Any:
         """The value of a name that the template does not bind itself."""
-        return self.resolve(find(self._names, name))
+        return self.resolve(find(self.names, name))
 
     def resolve(self, value: Any) -> Any:
         """`value`, or what it stands for when it is a reference."""
         if type(value) is Result:
             value = value.value
-        found = _loaded(value, self._load)
+        found = load_reference(value, self.load)
         if found is not value and isinstance(found, Lazy):
             self._origins = self._origins or {}
             self._origins[id(found)] = (found, value)
@@ -68,7 +68,7 @@ class Run(Meter):
 
     def opened(self, value: Json) -> Json:
         """`value`, every reference inside of it replaced by what it stands for."""
-        if self._load is None:
+        if self.load is None:
             return value
         return opened(self._listed(value) if self._origins else value, self._whole)
 
@@ -82,16 +82,12 @@ class Run(Meter):
         return listed(value, self)
 
     def _whole(self, reference: Mapping[str, Any], /) -> Json:
-        return listed(loaded(reference, self._load), self) if self._load is not None else reference
+        return listed(loaded(reference, self.load), self) if self.load is not None else reference
 
     def closed(self, value: Lazy) -> Json:
         """The reference that a lazy list came from; all of it as a plain list where there is none."""
         _, reference = (self._origins or {}).get(id(value), (value, None))
         return listed(value, self) if reference is None else reference
-
-    def chain(self, chain: Chain) -> Any:
-        """The value of a name with attributes, resolved."""
-        return self.resolve(follow(self._names, chain, self._load))
 
     def item(self, value: Any, key: Any) -> Any:
         """`value.key` or `value[key]`; `key` may be a slice."""
@@ -223,81 +219,8 @@ class MissingKey(Undefined, Callee):
         return self._method.call(run, args, kwargs)
 
 
-def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
-    """The value at the end of a chain, a reference left as it is where it is the end."""
-    value, parts, at = find(names, chain.head), chain.parts, 0
-    while at < len(parts):
-        kept = value.value if type(value) is Result else value
-        if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
-            value, at = kept["extracted"][path_text(parts[at:end])], end
-        else:
-            if (path := _alias(kept, parts[at])) is not None:
-                parts, at = (*path, *parts[at + 1 :]), 0
-            value, at = into(value, parts[at], load), at + 1
-    return value.value if type(value) is Result else value
-
-
-def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
-    """Where the longest path from `at` on ends that the reference `kept` knows the value of."""
-    if load is None or not is_reference(kept):
-        return None
-    ends = range(len(parts), at, -1)
-    return next((end for end in ends if path_text(parts[at:end]) in kept["extracted"]), None)
-
-
-def _alias(kept: Any, part: str | int) -> tuple[str | int, ...] | None:
-    """The path that the reference `kept` has another name for, and whose value it does not know."""
-    if type(kept) is not dict or "aliases" not in kept or not is_reference(kept):
-        return None
-    path = kept["aliases"].get(part)
-    return None if path is None else path_of(path)
-
-
-def into(value: Any, part: str | int, load: Load | None) -> Any:
-    """One step of a chain, through references and results."""
-    kept = value_of(value)
-    if part in OF_REFERENCES and type(kept) is dict and is_reference(kept) and not _has_key(kept, part):
-        return reach(kept, OF_REFERENCES[str(part)])
-    inner = _loaded(kept, load)
-    if type(value) is not Result:
-        return _from_envelope(inner, load) if part == "body" else reach(inner, part)
-    return _from_result(value, inner, part, load)
-
-
-def _from_result(result: Result, inner: Any, part: str | int, load: Load | None) -> Any:
-    """A part of what a step or task left behind, whose value is `inner`."""
-    own = _absent(inner, part) if part == "body" and is_response(inner) else reach(inner, part)
-    if not isinstance(own, Undefined):
-        return own
-    if part in result.also:
-        return result.also[str(part)]
-    if part == "data":
-        return result.value
-    body = _loaded(body_of(inner), load)
-    if isinstance(body, Mapping) and part in body:
-        return body[part]
-    return reach(inner, part) if part == "body" else own
-
-
-def _from_envelope(value: Any, load: Load | None) -> Any:
-    """`body` of an outcome: that of its result, where that is the result of an http task."""
-    if (
-        isinstance(value, dict)
-        and "body" not in value
-        and "http" in value
-        and type(value.get("data")) is Result
-    ):
-        return into(value["data"], "body", load)
-    return reach(value, "body")
-
-
-def _has_key(reference: JsonMap, key: str | int) -> bool:
-    """Whether what `reference` stands for has the key itself, as far as its preview tells."""
-    preview = reference.get("preview")
-    return isinstance(preview, Mapping) and key in preview.get("keys", ())
-
-
-def _loaded(value: Any, load: Load | None) -> Any:
+def load_reference(value: Any, load: Load | None) -> Any:
+    """`value`, or what it stands for when it is a reference that `load` loads."""
     return value if type(value) in ATOMS or load is None else loaded(value, load)
 
 
@@ -319,11 +242,11 @@ def reach(value: Any, key: Any) -> Any:
         # What stands for a secret has the secret's names, known only inside of a tool call.
         found = deeper(value, str(key)) if is_secret(value) else _from_mapping(value, key)
     elif isinstance(value, str | list | tuple | range | Lazy) and isinstance(key, int):
-        found = value[key] if -len(value) <= key < len(value) else _absent(value, key)
+        found = value[key] if -len(value) <= key < len(value) else absent(value, key)
     elif isinstance(key, str):
         found = _from_object(value, key)
     else:
-        found = _absent(value, key)
+        found = absent(value, key)
     return found
 
 
@@ -345,7 +268,7 @@ def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
     except KeyError:
         if key == "body" and is_response(value):
             return value["data"]
-        return _from_object(value, key) if isinstance(key, str) else _absent(value, key)
+        return _from_object(value, key) if isinstance(key, str) else absent(value, key)
 
 
 def _from_object(value: Any, name: str) -> Any:
@@ -363,24 +286,17 @@ def _from_object(value: Any, name: str) -> Any:
         return getattr(value, name)
     if isinstance(value, date | timedelta) and (part := part_of_time(value, name)) is not None:
         return part
-    return _absent(value, name)
+    return absent(value, name)
 
 
-def _absent(value: Any, key: Any) -> Undefined:
+def absent(value: Any, key: Any) -> Undefined:
+    """What `value` has not got."""
     shown = key[:60] if isinstance(key, str) else f"[{key}]"
     return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
 
 
 def _methods(value: Any) -> Mapping[str, Verb]:
-    if isinstance(value, str):
-        return _OF_TEXTS
-    if isinstance(value, Mapping):
-        return _OF_MAPPINGS
-    if isinstance(value, list | tuple | range | Lazy):
-        return _OF_LISTS
-    if isinstance(value, date | timedelta):
-        return OF_INSTANTS if isinstance(value, date) else OF_DURATIONS
-    return _OF_NUMBERS if isinstance(value, float) else {}
+    return next((methods for kind, methods in _METHODS if isinstance(value, kind)), {})
 
 
 def _format(run: Run, value: str, *args: Any, **kwargs: Any) -> str:
@@ -391,20 +307,14 @@ def _field(run: Run, value: Any, key: str) -> Any:
     return run.item(value, int(key) if key.isdecimal() and len(key) < 10 else key)
 
 
-def _keys(run: Run, value: Mapping[str, Any]) -> list[str]:
-    run.items(len(value))
-    return list(value)
+def list_paid(listing: Callable[[Any], Iterable[Any]]) -> Verb:
+    """What `listing` finds in a mapping, as a list, paid for."""
 
+    def method(run: Run, value: Mapping[str, Any]) -> list[Any]:
+        run.items(len(value))
+        return list(listing(value))
 
-def _values(run: Run, value: Mapping[str, Any]) -> list[Any]:
-    run.items(len(value))
-    return list(value.values())
-
-
-def items(run: Run, value: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """`value.items()`."""
-    run.items(len(value))
-    return list(value.items())
+    return method
 
 
 def _get(_: Run, value: Mapping[str, Any], key: Any, default: Any = None) -> Any:
@@ -428,47 +338,21 @@ def _copy(run: Run, value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(listed(value, run))
 
 
-def _is_integer(_: Run, value: float) -> bool:
-    return value.is_integer()
-
-
-_OF_TEXTS: Mapping[str, Verb] = {**TEXT_METHODS, "format": _format}
-_OF_MAPPINGS: Mapping[str, Verb] = {
-    "copy": _copy,
-    "get": _get,
-    "items": items,
-    "keys": _keys,
-    "values": _values,
-}
-_OF_LISTS: Mapping[str, Verb] = {"copy": _copy, "count": _count, "index": _position}
-_OF_NUMBERS: Mapping[str, Verb] = {"is_integer": _is_integer}
-
-#: Most elements of a `range`.
-MAX_RANGE = 100_000
-
-
-def _range(_: Run, *args: Any) -> range:
-    numbers = range(*args)
-    # Comparing first and last instead of `len`, which fails beyond the size of a machine word.
-    step = numbers.step
-    if abs(numbers.stop - numbers.start) // abs(step) > MAX_RANGE:
-        raise OverLimit(f"makes a range of more than {MAX_RANGE} numbers")
-    return numbers
-
-
-def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    measure(list(args), run)
-    return dict(*args, **kwargs)
-
-
-def _namespace(run: Run, *args: Any, **kwargs: Any) -> Namespace:
-    return Namespace(_dict(run, *args, **kwargs))
-
-
-#: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
-GLOBALS: Mapping[str, Verb] = {
-    "range": _range,
-    "dict": _dict,
-    "namespace": _namespace,
-    "timedelta": TIME_FILTERS["timedelta"],
-}
+#: The methods of each kind of value.
+_METHODS: Final[tuple[tuple[Any, Mapping[str, Verb]], ...]] = (
+    (str, {**TEXT_METHODS, "format": _format}),
+    (
+        Mapping,
+        {
+            "copy": _copy,
+            "get": _get,
+            "items": list_paid(methodcaller("items")),
+            "keys": list_paid(iter),
+            "values": list_paid(methodcaller("values")),
+        },
+    ),
+    ((list, tuple, range, Lazy), {"copy": _copy, "count": _count, "index": _position}),
+    (date, OF_INSTANTS),
+    (timedelta, OF_DURATIONS),
+    (float, {"is_integer": lambda _, value: value.is_integer()}),
+)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from jinja2 import nodes
 
-from noetl.expressions.compiler import Eval, Expressions, Node, Scope
+from noetl.expressions.compiler import Expressions, Node
 from noetl.expressions.grammar import descendants
+from noetl.expressions.loops import ForLoop
 from noetl.expressions.output import Out
 from noetl.expressions.refusals import Broken
-from noetl.expressions.run import Callee, Members, Namespace, Run
+from noetl.expressions.run import Namespace
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
+from noetl.expressions.variables import Bind, Eval, Render, Scope
 
 #: Nodes of a loop's body that one unit of work covers.
 _NODES_PER_UNIT = 6
-
-
-Render: TypeAlias = Callable[[Scope, Out], None]
-Bind: TypeAlias = Callable[[Scope, Any], None]
 
 
 class Statements(Expressions):
@@ -87,7 +85,7 @@ class Statements(Expressions):
             self.report(
                 Broken(cause, line, "Loop over a list, or let a python task make the text.", word="recursive")
             )
-        turns = _Turns(
+        loop = ForLoop(
             self._target(node.target),
             None if node.test is None else self.expression(node.test),
             self.block(node.body),
@@ -97,7 +95,7 @@ class Statements(Expressions):
 
         def render(scope: Scope, out: Out) -> None:
             scope.run.line = line
-            turns.run(scope, out, source(scope))
+            loop.run(scope, out, source(scope))
 
         return render
 
@@ -195,108 +193,3 @@ def _is_own(node: Node) -> bool:
 
 def _weight(node: Node) -> int:
     return sum(1 for _ in descendants((node,)))
-
-
-class _Turns:
-    """A compiled loop. `cost` is what one turn pays."""
-
-    __slots__ = ("_bind", "_body", "_cost", "_otherwise", "_test")
-
-    def __init__(self, bind: Bind, test: Eval | None, body: Render, otherwise: Render, cost: int) -> None:
-        self._bind = bind
-        self._test = test
-        self._body = body
-        self._otherwise = otherwise
-        self._cost = cost
-
-    def run(self, scope: Scope, out: Out, source: Any) -> None:
-        """Write the body once for each element of `source`."""
-        elements = self._chosen(scope, scope.run.elements(source))
-        if not elements:
-            self._otherwise(scope.inner(), out)
-            return
-        loop = _Loop(elements)
-        for index, element in enumerate(elements):
-            scope.run.work(self._cost)
-            loop.index0 = index
-            inner = scope.inner()
-            inner.variables["loop"] = loop
-            self._bind(inner, scope.run.resolve(element))
-            self._body(inner, out)
-
-    def _chosen(self, scope: Scope, elements: Sequence[Any]) -> Sequence[Any]:
-        if self._test is None:
-            return elements
-        chosen = []
-        for element in elements:
-            scope.run.work(self._cost)
-            inner = scope.inner()
-            self._bind(inner, scope.run.resolve(element))
-            if self._test(inner):
-                chosen.append(element)
-        return chosen
-
-
-class _Loop(Members):
-    """The `loop` of a loop's body."""
-
-    __slots__ = ("_changed", "_elements", "index0")
-
-    def __init__(self, elements: Sequence[Any]) -> None:
-        self._elements = elements
-        self._changed: list[Any] | None = None
-        self.index0 = 0
-
-    def member(self, name: str) -> Any:
-        index, length = self.index0, len(self._elements)
-        match name:
-            case "index" | "index0":
-                return index + (name == "index")
-            case "revindex" | "revindex0":
-                return length - index - (name == "revindex0")
-            case "first" | "last":
-                return index == (0 if name == "first" else length - 1)
-            case "length":
-                return length
-            case "depth" | "depth0":
-                return int(name == "depth")  # no loop calls itself
-            case _:
-                return self._neighbour(name)
-
-    def _neighbour(self, name: str) -> Any:
-        match name:
-            case "previtem" if self.index0 > 0:
-                return self._elements[self.index0 - 1]
-            case "nextitem" if self.index0 + 1 < len(self._elements):
-                return self._elements[self.index0 + 1]
-            case "cycle":
-                return _Bound(self._cycle)
-            case "changed":
-                return _Bound(self._has_changed)
-            case _:
-                return Undefined(f"loop.{name}")
-
-    def _cycle(self, _: Run, args: Sequence[Any]) -> Any:
-        if not args:
-            raise Broken("calls 'loop.cycle' without values")
-        return args[self.index0 % len(args)]
-
-    def _has_changed(self, run: Run, args: Sequence[Any]) -> bool:
-        values = [text(value, run) for value in args]
-        changed = self._changed != values
-        self._changed = values
-        return changed
-
-
-class _Bound(Callee):
-    """A method of `loop`."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[[Run, Sequence[Any]], Any]) -> None:
-        self._function = function
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if kwargs:
-            raise Broken("calls a method of 'loop' with named values")
-        return self._function(run, args)

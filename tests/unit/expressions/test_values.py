@@ -269,7 +269,7 @@ def test_a_warning_is_given_for_whole_expressions_only() -> None:
         ("{{ n +", "syntax error"),
         ("{% for x in n %}{% endfor %}", "cannot loop over a number"),
         ("{% for x in xs recursive %}{{ loop([]) }}{% endfor %}", "uses 'recursive', which is not supported"),
-        ("{% for x in xs %}{{ loop([]) }}{% endfor %}", "cannot call a _Loop"),
+        ("{% for x in xs %}{{ loop([]) }}{% endfor %}", "cannot call a LoopVariable"),
         ("{% set a, b = xs %}", "cannot unpack 3 values into 2 names"),
         ("{% set d.k = 5 %}", "assigns to an attribute"),
         ("{% block a %}{% endblock %}", "not supported"),

@@ -1,0 +1,41 @@
+"""Functions that every template may call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.expressions.refusals import OverLimit
+from noetl.expressions.run import Namespace, Run, Verb
+from noetl.expressions.time_filters import TIME_FILTERS
+from noetl.expressions.values import measure
+
+#: Most elements of a `range`.
+MAX_RANGE = 100_000
+
+
+def _range(_: Run, *args: Any) -> range:
+    numbers = range(*args)
+    # Comparing first and last instead of `len`, which fails beyond the size of a machine word.
+    step = numbers.step
+    if abs(numbers.stop - numbers.start) // abs(step) > MAX_RANGE:
+        raise OverLimit(f"makes a range of more than {MAX_RANGE} numbers")
+    return numbers
+
+
+def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    measure(list(args), run)
+    return dict(*args, **kwargs)
+
+
+def _namespace(run: Run, *args: Any, **kwargs: Any) -> Namespace:
+    return Namespace(_dict(run, *args, **kwargs))
+
+
+#: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
+GLOBALS: Mapping[str, Verb] = {
+    "range": _range,
+    "dict": _dict,
+    "namespace": _namespace,
+    "timedelta": TIME_FILTERS["timedelta"],
+}
