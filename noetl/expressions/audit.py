@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.expressions.follow import into
+from noetl.expressions.members import Callee
 from noetl.expressions.refusals import Refusal
 from noetl.expressions.results import value_of
-from noetl.expressions.run import Callee, find
+from noetl.expressions.run import find
 from noetl.expressions.scopes import names_used
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import plain

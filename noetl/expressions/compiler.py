@@ -18,8 +18,8 @@ from noetl.expressions.chains import Chain
 from noetl.expressions.follow import follow
 from noetl.expressions.functions import GLOBALS
 from noetl.expressions.grammar import chain_of, constant_part, describe, is_global
-from noetl.expressions.refusals import Broken, Refusal
-from noetl.expressions.run import Verb, refuse_marked, refuse_secret
+from noetl.expressions.members import Verb
+from noetl.expressions.refusals import Broken, Refusal, refuse_marked, refuse_secret
 from noetl.expressions.strings import join
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import kind_of

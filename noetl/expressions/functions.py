@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.expressions.members import Namespace, Verb
 from noetl.expressions.refusals import OverLimit
-from noetl.expressions.run import Namespace, Run, Verb
+from noetl.expressions.run import Run
 from noetl.expressions.time_filters import TIME_FILTERS
 from noetl.expressions.values import measure
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from jinja2 import filters as jinja
 
 from noetl.expressions.limits import MAX_DIGITS, check_bits
+from noetl.expressions.members import Verb
 from noetl.expressions.operators import add
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run, Verb, list_paid
+from noetl.expressions.run import Run, list_paid
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure, to_json
 from noetl.facts.reference import Lazy

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from jinja2.runtime import LoopContext
 
+from noetl.expressions.members import Members, Method, Verb
 from noetl.expressions.output import Out
-from noetl.expressions.run import Members, Method, Run, Verb
+from noetl.expressions.run import Run
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 from noetl.expressions.variables import Bind, Eval, Render, Scope

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from noetl.expressions.members import Callee, Verb
 from noetl.expressions.operators import COMPARISONS, modulo
-from noetl.expressions.run import Callee, Run, Verb
+from noetl.expressions.run import Run
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import listed
 from noetl.facts.reference import Lazy

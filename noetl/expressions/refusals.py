@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from noetl.errors import TemplateError, TemplateLimit, TemplateSecurity
+from noetl.facts.secret import MARK, is_secret
 
 
 class Refusal(Exception):
@@ -35,3 +37,15 @@ class Forbidden(Refusal):
     """The template reaches out of the sandbox."""
 
     error = TemplateSecurity
+
+
+def refuse_secret(value: Any, verb: str) -> None:
+    """Refuses what only the value of a secret could answer. `verb` as in "The template `...` compares a secret"."""
+    if isinstance(value, Mapping) and is_secret(value):
+        raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
+
+
+def refuse_marked(value: Any) -> None:
+    """Refuses to change a text that a secret will be put into."""
+    if isinstance(value, str) and MARK in value:
+        raise Forbidden("changes a text with a secret in it, whose value is known only inside of a tool call")

@@ -6,16 +6,16 @@ looks at it. What is not there is `Undefined`; what is not allowed is `Forbidden
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from operator import methodcaller
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from noetl.expressions.limits import Meter
-from noetl.expressions.refusals import Broken, Forbidden
+from noetl.expressions.members import Callee, Members, Method, MissingKey, Verb
+from noetl.expressions.refusals import Broken, Forbidden, refuse_marked, refuse_secret
 from noetl.expressions.results import Result, is_response
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, part_of_time
@@ -23,10 +23,7 @@ from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, comparable, kind_of, listed
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load, loaded, opened
-from noetl.facts.secret import MARK, deeper, is_secret
-
-#: A filter or test: `(run, value, *args, **kwargs)`.
-Verb: TypeAlias = Callable[..., Any]
+from noetl.facts.secret import deeper, is_secret
 
 #: Jinja reads the templates; its sandbox judges attributes of objects that are not JSON (an instant).
 SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=False, optimized=False)
@@ -124,16 +121,7 @@ class Run(Meter):
             return list(value)
         if isinstance(value, set | frozenset):
             raise Broken("cannot loop over a set, whose order is left to chance")
-        return self._drain(value)
-
-    def _drain(self, value: Any) -> list[Any]:
-        if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray):
-            raise Broken(f"cannot loop over {kind_of(value)}")
-        found = []
-        for item in value:
-            self.work(1)
-            found.append(item)
-        return found
+        raise Broken(f"cannot loop over {kind_of(value)}")
 
     def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """`function(*args, **kwargs)`."""
@@ -159,64 +147,6 @@ def _uncallable(path: str) -> str:
 
 def _outward(value: Any) -> Any:
     return None if isinstance(value, Undefined) else value
-
-
-class Callee(ABC):
-    """Something of ours that a template may call: a method of a value."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
-
-
-class Members(ABC):
-    """Something of ours with attributes: the `loop` of a loop."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def member(self, name: str) -> Any:
-        """The attribute, or `Undefined`."""
-
-
-class Namespace(Members):
-    """What `namespace()` makes: the one thing whose attributes a template may assign."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def member(self, name: str) -> Any:
-        return self.values.get(name, Undefined(name))
-
-
-class Method(Callee):
-    """A method that is bound to its value."""
-
-    __slots__ = ("_function", "_value")
-
-    def __init__(self, function: Verb, value: Any) -> None:
-        self._function = function
-        self._value = value
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        refuse_marked(self._value)
-        return self._function(run, self._value, *args, **kwargs)
-
-
-class MissingKey(Undefined, Callee):
-    """A key that a mapping does not have, called like one of its methods: undefined, unless it is called."""
-
-    __slots__ = ("_method",)
-
-    def __init__(self, name: str, method: Method) -> None:
-        super().__init__(name)
-        self._method = method
-
-    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self._method.call(run, args, kwargs)
 
 
 def load_reference(value: Any, load: Load | None) -> Any:
@@ -248,18 +178,6 @@ def reach(value: Any, key: Any) -> Any:
     else:
         found = absent(value, key)
     return found
-
-
-def refuse_secret(value: Any, verb: str) -> None:
-    """Refuses what only the value of a secret could answer. `verb` as in "The template `...` compares a secret"."""
-    if isinstance(value, Mapping) and is_secret(value):
-        raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
-
-
-def refuse_marked(value: Any) -> None:
-    """Refuses to change a text that a secret will be put into."""
-    if isinstance(value, str) and MARK in value:
-        raise Forbidden("changes a text with a secret in it, whose value is known only inside of a tool call")
 
 
 def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from noetl.expressions.chains import Chain, path_of
 from noetl.expressions.follow import follow
+from noetl.expressions.members import Callee
 from noetl.expressions.results import of_task
-from noetl.expressions.run import Callee
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, opened, plain

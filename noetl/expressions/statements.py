@@ -10,9 +10,9 @@ from jinja2 import nodes
 from noetl.expressions.compiler import Expressions, Node
 from noetl.expressions.grammar import descendants
 from noetl.expressions.loops import ForLoop
+from noetl.expressions.members import Namespace
 from noetl.expressions.output import Out
 from noetl.expressions.refusals import Broken
-from noetl.expressions.run import Namespace
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 from noetl.expressions.variables import Bind, Eval, Render, Scope

@@ -14,8 +14,9 @@ from jinja2 import filters as jinja
 from markupsafe import escape
 
 from noetl.expressions.limits import check_width
+from noetl.expressions.members import Verb
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run, Verb
+from noetl.expressions.run import Run
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import comparable, marked, measure, text, to_json
