@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 from noetl.errors import TemplateError
 from noetl.expressions.grammar import is_template
+from noetl.expressions.limits import Meter
 from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.quoting import BeginQuoting, QuotedText
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS
+from noetl.expressions.values import ATOMS, text
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, loaded
 
@@ -54,15 +55,9 @@ def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | Non
     if not isinstance(key, str) or not is_template(key):
         return key
     rendered = evaluate(key, names, load=load, warn=warn)
-    match rendered:
-        case None:
-            return ""
-        case bool():
-            return "true" if rendered else "false"
-        case str() | int() | float():
-            return str(rendered)
-        case _:
-            raise TemplateError(f"The template `{shorten(key)}` of a key must yield a text.", key)
+    if rendered is None or isinstance(rendered, str | int | float):
+        return text(rendered, Meter())
+    raise TemplateError(f"The template `{shorten(key)}` of a key must yield a text.", key)
 
 
 def _settle(

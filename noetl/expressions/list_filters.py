@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from itertools import groupby, takewhile
 from operator import methodcaller
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from jinja2 import filters as jinja
@@ -16,7 +17,7 @@ from noetl.expressions.operators import add
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.expressions.run import Run, list_paid
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, comparable, kind_of, listed, measure, to_json
+from noetl.expressions.values import comparable, kind_of, listed, measure, to_json
 from noetl.facts.reference import Lazy
 
 
@@ -33,41 +34,32 @@ def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Calla
         return run.resolve
     if not isinstance(attribute, str | int):
         raise Broken(f"names an attribute by {kind_of(attribute)}; a text or a number is needed")
-    parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in str(attribute).split(".")]
-
-    def get(element: Any) -> Any:
-        for part in parts:
-            element = run.item(element, part)
-        return default if default is not None and isinstance(element, Undefined) else element
-
-    return get
+    reader: Any = SimpleNamespace(getitem=run.item)
+    return jinja.make_attrgetter(reader, attribute, default=default)
 
 
 def _key(
     run: Run, attribute: str | int | None, case_sensitive: bool, several: bool = False
 ) -> Callable[[Any], Any]:
     """What elements are ordered by. Paid for by size, since comparing walks it."""
-    getters = [
-        _getter(run, part) for part in (str(attribute).split(",") if several and attribute else [attribute])
-    ]
-
-    def fold(value: Any) -> Any:
-        if type(value) not in ATOMS:
-            value = comparable(value, run)
-        if not isinstance(value, str):
-            return value
-        if case_sensitive:
-            run.read(len(value))
-            return value
-        run.text(len(value))  # all keys are there at once
-        return value.lower()
+    names = str(attribute).split(",") if several and attribute else [attribute]
+    getters = [_getter(run, name) for name in names]
 
     def get(element: Any) -> Any:
         run.work(2)
-        keys = [fold(getter(element)) for getter in getters]
+        keys = [_comparable(run, getter(element), case_sensitive) for getter in getters]
         return keys if several else keys[0]
 
     return get
+
+
+def _comparable(run: Run, value: Any, case_sensitive: bool) -> Any:
+    value = comparable(value, run)
+    if not isinstance(value, str):
+        return value
+    # All keys are there at once.
+    run.text(len(value))
+    return value if case_sensitive else value.lower()
 
 
 def _attr(run: Run, value: Any, name: str) -> Any:
@@ -112,14 +104,12 @@ def _dictsort(
     return jinja.do_dictsort(value, case_sensitive, by, reverse)  # type: ignore[arg-type]  # checked there
 
 
-def _first(run: Run, value: Any) -> Any:
-    elements = run.elements(value)
-    return run.resolve(elements[0]) if elements else Undefined("first")
+def _at(index: int, name: str) -> Verb:
+    def pick(run: Run, value: Any) -> Any:
+        elements = run.elements(value)
+        return run.resolve(elements[index]) if elements else Undefined(name)
 
-
-def _last(run: Run, value: Any) -> Any:
-    elements = run.elements(value)
-    return run.resolve(elements[-1]) if elements else Undefined("last")
+    return pick
 
 
 def _groupby(
@@ -189,18 +179,12 @@ def _merged(run: Run, values: list[Any]) -> Any:
     return {key: _merged(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
 
 
-def _filter(run: Run, name: Any) -> Verb:
-    if not isinstance(name, str) or name not in run.filters:
+def _verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
+    """The filter or test of that name. Raises Broken."""
+    if not isinstance(name, str) or name not in known:
         shown = name[:60] if isinstance(name, str) else kind_of(name)
-        raise Broken(f"names the filter '{shown}', which does not exist")
-    return run.filters[name]
-
-
-def _test(run: Run, name: Any) -> Verb:
-    if not isinstance(name, str) or name not in run.tests:
-        shown = name[:60] if isinstance(name, str) else kind_of(name)
-        raise Broken(f"names the test '{shown}', which does not exist")
-    return run.tests[name]
+        raise Broken(f"names the {what} '{shown}', which does not exist")
+    return known[name]
 
 
 def _map(run: Run, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -209,7 +193,7 @@ def _map(run: Run, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         return [_paid(run, get, element) for element in run.elements(value)]
     if not args:
         raise Broken("cannot map: 'map' needs the name of a filter, or attribute=")
-    verb = _filter(run, args[0])
+    verb = _verb("filter", run.filters, args[0])
     rest = args[1:]
     return [
         _paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
@@ -222,28 +206,19 @@ def _paid(run: Run, function: Callable[[Any], Any], element: Any) -> Any:
     return function(element)
 
 
-def _chosen(run: Run, value: Any, args: Sequence[Any], by_attribute: bool, wanted: bool) -> list[Any]:
-    get: Callable[[Any], Any] = run.resolve
-    if by_attribute:
-        if not args:
-            raise Broken("cannot select: the name of an attribute is missing")
-        get, args = _getter(run, args[0]), args[1:]
-    verb = _test(run, args[0]) if args else _truthy
-    rest = args[1:]
-    return [
-        element
-        for element in run.elements(value)
-        if _paid(run, lambda item: bool(verb(run, get(item), *rest)) is wanted, element)
-    ]
-
-
-def _truthy(_: Run, value: Any) -> bool:
-    return bool(value)
-
-
 def _choosing(by_attribute: bool, wanted: bool) -> Verb:
     def choose(run: Run, value: Any, *args: Any) -> list[Any]:
-        return _chosen(run, value, args, by_attribute, wanted)
+        get: Callable[[Any], Any] = run.resolve
+        if by_attribute:
+            if not args:
+                raise Broken("cannot select: the name of an attribute is missing")
+            get, args = _getter(run, args[0]), args[1:]
+        verb = _verb("test", run.tests, args[0]) if args else lambda _, item: item
+        return [
+            element
+            for element in run.elements(value)
+            if _paid(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
+        ]
 
     return choose
 
@@ -345,13 +320,13 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "d": _default,
     "default": _default,
     "dictsort": _dictsort,
-    "first": _first,
+    "first": _at(0, "first"),
     "flatten": _flatten,
     "float": _float,
     "groupby": _groupby,
     "int": _int,
     "items": _items,
-    "last": _last,
+    "last": _at(-1, "last"),
     "length": _length,
     "list": _list,
     "map": _map,

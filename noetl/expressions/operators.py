@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any, TypeAlias
 
 from noetl.expressions.instants import OUTSIDE, aligned
@@ -54,9 +55,13 @@ def add(meter: Meter, left: Any, right: Any) -> Any:
     return _checked("+", left, right, operator.add)
 
 
-def subtract(_: Meter, left: Any, right: Any) -> Any:
-    """`left - right`."""
-    return _checked("-", left, right, operator.sub)
+def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Binary:
+    return lambda _, left, right: _checked(sign, left, right, function)
+
+
+subtract = _arithmetic("-", operator.sub)
+divide = _arithmetic("/", operator.truediv)
+floor_divide = _arithmetic("//", operator.floordiv)
 
 
 def multiply(meter: Meter, left: Any, right: Any) -> Any:
@@ -92,24 +97,8 @@ def modulo(meter: Meter, left: Any, right: Any) -> Any:
     return _checked("%", left, right, operator.mod)
 
 
-def divide(_: Meter, left: Any, right: Any) -> Any:
-    """`left / right`."""
-    return _checked("/", left, right, operator.truediv)
-
-
-def floor_divide(_: Meter, left: Any, right: Any) -> Any:
-    """`left // right`."""
-    return _checked("//", left, right, operator.floordiv)
-
-
-def negate(value: Any) -> Any:
-    """`-value`."""
-    return _checked("-", 0, value, lambda _, number: -number)
-
-
-def posit(value: Any) -> Any:
-    """`+value`."""
-    return _checked("+", 0, value, lambda _, number: +number)
+negate = partial(_checked, "-", 0, function=lambda _, number: -number)
+posit = partial(_checked, "+", 0, function=lambda _, number: +number)
 
 
 def _paid(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:

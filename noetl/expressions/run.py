@@ -221,8 +221,8 @@ def _format(run: Run, value: str, *args: Any, **kwargs: Any) -> str:
     return format_text(run, lambda item, key: _field(run, item, key), value, args, kwargs)
 
 
-def _field(run: Run, value: Any, key: str) -> Any:
-    return run.item(value, int(key) if key.isdecimal() and len(key) < 10 else key)
+def _field(run: Run, value: Any, key: str | int) -> Any:
+    return run.item(value, int(key) if isinstance(key, str) and key.isdecimal() and len(key) < 10 else key)
 
 
 def list_paid(listing: Callable[[Any], Iterable[Any]]) -> Verb:

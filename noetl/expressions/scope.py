@@ -6,6 +6,7 @@ Pure: no Jinja here, so that whoever builds names need not know how they are rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 _MISSING: Final = object()
@@ -38,12 +39,7 @@ class _Layered(Mapping[str, Any]):
         return any(key in layer for layer in self._layers)
 
     def __iter__(self) -> Iterator[str]:
-        seen: set[str] = set()
-        for layer in self._layers:
-            for key in layer:
-                if key not in seen:
-                    seen.add(key)
-                    yield key
+        return iter(dict.fromkeys(chain.from_iterable(self._layers)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -6,17 +6,16 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
-import jinja2.utils
 from jinja2 import filters as jinja
+from jinja2.nodes import EvalContext
 from markupsafe import escape
 
 from noetl.expressions.limits import check_width
 from noetl.expressions.members import Verb
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import Run
+from noetl.expressions.run import SANDBOX, Run
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import comparable, marked, measure, text, to_json
@@ -26,9 +25,8 @@ from noetl.facts.secret import is_secret, reformed
 
 #: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
 _MAX_SLOW = 100_000
-#: What Jinja's own filters want to know of their surroundings.
-_NO_ESCAPING: Any = SimpleNamespace(autoescape=False)
-_LINES: Any = SimpleNamespace(newline_sequence="\n", policies={"truncate.leeway": 5})
+#: What Jinja's own filters want to know of their surroundings: nothing is escaped.
+_CONTEXT: Final = EvalContext(SANDBOX)
 
 
 def _text(run: Run, value: Any) -> str:
@@ -49,14 +47,14 @@ def _on_text(function: Callable[[str], Any]) -> Verb:
     return lambda run, value: function(_text(run, value))
 
 
+def _on_short(function: Callable[[str], Any]) -> Verb:
+    return lambda run, value: function(_short(run, value))
+
+
 def _escape(run: Run, value: Any) -> str:
     rendered = _text(run, value)
     run.text(6 * len(rendered))
     return str(escape(rendered))
-
-
-def _title(run: Run, value: Any) -> str:
-    return jinja.do_title(_short(run, value))
 
 
 def _center(run: Run, value: Any, width: int = 80) -> str:
@@ -102,7 +100,7 @@ def _truncate(
     end: str = "...",
     leeway: int | None = None,
 ) -> str:
-    return jinja.do_truncate(_LINES, _text(run, value), length, killwords, end, leeway)
+    return jinja.do_truncate(SANDBOX, _text(run, value), length, killwords, end, leeway)
 
 
 def _wordwrap(
@@ -118,11 +116,7 @@ def _wordwrap(
     run.work(len(rendered) * (2 + 12 // max(width, 1)))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))
-    return jinja.do_wordwrap(_LINES, rendered, width, break_long_words, wrapstring, break_on_hyphens)
-
-
-def _striptags(run: Run, value: Any) -> str:
-    return jinja.do_striptags(_short(run, value))
+    return jinja.do_wordwrap(SANDBOX, rendered, width, break_long_words, wrapstring, break_on_hyphens)
 
 
 def _urlencode(run: Run, value: Any) -> str:
@@ -145,8 +139,7 @@ def _urlize(
     target: str | None = None,
     rel: str | None = None,
 ) -> str:
-    words = sorted({*(rel or "").split(), *(["nofollow"] if nofollow else []), "noopener"})
-    return jinja2.utils.urlize(_short(run, value), trim_url_limit, rel=" ".join(words), target=target)
+    return jinja.do_urlize(_CONTEXT, _short(run, value), trim_url_limit, nofollow, target, rel)
 
 
 def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
@@ -156,17 +149,13 @@ def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
         raise Broken("cannot make attributes: 'xmlattr' needs a mapping")
     value = comparable(value, run)
     run.text(6 * measure(value, run))
-    return str(jinja.do_xmlattr(_NO_ESCAPING, value, autospace))
+    return str(jinja.do_xmlattr(_CONTEXT, value, autospace))
 
 
 def _pprint(run: Run, value: Any) -> str:
     # Pretty printing is slow Python code: what it prints is paid for like a text of a slow filter.
     run.work(len(_short(run, to_json(value, run))))
     return jinja.do_pprint(None if isinstance(value, Undefined) else comparable(value, run))
-
-
-def _filesizeformat(_: Run, value: Any, binary: bool = False) -> str:
-    return jinja.do_filesizeformat(value, binary)
 
 
 def _to_json(run: Run, value: Any, indent: int | None = None) -> str:
@@ -210,7 +199,7 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "center": _center,
     "e": _escape,
     "escape": _escape,
-    "filesizeformat": _filesizeformat,
+    "filesizeformat": lambda _, value, binary=False: jinja.do_filesizeformat(value, binary),
     "forceescape": _escape,
     "format": _format,
     "from_json": _from_json,
@@ -223,8 +212,8 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "safe": _text,
     "sha256": _sha256,
     "string": _text,
-    "striptags": _striptags,
-    "title": _title,
+    "striptags": _on_short(jinja.do_striptags),
+    "title": _on_short(jinja.do_title),
     "to_json": _to_json,
     "tojson": _to_json,
     "trim": _trim,
@@ -232,7 +221,7 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "upper": _on_text(str.upper),
     "urlencode": _urlencode,
     "urlize": _urlize,
-    "wordcount": lambda run, value: len(_short(run, value).split()),
+    "wordcount": _on_short(lambda value: len(value.split())),
     "wordwrap": _wordwrap,
     "xmlattr": _xmlattr,
 }

@@ -146,12 +146,8 @@ def text(value: Any, meter: Meter) -> str:
         return ""
     if kind is bool:
         return "true" if value else "false"
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return iso_duration(value)
+    if isinstance(value, str | date | timedelta):
+        return str(_plain_other(value))
     if isinstance(value, Mapping) and is_secret(value):
         return marked(value, meter)
     return to_json(value, meter)
@@ -214,8 +210,8 @@ def _with_markers(value: Json) -> Json:
     return reformed(value, "json") if isinstance(value, str) else value
 
 
-def measure(value: Any, meter: Meter) -> int:
-    """Pay for walking `value`; returns about how many characters its JSON has.
+def measure(value: Any, meter: Meter, most: int = MAX_TEXT) -> int:
+    """Pay for walking `value`; returns about how many characters its JSON has. Raises OverLimit beyond `most`.
 
     Shared parts count each time that they are met, as in anything that walks the value.
     """
@@ -225,19 +221,19 @@ def measure(value: Any, meter: Meter) -> int:
         item = stack.pop()
         if type(item) is Result:
             item = item.value
+        parts: Iterable[Any] = ()
         if isinstance(item, str):
             size += len(item) + 2
             meter.read(len(item))
         elif isinstance(item, _LISTS):
             meter.walk(len(item))
-            size += 2 * len(item) + 2
-            stack.extend(item)
+            size, parts = size + 2 * len(item) + 2, item
         elif type(item) in ATOMS or not isinstance(item, Mapping):
             size += 4
         else:
             meter.walk(len(item))
-            size += 4 * len(item) + 2
-            stack.extend(item.values())
-        if size > MAX_TEXT:
-            raise OverLimit(f"handles a value of more than {MAX_TEXT} characters")
+            size, parts = size + 4 * len(item) + 2, item.values()
+        if size > most:
+            raise OverLimit(f"handles a value of more than {most} characters")
+        stack.extend(parts)
     return size
