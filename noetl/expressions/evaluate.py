@@ -1,4 +1,4 @@
-"""Templates to values, and guards to yes or no."""
+"""Templates to values, and guards to yes or no; and which of them came out undefined and became null."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from noetl.errors import TemplateError
-from noetl.expressions.grammar import is_template
+from noetl.expressions.grammar import Path, is_template, texts
 from noetl.expressions.limits import Meter
 from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.quoting import BeginQuoting, QuotedText
@@ -14,6 +14,7 @@ from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, text
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, loaded
+from noetl.facts.warnings import Warned
 
 #: Called with a template whose whole expression came out undefined.
 Warn: TypeAlias = Callable[[str], None]
@@ -73,6 +74,36 @@ def _settle(
     if warn is not None:
         warn(code.source)
     return None
+
+
+def evaluate_at(
+    place: str,
+    template: Json,
+    names: Mapping[str, Any],
+    warnings: list[Warned],
+    *,
+    load: Load | None = None,
+) -> Json:
+    """`evaluate`, with every template in it that became null added to `warnings`; `place` is where it stands."""
+    sources: list[str] = []
+    value = evaluate(template, names, load=load, warn=sources.append)
+    if sources:
+        warnings += [
+            {"template": shorten(text), "place": _place_text(place, path)}
+            for path, text in texts(template)
+            if text in sources
+        ]
+    return value
+
+
+def _place_text(place: str, path: Path) -> str:
+    below = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return f"{place}{below}" if place else below.removeprefix(".")
+
+
+def sentence(source: str) -> str:
+    """What is to be said of a template that became null, where nothing more is known of its place."""
+    return f"The template `{shorten(source)}` is undefined and became null."
 
 
 def truth(

@@ -1,4 +1,4 @@
-"""Chains of names, walked through results and references."""
+"""Chains of names, walked through results and references; and parts of results by their paths."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.expressions.chains import Chain, path_of, path_text
-from noetl.expressions.results import Result, body_of, is_response, value_of
+from noetl.expressions.members import Callee
+from noetl.expressions.results import Result, body_of, is_response, of_task, value_of
 from noetl.expressions.run import absent, find, load_reference, reach
 from noetl.expressions.undefined import Undefined
-from noetl.facts.json import JsonMap
-from noetl.facts.reference import OF_REFERENCES, Load, is_reference
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
 
 
 def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
@@ -85,3 +86,26 @@ def _has_key(reference: JsonMap, key: str | int) -> bool:
     """Whether what `reference` stands for has the key itself, as far as its preview tells."""
     preview = reference.get("preview")
     return isinstance(preview, Mapping) and key in preview.get("keys", ())
+
+
+def part_of(value: Json, path: str, load: Load) -> Json:
+    """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it names nothing, and
+    what `load` raises."""
+    found = follow({"": value}, Chain("", path_of(path) or ()), load)
+    if isinstance(found, Undefined | Callee):
+        raise KeyError(path)
+    return found
+
+
+def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Json]:
+    """Name → what `path` (`data.rows[0].id`) names in the result `value`, without references; names whose path names
+    nothing are left out. Raises what `load` raises."""
+    found = {
+        name: follow({"": of_task(value)}, Chain("", path_of(path) or ()), load)
+        for name, path in paths.items()
+    }
+    return {
+        name: opened(plain(part), load)
+        for name, part in found.items()
+        if not isinstance(part, Undefined | Callee)
+    }

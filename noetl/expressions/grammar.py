@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
@@ -18,7 +18,10 @@ from noetl.expressions.functions import GLOBALS
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
 from noetl.expressions.run import SANDBOX
+from noetl.facts.json import Json
 
+#: Where something stands within a value: names and indices.
+Path: TypeAlias = tuple[str | int, ...]
 #: Tags of Jinja that reach other texts, and those that NoETL does without.
 _REACHING: Final = frozenset({"extends", "from", "import", "include"})
 _UNSUPPORTED: Final = frozenset({"block", "call", "macro"})
@@ -42,6 +45,20 @@ class Parsed:
 def is_template(source: str) -> bool:
     """Whether anything in `source` is to be rendered."""
     return "{{" in source or "{%" in source or "{#" in source
+
+
+def texts(template: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every text in `template`, keys of mappings among them, and where it stands: a key at the place of its value."""
+    match template:
+        case str():
+            yield path, template
+        case Mapping():
+            for key, value in template.items():
+                yield (*path, str(key)), str(key)
+                yield from texts(value, (*path, str(key)))
+        case list() | tuple():
+            for index, item in enumerate(template):
+                yield from texts(item, (*path, index))
 
 
 def parse(source: str, bare: bool = False) -> Parsed:
@@ -71,19 +88,12 @@ def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
         if depth > MAX_TREE:
             raise Broken(f"is nested more than {MAX_TREE} deep")
         for node in level:
-            bound.update(_bindings(node))
+            if isinstance(node, nodes.Name) and node.ctx != "load":
+                bound.add(node.name)
+            elif isinstance(node, nodes.For):
+                bound.add("loop")
         level = [child for node in level for child in node.iter_child_nodes()]
     return frozenset(bound)
-
-
-def _bindings(node: nodes.Node) -> Iterable[str]:
-    match node:
-        case nodes.Name(ctx="store" | "param"):
-            return (node.name,)
-        case nodes.For():
-            return ("loop",)
-        case _:
-            return ()
 
 
 class _Parser(Parser):
@@ -246,3 +256,31 @@ def inside(guard: str) -> str | None:
     except (Refusal, RecursionError):
         whole = text.count("{{") == 1
     return text[2:-2].strip("-+").strip() if whole else None
+
+
+def pieces(source: str) -> tuple[str, ...]:
+    """`source` cut before and behind every `{{ ... }}`; joined they are `source` again.
+
+    What cannot be cut is one piece: templates with statements, comments or control of white space, where a piece
+    means something only beside the others, and what cannot be read.
+    """
+    if len(source) > MAX_SOURCE or not is_template(source):
+        return (source,)
+    found: list[str] = []
+    inside = False
+    try:
+        for _, kind, text in SANDBOX.lex(source):
+            if not inside and kind not in ("data", "variable_begin"):
+                return (source,)
+            if inside:
+                found[-1] += text
+            else:
+                found.append(text)
+            if kind in ("variable_begin", "variable_end"):
+                inside = kind == "variable_begin"
+                if text not in ("{{", "}}"):
+                    return (source,)
+    except (TemplateSyntaxError, RecursionError):
+        return (source,)
+    # The lexer has one kind of line end.
+    return tuple(found) if not inside and "".join(found) == source else (source,)

@@ -10,7 +10,7 @@ from typing import Any
 from noetl.errors import NoetlError, TemplateError
 from noetl.expressions.chains import Chain
 from noetl.expressions.follow import follow
-from noetl.expressions.grammar import Parsed, chain_of, parsed
+from noetl.expressions.grammar import chain_of, parsed
 from noetl.expressions.output import Out, QuotedOut
 from noetl.expressions.quoting import BeginQuoting
 from noetl.expressions.refusals import Broken, OverLimit, Refusal
@@ -41,10 +41,11 @@ class Program:
     def value(self, names: Mapping[str, Any], load: Load | None, begin: BeginQuoting | None = None) -> Any:
         """What the template yields; `Undefined` where a whole expression is that. With `begin`, values in mixed text
         are quoted. Raises `TemplateError`."""
-        if self.chain is not None:
-            return self._walk(self.chain, names, load)
-        run = Run(names, load, FILTERS, TESTS)
+        run: Run | None = None
         try:
+            if self.chain is not None:
+                return _walk(self.chain, names, load)
+            run = Run(names, load, FILTERS, TESTS)
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if isinstance(value, Undefined) else plain(value, run)
@@ -53,69 +54,55 @@ class Program:
             # What `names` and `load` are built on may be out of reach: that is not the template's fault.
             raise
         except Exception as error:  # whatever user data provokes is one kind of failure
-            raise explain(error, self.source, run.line) from error
+            raise explain(error, self.source, 1 if run is None else run.line) from error
 
     def _render(self, run: Run, out: Out) -> str:
         if self.body is not None:
             self.body(Scope(run), out)
         return out.text()
 
-    def _walk(self, chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
-        try:
-            value = follow(names, chain, load)
-            if type(value) in ATOMS:
-                return value
-            return Undefined(".".join(chain.words)) if isinstance(value, Undefined) else plain(value)
-        except NoetlError:
-            raise
-        except Exception as error:  # as above
-            raise explain(error, self.source, 1) from error
+
+def _walk(chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
+    value = follow(names, chain, load)
+    if type(value) in ATOMS:
+        return value
+    return Undefined(".".join(chain.words)) if isinstance(value, Undefined) else plain(value)
 
 
 @lru_cache(maxsize=8192)
 def program(source: str, bare: bool = False) -> Program:
     """Compile a template; with `bare`, a lone expression. Raises `TemplateError`."""
     try:
-        return _compile(source, bare)
-    except Refusal as refusal:
-        raise explain(refusal, source, refusal.line) from refusal
-    except RecursionError as error:
+        return _compile(source, bare, _raise)
+    except (Refusal, RecursionError) as error:
         raise explain(error, source, None) from error
-
-
-def _compile(source: str, bare: bool) -> Program:
-    tree = parsed(source, bare)
-    if tree.whole is None:
-        return Program(source, body=Statements(tree.bound, _raise).block(tree.body))
-    chain = chain_of(tree.whole)
-    if chain is not None:
-        return Program(source, chain=chain)
-    return Program(source, whole=Statements(frozenset(), _raise).expression(tree.whole))
 
 
 def _raise(refusal: Refusal) -> None:
     raise refusal
 
 
+def _compile(source: str, bare: bool, report: Callable[[Refusal], None]) -> Program:
+    tree = parsed(source, bare)
+    compiler = Statements(tree.bound, report)
+    if tree.whole is None:
+        return Program(source, body=compiler.block(tree.body))
+    chain = chain_of(tree.whole)
+    if chain is not None:
+        return Program(source, chain=chain)
+    return Program(source, whole=compiler.expression(tree.whole))
+
+
 def faults_of(source: str, bare: bool) -> list[Refusal]:
     """Everything that is wrong with a template before it meets data."""
     found: list[Refusal] = []
     try:
-        tree = parsed(source, bare)
-        _try(tree, found.append)
+        _compile(source, bare, found.append)
     except Refusal as refusal:
         found.append(refusal)
     except RecursionError:
         found.append(Broken("is nested too deeply"))
     return found
-
-
-def _try(tree: Parsed, report: Callable[[Refusal], None]) -> None:
-    compiler = Statements(tree.bound, report)
-    if tree.whole is not None:
-        compiler.expression(tree.whole)
-    else:
-        compiler.block(tree.body)
 
 
 def shorten(source: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ from noetl.expressions.grammar import (
     is_global,
     is_template,
     parsed,
+    texts,
 )
 from noetl.expressions.refusals import Refusal
 from noetl.facts.json import Json
@@ -32,21 +33,12 @@ def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, .
     """
     if isinstance(template, str):
         return _read(template, guard).found
-    found: set[tuple[str, ...]] = set()
-    for part in _parts(template):
-        found |= names_used(part)
-    return frozenset(found)
+    return frozenset().union(*(_read(text, False).found for _, text in texts(template)))
 
 
 def names_optional(template: str, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
     """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x == none`."""
     return _read(template, guard).optional
-
-
-def _parts(template: Json) -> Iterable[Json]:
-    if isinstance(template, Mapping):
-        return [*template.keys(), *template.values()]
-    return template if isinstance(template, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)
