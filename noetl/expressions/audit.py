@@ -85,12 +85,8 @@ def _is_small(value: Any, limit: int) -> bool:
 
 
 def _description(value: Any) -> str:
-    match value:
-        case str():
-            return f"<text of {len(value)} characters>"
-        case Mapping():
-            return f"<mapping of {len(value)}>"
-        case list() | tuple():
-            return f"<list of {len(value)}>"
-        case _:
-            return f"<{type(value).__name__}>"
+    if isinstance(value, str):
+        return f"<text of {len(value)} characters>"
+    if isinstance(value, Mapping | list | tuple):
+        return f"<{'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}>"
+    return f"<{type(value).__name__}>"

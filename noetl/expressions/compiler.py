@@ -32,7 +32,6 @@ _ON_SECRETS: Final = frozenset({"default", "d", "join", "safe", "string", "to_js
 
 
 Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Any], Mapping[str, Any]]]
-Node: TypeAlias = nodes.Node
 
 _BINARY: Mapping[type[nodes.Expr], operators.Binary] = {
     nodes.Add: operators.add,
@@ -60,16 +59,15 @@ class Expressions(NodeVisitor):
         self.bound = bound
         self.report = report
 
-    def expression(self, node: Node) -> Eval:
+    def expression(self, node: nodes.Node) -> Eval:
         """The meaning of any expression."""
-        found: Eval = self.visit(node)
-        return found
+        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
-    def generic_visit(self, node: Node, *_: Any, **__: Any) -> Any:
+    def generic_visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
         self.report(Broken(f"uses {type(node).__name__}, which is not supported", node.lineno))
         return lambda *_: None
 
-    def _all(self, items: Sequence[Node]) -> tuple[Eval, ...]:
+    def _all(self, items: Sequence[nodes.Node]) -> tuple[Eval, ...]:
         return tuple(self.expression(item) for item in items)
 
     def visit_Const(self, node: nodes.Const) -> Eval:

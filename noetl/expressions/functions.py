@@ -29,14 +29,10 @@ def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
     return dict(*args, **kwargs)
 
 
-def _namespace(run: Run, *args: Any, **kwargs: Any) -> Namespace:
-    return Namespace(_dict(run, *args, **kwargs))
-
-
 #: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
 GLOBALS: Mapping[str, Verb] = {
     "range": _range,
     "dict": _dict,
-    "namespace": _namespace,
+    "namespace": lambda run, *args, **kwargs: Namespace(_dict(run, *args, **kwargs)),
     "timedelta": TIME_FILTERS["timedelta"],
 }

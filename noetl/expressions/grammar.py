@@ -68,13 +68,16 @@ def parse(source: str, bare: bool = False) -> Parsed:
     try:
         body, whole = ((), _parse_expression(source)) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
-        cause = f"has a syntax error: {_sentence(error.message)}"
-        raise Broken(cause, error.lineno, foreign(source, bare)) from error
+        message = (error.message or "it cannot be read").rstrip(".")
+        raise Broken(f"has a syntax error: {message}", error.lineno, foreign(source, bare)) from error
     except RecursionError as error:
         raise Broken("is nested too deeply") from error
     except (ValueError, UnicodeError, OverflowError) as error:
         # A literal that Python refuses, such as a number of 5,000 digits.
         raise Broken(f"has a literal that cannot be read: {error}") from error
+    if whole is not None and len(source) <= MAX_TREE:
+        # No tree is deeper than its text is long, and no expression binds a name.
+        return Parsed(body, whole, frozenset())
     return Parsed(body, whole, _bound(body if whole is None else (whole,)))
 
 
@@ -106,10 +109,6 @@ class _Parser(Parser):
         if tag in _UNSUPPORTED:
             raise Broken(f"uses '{tag}', which is not supported", line, _INSTEAD, word=tag)
         return super().parse_statement()
-
-
-def _sentence(message: str | None) -> str:
-    return (message or "it cannot be read").rstrip(".")
 
 
 def _parse_expression(source: str) -> nodes.Expr:
@@ -147,14 +146,10 @@ def _lone(source: str) -> nodes.Expr | None:
 
 
 def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
-    parts: list[nodes.Expr] = []
-    for statement in body:
-        if not isinstance(statement, nodes.Output):
-            return None
-        parts += [part for part in statement.nodes if not _is_blank(part)]
-    if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData):
-        return parts[0]
-    return None
+    outputs = [statement for statement in body if isinstance(statement, nodes.Output)]
+    parts = [part for output in outputs for part in output.nodes if not _is_blank(part)]
+    is_alone = len(outputs) == len(body) and len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
+    return parts[0] if is_alone else None
 
 
 def _is_blank(node: nodes.Expr) -> bool:
@@ -210,15 +205,6 @@ def describe(node: nodes.Node) -> str:
 def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
     """Whether a call is of `range` or `dict`; those names mean something only there."""
     return isinstance(node.node, nodes.Name) and node.node.name in GLOBALS and node.node.name not in bound
-
-
-def descendants(roots: tuple[nodes.Node, ...]) -> Iterator[nodes.Node]:
-    """All nodes, without recursion."""
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(node.iter_child_nodes())
 
 
 def parsed(source: str, bare: bool) -> Parsed:

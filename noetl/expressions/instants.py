@@ -7,17 +7,20 @@ offset: what is added to it is time that passes, and it means what its text says
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from noetl.expressions.refusals import Broken, OverLimit
 from noetl.facts.durations import seconds
 from noetl.facts.nearest import did_you_mean
+
+T = TypeVar("T")
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 OUTSIDE: Final = "yields an instant outside of the years 1 to 9999"
@@ -29,7 +32,6 @@ _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}")
 _DIRECTIVE: Final = re.compile(r"%(-?)(.?)", re.DOTALL)
 
 
@@ -100,7 +102,7 @@ def instant(value: Any, zone: str | None = None, form: str | None = None) -> dat
         case bool():
             raise Broken("cannot read a boolean as an instant")
         case int() | float():
-            return _aware(_after_epoch(value), zone)
+            return _aware(_bounded(operator.add, EPOCH, span(seconds=value)), zone)
         case str():
             return _aware(_parsed(value, form), zone)
         case _:
@@ -139,32 +141,20 @@ def moved(value: datetime, zone: str) -> datetime:
     value = _to_utc(value)
     if zone == "UTC":
         return value
-    try:
-        local = value.astimezone(zone_of(zone))
-    except OverflowError as error:
-        raise OverLimit(OUTSIDE) from error
+    local = _bounded(value.astimezone, zone_of(zone))
     return local.replace(tzinfo=timezone(local.utcoffset() or timedelta(0), local.tzname() or zone), fold=0)
 
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
     """The zone of an IANA name. Raises Broken with the nearest name."""
-    found = resources.files("tzdata").joinpath("zoneinfo", *name.split("/")) if _is_name(name) else None
-    if found is None or not found.is_file():
-        names = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
-        hint = (
-            did_you_mean(str(name), names).strip() or "Write a name of the IANA list, such as Europe/Berlin."
-        )
-        raise Broken(f"names the time zone {str(name)[:60]!r}, which there is not", hint=hint)
-    with found.open("rb") as file:
-        try:
-            return ZoneInfo.from_file(file, key=name)
-        except ValueError as error:
-            raise Broken(f"names the time zone {name!r}, which there is not") from error
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and _ZONE.fullmatch(name) is not None
+    data = resources.files("tzdata")
+    names = data.joinpath("zones").read_text(encoding="ascii").split()
+    if name not in names:
+        hint = did_you_mean(name, names).strip() or "Write a name of the IANA list, such as Europe/Berlin."
+        raise Broken(f"names the time zone {name[:60]!r}, which there is not", hint=hint)
+    with data.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
 
 
 def written(value: datetime, form: str) -> str:
@@ -173,15 +163,15 @@ def written(value: datetime, form: str) -> str:
 
 
 def _directive(value: datetime, letter: str, *, short: bool) -> str:
-    if letter not in _WRITTEN:
-        raise _unknown(letter)
-    text = _WRITTEN[letter](value)
+    text = _known(letter, _WRITTEN, "has a format with", ", and %-d and the like without zeros")(value)
     return (text.lstrip("0") or "0") if short and text.isdecimal() else text
 
 
-def _unknown(letter: str) -> Broken:
-    known = " ".join(f"%{one}" for one in DIRECTIVES)
-    return Broken(f"has a format with '%{letter}'; there are {known}, and %-d and the like without zeros")
+def _known(letter: str, directives: Mapping[str, T], verb: str, more: str = "") -> T:
+    if letter not in directives:
+        known = " ".join(f"%{one}" for one in directives)
+        raise Broken(f"{verb} '%{letter}'; there are {known}{more}")
+    return directives[letter]
 
 
 def _pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
@@ -232,9 +222,10 @@ def _like(text: str) -> Any:
     return text
 
 
-def _after_epoch(number: float) -> datetime:
+def _bounded(function: Callable[..., datetime], *args: Any) -> datetime:
+    """`function(*args)`. Raises OverLimit where that is outside of the calendar."""
     try:
-        return EPOCH + span(seconds=number)
+        return function(*args)
     except OverflowError as error:
         raise OverLimit(OUTSIDE) from error
 
@@ -247,10 +238,7 @@ def _aware(value: datetime, zone: str | None) -> datetime:
 
 
 def _to_utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError as error:
-        raise OverLimit(OUTSIDE) from error
+    return _bounded(value.astimezone, UTC)
 
 
 def _parsed(text: str, form: str | None) -> datetime:
@@ -290,10 +278,7 @@ def _zone_written(text: str | None) -> timezone | None:
 @lru_cache(maxsize=256)
 def _pattern(form: str) -> re.Pattern[str]:
     def of(letter: str, _: bool) -> str:
-        if letter not in _READ:
-            known = " ".join(f"%{one}" for one in _READ)
-            raise Broken(f"reads a format with '%{letter}'; there are {known}")
-        return _READ[letter]
+        return _known(letter, _READ, "reads a format with")
 
     try:
         return re.compile("".join(_pieces(form, of, re.escape)))

@@ -7,18 +7,20 @@ from functools import reduce
 from itertools import groupby, takewhile
 from operator import methodcaller
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import filters as jinja
 
-from noetl.expressions.limits import MAX_DIGITS, check_bits
 from noetl.expressions.members import Verb
 from noetl.expressions.operators import add
-from noetl.expressions.refusals import Broken, OverLimit
+from noetl.expressions.refusals import Broken
 from noetl.expressions.run import Run, list_paid
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import comparable, kind_of, listed, measure, to_json
 from noetl.facts.reference import Lazy
+
+#: A dotted attribute of the elements, or the elements themselves.
+Attribute: TypeAlias = str | int | None
 
 
 class Group(NamedTuple):
@@ -28,7 +30,7 @@ class Group(NamedTuple):
     list: list[Any]
 
 
-def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Callable[[Any], Any]:
+def _getter(run: Run, attribute: Attribute, default: Any = None) -> Callable[[Any], Any]:
     """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
     if attribute is None:
         return run.resolve
@@ -38,9 +40,7 @@ def _getter(run: Run, attribute: str | int | None, default: Any = None) -> Calla
     return jinja.make_attrgetter(reader, attribute, default=default)
 
 
-def _key(
-    run: Run, attribute: str | int | None, case_sensitive: bool, several: bool = False
-) -> Callable[[Any], Any]:
+def _key(run: Run, attribute: Attribute, case_sensitive: bool, several: bool = False) -> Callable[[Any], Any]:
     """What elements are ordered by. Paid for by size, since comparing walks it."""
     names = str(attribute).split(",") if several and attribute else [attribute]
     getters = [_getter(run, name) for name in names]
@@ -86,8 +86,7 @@ def _slice(run: Run, value: Any, slices: Any, fill_with: Any = None) -> list[lis
 
 
 def _default(_: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    absent = isinstance(value, Undefined) or (boolean and not value)
-    return default_value if absent else value
+    return default_value if isinstance(value, Undefined) or (boolean and not value) else value
 
 
 def _dictsort(
@@ -213,7 +212,7 @@ def _choosing(by_attribute: bool, wanted: bool) -> Verb:
             if not args:
                 raise Broken("cannot select: the name of an attribute is missing")
             get, args = _getter(run, args[0]), args[1:]
-        verb = _verb("test", run.tests, args[0]) if args else lambda _, item: item
+        verb: Verb = _verb("test", run.tests, args[0]) if args else lambda _, item: item
         return [
             element
             for element in run.elements(value)
@@ -224,9 +223,7 @@ def _choosing(by_attribute: bool, wanted: bool) -> Verb:
 
 
 def _extreme(function: Callable[..., Any]) -> Verb:
-    def extreme(
-        run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
-    ) -> Any:
+    def extreme(run: Run, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> Any:
         elements = run.elements(value)
         if not elements:
             return Undefined(function.__name__)
@@ -243,19 +240,14 @@ def _reverse(run: Run, value: Any) -> Any:
 
 
 def _sort(
-    run: Run,
-    value: Any,
-    reverse: bool = False,
-    case_sensitive: bool = False,
-    attribute: str | int | None = None,
+    run: Run, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Attribute = None
 ) -> list[Any]:
     several = isinstance(attribute, str) and "," in attribute
-    return sorted(
-        listed(run.elements(value), run), key=_key(run, attribute, case_sensitive, several), reverse=reverse
-    )
+    key = _key(run, attribute, case_sensitive, several)
+    return sorted(listed(run.elements(value), run), key=key, reverse=reverse)
 
 
-def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
+def _sum(run: Run, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
     get = _getter(run, attribute)
 
     def plus(total: Any, element: Any) -> Any:
@@ -265,9 +257,7 @@ def _sum(run: Run, value: Any, attribute: str | int | None = None, start: Any = 
     return reduce(plus, run.elements(value), start)
 
 
-def _unique(
-    run: Run, value: Any, case_sensitive: bool = False, attribute: str | int | None = None
-) -> list[Any]:
+def _unique(run: Run, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
     key = _key(run, attribute, case_sensitive)
     found: dict[Any, Any] = {}
     for element in run.elements(value):
@@ -276,44 +266,10 @@ def _unique(
 
 
 def _hashable(run: Run, value: Any) -> Any:
-    if isinstance(value, list | tuple | Mapping | Lazy):
-        return ("json", to_json(value, run))
-    return value
-
-
-def _abs(_: Run, value: Any) -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
-        raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
-    return abs(value)
-
-
-def _int(run: Run, value: Any, default: Any = 0, base: int = 10) -> Any:
-    if isinstance(value, str):
-        run.text(len(value))
-    if isinstance(value, Undefined):
-        return default
-    number = jinja.do_int(value, default, base)
-    if isinstance(number, int):
-        check_bits(number.bit_length())
-    return number
-
-
-def _float(run: Run, value: Any, default: Any = 0.0) -> Any:
-    if isinstance(value, str):
-        run.text(len(value))
-    return default if isinstance(value, Undefined) else jinja.do_float(value, default)
-
-
-def _round(_: Run, value: Any, precision: int = 0, method: str = "common") -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
-        raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
-    if not abs(precision) <= MAX_DIGITS:
-        raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
-    return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
+    return ("json", to_json(value, run)) if isinstance(value, list | tuple | Mapping | Lazy) else value
 
 
 LIST_FILTERS: Mapping[str, Verb] = {
-    "abs": _abs,
     "attr": _attr,
     "batch": _batch,
     "count": _length,
@@ -322,9 +278,7 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "dictsort": _dictsort,
     "first": _at(0, "first"),
     "flatten": _flatten,
-    "float": _float,
     "groupby": _groupby,
-    "int": _int,
     "items": _items,
     "last": _at(-1, "last"),
     "length": _length,
@@ -336,7 +290,6 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "reject": _choosing(by_attribute=False, wanted=False),
     "rejectattr": _choosing(by_attribute=True, wanted=False),
     "reverse": _reverse,
-    "round": _round,
     "select": _choosing(by_attribute=False, wanted=True),
     "selectattr": _choosing(by_attribute=True, wanted=True),
     "slice": _slice,

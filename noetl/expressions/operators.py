@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and membership, paid for before they are done."""
+"""Arithmetic, comparison and membership, paid for before they are done; and filters over numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from datetime import date
 from functools import partial
 from typing import Any, TypeAlias
 
+from jinja2 import filters as jinja
+
 from noetl.expressions.instants import OUTSIDE, aligned
-from noetl.expressions.limits import Meter, check_bits
+from noetl.expressions.limits import MAX_DIGITS, Meter, check_bits
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit
 from noetl.expressions.strings import percent
 from noetl.expressions.undefined import Undefined
@@ -178,10 +180,6 @@ def _found(meter: Meter, needle: Any, haystack: Any) -> bool:
     return needle in haystack
 
 
-def _lacks(meter: Meter, needle: Any, haystack: Any) -> bool:
-    return not contains(meter, needle, haystack)
-
-
 #: By the names that Jinja's parser gives them.
 COMPARISONS: Mapping[str, Binary] = {
     "eq": _comparison("==", operator.eq, _paid_for_equality),
@@ -191,5 +189,45 @@ COMPARISONS: Mapping[str, Binary] = {
     "gt": _comparison(">", operator.gt),
     "gteq": _comparison(">=", operator.ge),
     "in": contains,
-    "notin": _lacks,
+    "notin": lambda meter, needle, haystack: not contains(meter, needle, haystack),
+}
+
+
+def _abs(_: Meter, value: Any) -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
+    return abs(value)
+
+
+def _int(meter: Meter, value: Any, default: Any = 0, base: int = 10) -> Any:
+    if isinstance(value, str):
+        meter.text(len(value))
+    if isinstance(value, Undefined):
+        return default
+    number = jinja.do_int(value, default, base)
+    if isinstance(number, int):
+        check_bits(number.bit_length())
+    return number
+
+
+def _float(meter: Meter, value: Any, default: Any = 0.0) -> Any:
+    if isinstance(value, str):
+        meter.text(len(value))
+    return default if isinstance(value, Undefined) else jinja.do_float(value, default)
+
+
+def _round(_: Meter, value: Any, precision: int = 0, method: str = "common") -> Any:
+    if isinstance(value, Undefined) or not isinstance(value, int | float):
+        raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
+    if not abs(precision) <= MAX_DIGITS:
+        raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
+    return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
+
+
+#: Filters over numbers.
+NUMBER_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "abs": _abs,
+    "float": _float,
+    "int": _int,
+    "round": _round,
 }

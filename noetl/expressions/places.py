@@ -76,12 +76,7 @@ def _is_readable(tag: str) -> bool:
 
 
 def _start_of(source: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = source.find("\n", at) + 1
-        if at == 0:
-            return len(source)
-    return at
+    return min(len(source), sum(len(before) + 1 for before in source.split("\n")[: line - 1]))
 
 
 def _words(source: str, word: str, guard: bool) -> Iterator[int]:
@@ -103,11 +98,7 @@ def _regions(source: str, guard: bool) -> Iterator[tuple[int, int]]:
 
 def _end(source: str, at: int, chain: tuple[str, ...]) -> int | None:
     """Where `chain`, whose first name stands at `at`, ends; None where something else is read."""
-    at += len(chain[0])
-    for part in chain[1:]:
-        word = re.escape(part)
-        found = re.compile(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])").match(source, at)
-        if found is None:
-            return None
-        at = found.end()
-    return at
+    words = map(re.escape, chain[1:])
+    rest = "".join(rf"\s*(?:\.\s*{word}\b|\[\s*['\"]?{word}['\"]?\s*\])" for word in words)
+    found = re.compile(rest).match(source, at + len(chain[0]))
+    return None if found is None else found.end()

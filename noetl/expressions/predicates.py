@@ -31,48 +31,34 @@ def _is_case(run: Run, value: Any, function: Callable[[str], bool]) -> bool:
     return function(value)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple | range | str | Mapping | Lazy)
 
 
-def _flag(value: bool) -> Verb:
-    return lambda _, tested: tested is value
-
-
-def _none(_: Run, value: Any) -> bool:
-    return value is None or isinstance(value, Undefined)
-
-
-def _callable(_: Run, value: Any) -> bool:
-    return isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
-
-
 _OWN: Mapping[str, Verb] = {
     "boolean": lambda _, value: isinstance(value, bool),
-    "callable": _callable,
+    "callable": lambda _, value: (
+        isinstance(value, Callee) or (callable(value) and not isinstance(value, Undefined))
+    ),
     "defined": lambda _, value: not isinstance(value, Undefined),
     "divisibleby": lambda run, value, num: _remainder(run, value, num) == 0,
     "escaped": lambda _, value: False,  # noqa: ARG005  # nothing is ever escaped
     "even": lambda run, value: _remainder(run, value, 2) == 0,
-    "false": _flag(False),
+    "false": lambda _, value: value is False,
     "filter": lambda run, value: isinstance(value, str) and value in run.filters,
     "float": lambda _, value: isinstance(value, float),
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
     "iterable": lambda _, value: _is_list(value) or isinstance(value, Undefined),
     "lower": lambda run, value: _is_case(run, value, str.islower),
     "mapping": lambda _, value: isinstance(value, Mapping),
-    "none": _none,
-    "number": lambda _, value: _is_number(value),
+    "none": lambda _, value: value is None or isinstance(value, Undefined),
+    "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool),
     "odd": lambda run, value: _remainder(run, value, 2) == 1,
     "sameas": _same,
     "sequence": lambda _, value: _is_list(value),
     "string": lambda _, value: isinstance(value, str),
     "test": lambda run, value: isinstance(value, str) and value in run.tests,
-    "true": _flag(True),
+    "true": lambda _, value: value is True,
     "undefined": lambda _, value: isinstance(value, Undefined),
     "upper": lambda run, value: _is_case(run, value, str.isupper),
 }

@@ -48,9 +48,8 @@ class _Names:
 
 
 def _read(source: str, guard: bool) -> _Names:
-    if is_template(source):
-        return _names(source, False)
-    return _names(source, True) if guard and source.strip() else _Names()
+    bare = not is_template(source)
+    return _names(source, bare) if not bare or (guard and source.strip()) else _Names()
 
 
 @lru_cache(maxsize=8192)
@@ -86,8 +85,7 @@ class _Finder(NodeVisitor):
 
     def statement(self, node: nodes.Node, bound: Bound) -> Bound:
         """The names bound for certain after `node`."""
-        after: Bound = self.visit(node, bound)
-        return after
+        return self.visit(node, bound)  # type: ignore[no-any-return]  # all visits do
 
     def generic_visit(self, node: nodes.Node, bound: Bound) -> Bound:
         self.expression(node, bound)
@@ -119,12 +117,10 @@ class _Finder(NodeVisitor):
     visit_ScopedEvalContextModifier = visit_Scope
 
     def visit_If(self, node: nodes.If, bound: Bound) -> Bound:
-        self.expression(node.test, bound)
-        ends = [self.block(node.body, bound)]
-        for one in node.elif_:
+        ends = [self.block(node.else_, bound)]
+        for one in (node, *node.elif_):
             self.expression(one.test, bound)
             ends.append(self.block(one.body, bound))
-        ends.append(self.block(node.else_, bound))
         return frozenset.intersection(*ends)
 
     def visit_For(self, node: nodes.For, bound: Bound) -> Bound:

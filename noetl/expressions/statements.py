@@ -7,8 +7,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from noetl.expressions.compiler import Expressions, Node
-from noetl.expressions.grammar import descendants
+from noetl.expressions.compiler import Expressions
 from noetl.expressions.loops import ForLoop
 from noetl.expressions.members import Namespace
 from noetl.expressions.output import Out
@@ -24,7 +23,7 @@ _NODES_PER_UNIT = 6
 class Statements(Expressions):
     """Compiles statements, and the expressions in them."""
 
-    def block(self, body: Sequence[Node]) -> Render:
+    def block(self, body: Sequence[nodes.Node]) -> Render:
         """The meaning of statements that follow one another."""
         renders = tuple(self.statement(node) for node in body)
         if len(renders) == 1:
@@ -36,10 +35,9 @@ class Statements(Expressions):
 
         return render
 
-    def statement(self, node: Node) -> Render:
+    def statement(self, node: nodes.Node) -> Render:
         """The meaning of any statement."""
-        found: Render = self.visit(node)
-        return found
+        return self.visit(node)  # type: ignore[no-any-return]  # all visits do
 
     def visit_Scope(self, node: nodes.Scope) -> Render:
         body = self.block(node.body)
@@ -65,8 +63,9 @@ class Statements(Expressions):
         return render
 
     def visit_If(self, node: nodes.If) -> Render:
-        branches = [(self.expression(node.test), self.block(node.body), node.lineno)]
-        branches += [(self.expression(one.test), self.block(one.body), one.lineno) for one in node.elif_]
+        branches = [
+            (self.expression(one.test), self.block(one.body), one.lineno) for one in (node, *node.elif_)
+        ]
         otherwise = self.block(node.else_)
 
         def render(scope: Scope, out: Out) -> None:
@@ -99,7 +98,7 @@ class Statements(Expressions):
 
         return render
 
-    def _target(self, node: Node) -> Bind:
+    def _target(self, node: nodes.Node) -> Bind:
         match node:
             case nodes.Name(name=name):
 
@@ -144,7 +143,7 @@ class Statements(Expressions):
         captured = self._captured(node.body, node.filter)
         return lambda scope, out: out.insert(text(captured(scope), scope.run))
 
-    def _captured(self, body: Sequence[Node], filters: nodes.Filter | None) -> Eval:
+    def _captured(self, body: Sequence[nodes.Node], filters: nodes.Filter | None) -> Eval:
         block = self.block(body)
 
         def capture(scope: Scope) -> str:
@@ -186,10 +185,10 @@ def _into_namespace(name: str, attribute: str) -> Bind:
     return bind
 
 
-def _is_own(node: Node) -> bool:
+def _is_own(node: nodes.Node) -> bool:
     """Whether it belongs to the template: its text, and what the author says is safe."""
     return isinstance(node, nodes.TemplateData) or (isinstance(node, nodes.Filter) and node.name == "safe")
 
 
-def _weight(node: Node) -> int:
-    return sum(1 for _ in descendants((node,)))
+def _weight(node: nodes.Node) -> int:
+    return 1 + sum(map(_weight, node.iter_child_nodes()))

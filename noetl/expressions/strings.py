@@ -103,7 +103,8 @@ class _Formatter(SandboxedFormatter):
     """Jinja's `str.format`, whose fields go through the sandbox, with output that is paid for."""
 
     def __init__(self, meter: Meter, step: Step) -> None:
-        super().__init__(SimpleNamespace(getattr=step, getitem=step))
+        reader: Any = SimpleNamespace(getattr=step, getitem=step)
+        super().__init__(reader)
         self._meter = meter
 
     def format_field(self, value: Any, format_spec: str) -> str:

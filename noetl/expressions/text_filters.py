@@ -43,22 +43,14 @@ def _short(run: Run, value: Any) -> str:
     return rendered
 
 
-def _on_text(function: Callable[[str], Any]) -> Verb:
-    return lambda run, value: function(_text(run, value))
-
-
-def _on_short(function: Callable[[str], Any]) -> Verb:
-    return lambda run, value: function(_short(run, value))
+def _on_text(function: Callable[[str], Any], read: Callable[[Run, Any], str] = _text) -> Verb:
+    return lambda run, value: function(read(run, value))
 
 
 def _escape(run: Run, value: Any) -> str:
     rendered = _text(run, value)
     run.text(6 * len(rendered))
     return str(escape(rendered))
-
-
-def _center(run: Run, value: Any, width: int = 80) -> str:
-    return str(TEXT_METHODS["center"](run, _text(run, value), width))
 
 
 def _format(run: Run, value: Any, *args: Any, **kwargs: Any) -> str:
@@ -86,10 +78,6 @@ def _join(run: Run, value: Any, d: Any = "", attribute: str | int | None = None)
 
 def _replace(run: Run, value: Any, old: Any, new: Any, count: int | None = None) -> str:
     return replace(run, _text(run, value), _text(run, old), _text(run, new), -1 if count is None else count)
-
-
-def _trim(run: Run, value: Any, chars: str | None = None) -> str:
-    return _text(run, value).strip(chars)
 
 
 def _truncate(
@@ -177,10 +165,6 @@ def _no_constant(name: str) -> Json:
     raise Broken(f"cannot read JSON: {name} is not JSON")
 
 
-def _b64encode(run: Run, value: Any) -> str:
-    return base64.b64encode(_text(run, value).encode()).decode("ascii")
-
-
 def _b64decode(run: Run, value: Any) -> str:
     try:
         return base64.b64decode(_text(run, value), validate=True).decode()
@@ -188,15 +172,11 @@ def _b64decode(run: Run, value: Any) -> str:
         raise Broken(f"cannot decode base64 to text: {error}") from error
 
 
-def _sha256(run: Run, value: Any) -> str:
-    return hashlib.sha256(_text(run, value).encode()).hexdigest()
-
-
 TEXT_FILTERS: Mapping[str, Verb] = {
     "b64decode": _b64decode,
-    "b64encode": _b64encode,
+    "b64encode": _on_text(lambda value: base64.b64encode(value.encode()).decode("ascii")),
     "capitalize": _on_text(str.capitalize),
-    "center": _center,
+    "center": lambda run, value, width=80: TEXT_METHODS["center"](run, _text(run, value), width),
     "e": _escape,
     "escape": _escape,
     "filesizeformat": lambda _, value, binary=False: jinja.do_filesizeformat(value, binary),
@@ -210,18 +190,18 @@ TEXT_FILTERS: Mapping[str, Verb] = {
     "pprint": _pprint,
     "replace": _replace,
     "safe": _text,
-    "sha256": _sha256,
+    "sha256": _on_text(lambda value: hashlib.sha256(value.encode()).hexdigest()),
     "string": _text,
-    "striptags": _on_short(jinja.do_striptags),
-    "title": _on_short(jinja.do_title),
+    "striptags": _on_text(jinja.do_striptags, _short),
+    "title": _on_text(jinja.do_title, _short),
     "to_json": _to_json,
     "tojson": _to_json,
-    "trim": _trim,
+    "trim": lambda run, value, chars=None: _text(run, value).strip(chars),
     "truncate": _truncate,
     "upper": _on_text(str.upper),
     "urlencode": _urlencode,
     "urlize": _urlize,
-    "wordcount": _on_short(lambda value: len(value.split())),
+    "wordcount": _on_text(lambda value: len(value.split()), _short),
     "wordwrap": _wordwrap,
     "xmlattr": _xmlattr,
 }
