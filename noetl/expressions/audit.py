@@ -28,7 +28,7 @@ def values_read(
     names: Mapping[str, Any],
     *,
     guard: bool = False,
-    load: Load | None = None,  # noqa: ARG001  # callers pass what they pass to `truth`; nothing is loaded here
+    load: Load | None = None,  # noqa: ARG001  # what callers pass to `truth`; nothing is loaded
     limit: int = 256,
 ) -> dict[str, Json]:
     """Each chain of `names_used`, dotted, with its value now; null where it is undefined.

@@ -36,7 +36,7 @@ def _step_text(part: str | int) -> str:
 
 
 def path_of(text: str) -> tuple[str | int, ...] | None:
-    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no such path."""
+    """The parts of `data.rows[0].id`, with or without `$.` before it; None where it is no path."""
     rest = text.strip()
     if rest.startswith("$"):
         rest = rest[1:]

@@ -13,7 +13,8 @@ from noetl.facts.json import Json
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `path` within the value that was checked, `offset` within the string `source` found there."""
+    """One fault: `path` within the value that was checked, `offset` within the string `source`
+    found there."""
 
     path: Path
     source: str
@@ -23,7 +24,7 @@ class Fault:
 
 
 def check(template: Json, *, guard: bool = False) -> list[Fault]:
-    """Syntax errors, unknown filters and tests, tags that are not allowed, in every string of `template`.
+    """Syntax errors, unknown filters and tests, tags that are not allowed, in `template`.
 
     With `guard`, a string without a template is an expression, as in `truth`.
     """

@@ -1,4 +1,4 @@
-"""Templates to values, and guards to yes or no; and which of them came out undefined and became null."""
+"""Templates to values, guards to yes or no, and templates that came out undefined."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def evaluate(
     """Render every string in `template`, and nothing that comes out of one.
 
     A string that is one `{{ expression }}` yields a value of its own type (undefined: null, with a
-    warning), other templates yield text, strings without a template themselves. `names` is asked for
-    the names that are used, when they are used. References (`facts.reference`) are loaded when
-    something looks into them; a plain chain that ends at one yields the reference itself. In mixed text
-    that is a `QuotedText` values are written as its port says.
+    warning), other templates yield text, strings without a template themselves. `names` is asked
+    for the names that are used, when they are used. References (`facts.reference`) are loaded when
+    something looks into them; a plain chain that ends at one yields the reference itself. In mixed
+    text that is a `QuotedText` values are written as its port says.
 
     Raises `TemplateError`, `TemplateLimit` or `TemplateSecurity`; what `load` and `names` raise of
     `NoetlError` passes through.
@@ -84,7 +84,8 @@ def evaluate_at(
     *,
     load: Load | None = None,
 ) -> Json:
-    """`evaluate`, with every template in it that became null added to `warnings`; `place` is where it stands."""
+    """`evaluate`, with every template in it that became null added to `warnings`; `place` is where
+    it stands."""
     sources: list[str] = []
     value = evaluate(template, names, load=load, warn=sources.append)
     if sources:
@@ -102,7 +103,7 @@ def _place_text(place: str, path: Path) -> str:
 
 
 def sentence(source: str) -> str:
-    """What is to be said of a template that became null, where nothing more is known of its place."""
+    """What is to be said of a template that became null, of whose place nothing more is known."""
     return f"The template `{shorten(source)}` is undefined and became null."
 
 
@@ -111,8 +112,8 @@ def truth(
 ) -> bool:
     """Whether a guard holds. A string without `{{` and `{%` is itself an expression.
 
-    Values are true as in Python; mixed text is false when it reads `false`, `no`, `off`, `0`, `none`,
-    `null` or nothing. Raises as `evaluate` does.
+    Values are true as in Python; mixed text is false when it reads `false`, `no`, `off`, `0`,
+    `none`, `null` or nothing. Raises as `evaluate` does.
     """
     if not isinstance(template, str):
         return _holds(evaluate(template, names, load=load, warn=warn), load)

@@ -89,8 +89,8 @@ def _has_key(reference: JsonMap, key: str | int) -> bool:
 
 
 def part_of(value: Json, path: str, load: Load) -> Json:
-    """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it names nothing, and
-    what `load` raises."""
+    """What `path` names in `value`, as it is there: references in it stay. Raises KeyError where it
+    names nothing, and what `load` raises."""
     found = follow({"": value}, Chain("", path_of(path) or ()), load)
     if isinstance(found, Undefined | Callee):
         raise KeyError(path)
@@ -98,8 +98,8 @@ def part_of(value: Json, path: str, load: Load) -> Json:
 
 
 def selected(value: Json, paths: Mapping[str, str], load: Load) -> dict[str, Json]:
-    """Name → what `path` (`data.rows[0].id`) names in the result `value`, without references; names whose path names
-    nothing are left out. Raises what `load` raises."""
+    """Name → what `path` (`data.rows[0].id`) names in the result `value`, without references; names
+    whose path names nothing are left out. Raises what `load` raises."""
     found = {
         name: follow({"": of_task(value)}, Chain("", path_of(path) or ()), load)
         for name, path in paths.items()

@@ -22,7 +22,8 @@ _HINTS: Final = (
 
 
 def foreign(source: str, bare: bool) -> str:
-    """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source` is an expression."""
+    """How what is meant is written here; empty where nothing foreign is seen. With `bare`, `source`
+    is an expression."""
     for piece in (source,) if bare else _expressions(source):
         code = _TEXT.sub("''", piece)
         for pattern, hint in _HINTS:

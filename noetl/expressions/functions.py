@@ -29,7 +29,7 @@ def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
     return dict(*args, **kwargs)
 
 
-#: Functions that every template may call. As plain names they mean nothing: `{{ range }}` is a name.
+#: Functions that every template may call. `{{ range }}` by itself is a name like others.
 GLOBALS: Mapping[str, Verb] = {
     "range": _range,
     "dict": _dict,

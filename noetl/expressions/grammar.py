@@ -32,7 +32,7 @@ _TRIMMING: Final = ("-", "+")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """`whole` is the expression where the template is exactly one; else `body` is the text's statements.
+    """`whole` is the expression where the template is exactly one, `body` the statements of others.
 
     `bound` are all names that the template itself binds anywhere.
     """
@@ -48,7 +48,8 @@ def is_template(source: str) -> bool:
 
 
 def texts(template: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every text in `template`, keys of mappings among them, and where it stands: a key at the place of its value."""
+    """Every text in `template`, keys of mappings among them, and where it stands: a key at the
+    place of its value."""
     match template:
         case str():
             yield path, template
@@ -82,7 +83,8 @@ def parse(source: str, bare: bool = False) -> Parsed:
 
 
 def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
-    """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by recursion."""
+    """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by
+    recursion."""
     bound: set[str] = set()
     level: Sequence[nodes.Node] = body
     depth = 0
@@ -124,14 +126,16 @@ def _parse_expression(source: str) -> nodes.Expr:
 def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]:
     if (lone := _lone(source)) is not None:
         return (), lone
-    # `parse` would walk the tree to give every node its environment, which only Jinja's own optimizer reads.
+    # `parse` would walk the tree to give every node its environment, which only Jinja's own
+    # optimizer reads.
     body = tuple(_Parser(SANDBOX, source).subparse())
     return body, _only_expression(body)
 
 
 def _lone(source: str) -> nodes.Expr | None:
-    """The expression of a template that is nothing but one: read without its braces it costs a fifth less. None where
-    that cannot be told at a glance, or the expression has an error, which the whole text tells better."""
+    """The expression of a template that is nothing but one: read without its braces it costs a
+    fifth less. None where that cannot be told at a glance, or the expression has an error, which
+    the whole text tells better."""
     if not (source.startswith("{{") and source.find("}}") == len(source) - 2 and source.find("{", 2) < 0):
         return None
     inner = source[2:-2]
@@ -169,8 +173,8 @@ def chain_of(node: nodes.Node) -> Chain | None:
 
 
 def constant_part(node: nodes.Getattr | nodes.Getitem) -> str | int | None:
-    """The name of an attribute, or the key of an item where it is written out: a text, or a number with or without
-    a minus."""
+    """The name of an attribute, or the key of an item where it is written out: a text, or a number
+    with or without a minus."""
     if isinstance(node, nodes.Getattr):
         return node.attr
     match node.arg:
@@ -208,7 +212,8 @@ def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
 
 
 def parsed(source: str, bare: bool) -> Parsed:
-    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it. Raises `Refusal`."""
+    """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it.
+    Raises `Refusal`."""
     found = _answer(source, bare)
     if isinstance(found, Refusal):
         # A copy, as whoever catches an exception hangs frames on it.
@@ -222,15 +227,16 @@ def _answer(source: str, bare: bool) -> Parsed | Refusal:
         return parse(source, bare)
     except Refusal as refusal:
         if isinstance(refusal.__cause__, RecursionError):
-            # What is too deep for the stack here may be well for another caller: nothing to remember.
+            # What is too deep for the stack here may be well for another caller: not remembered.
             raise
         return refusal.with_traceback(None)
 
 
 def inside(guard: str) -> str | None:
-    """The one expression that a guard is, without its braces; None where it is text, statements, or several.
+    """The one expression that a guard is, without its braces; None where it is anything else.
 
-    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is wrong with it.
+    What cannot be parsed is taken for an expression where it stands in braces: `check` says what is
+    wrong with it.
     """
     text = guard.strip()
     if not is_template(text):
@@ -247,8 +253,8 @@ def inside(guard: str) -> str | None:
 def pieces(source: str) -> tuple[str, ...]:
     """`source` cut before and behind every `{{ ... }}`; joined they are `source` again.
 
-    What cannot be cut is one piece: templates with statements, comments or control of white space, where a piece
-    means something only beside the others, and what cannot be read.
+    What cannot be cut is one piece: templates with statements, comments or control of white space,
+    where a piece means something only beside the others, and what cannot be read.
     """
     if len(source) > MAX_SOURCE or not is_template(source):
         return (source,)

@@ -1,8 +1,10 @@
-"""Instants and durations inside of templates: read from text, written as text, and what zones say of them.
+"""Instants and durations inside of templates: read from text, written as text, and what zones say
+of them.
 
-Both are JSON texts at rest (ISO 8601) and Python's own types while an expression is computed. An instant always has a fixed
-offset: what is added to it is time that passes, and it means what its text says. Zones are those of the package
-`tzdata`, never the machine's; names of days and months are English. Nothing here depends on a locale or a clock.
+Both are JSON texts at rest (ISO 8601) and Python's own types while an expression is computed. An
+instant always has a fixed offset: what is added to it is time that passes, and it means what its
+text says. Zones are those of the package `tzdata`, never the machine's; names of days and months
+are English. Nothing here depends on a locale or a clock.
 """
 
 from __future__ import annotations
@@ -91,10 +93,10 @@ DIRECTIVES: Final = tuple(_WRITTEN)
 
 
 def instant(value: Any, zone: str | None = None, form: str | None = None) -> datetime:
-    """What a text in ISO 8601 (or as `form` says), a number of seconds since 1970, or an instant means.
+    """What a text in ISO 8601 (or as `form` says), seconds since 1970, or an instant means.
 
-    With `zone` it has the offset of that, else the one it has. A text without an offset is one of `zone`, else of UTC.
-    Raises Broken, and OverLimit outside of the years 1 to 9999.
+    With `zone` it has the offset of that, else the one it has. A text without an offset is one of
+    `zone`, else of UTC. Raises Broken, and OverLimit outside of the years 1 to 9999.
     """
     match value:
         case datetime():
@@ -203,8 +205,8 @@ def timestamp(value: datetime) -> int | float:
 
 
 def aligned(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both sides of an operator; a text beside an instant or a duration as the instant or duration that it says. A text
-    that says none stays one."""
+    """Both sides of an operator; a text beside an instant or a duration as the instant or duration
+    that it says. A text that says none stays one."""
     if isinstance(left, str) and isinstance(right, date | timedelta):
         return _like(left), right
     if isinstance(right, str) and isinstance(left, date | timedelta):
@@ -232,7 +234,8 @@ def _bounded(function: Callable[..., datetime], *args: Any) -> datetime:
 
 def _aware(value: datetime, zone: str | None) -> datetime:
     if value.tzinfo is None:
-        # Of an hour that comes twice the first is meant, and one that is left out is counted from before it.
+        # Of an hour that comes twice the first is meant, and one that is left out is counted from
+        # before it.
         value = _to_utc(value.replace(tzinfo=UTC if zone in (None, "UTC") else zone_of(str(zone))))
     return value if zone is None else moved(value, zone)
 

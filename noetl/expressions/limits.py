@@ -1,4 +1,4 @@
-"""What one rendering may cost. Figures are generous for playbooks and refuse every bomb within a second."""
+"""What one rendering may cost: generous for playbooks, and every bomb is refused within a second."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Meter:
         return value
 
     def closed(self, value: Lazy) -> Json:
-        """What stands for a lazy list in plain JSON: the list itself for one who knows no reference."""
+        """What stands for a lazy list in plain JSON: the list itself without references."""
         return value.whole()
 
     def work(self, units: int) -> None:

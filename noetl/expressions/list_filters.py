@@ -1,4 +1,4 @@
-"""Filters over lists, mappings and numbers. All lists are made at once: nothing lazy leaves a filter."""
+"""Filters over lists and mappings. All lists are made at once: nothing lazy leaves a filter."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def _flatten(run: Run, value: Any) -> list[Any]:
 
 
 def _merge(run: Run, value: Any) -> Any:
-    """The elements as one: mappings merged deeply, lists one behind the other, of anything else the last; null adds
-    nothing."""
+    """The elements as one: mappings merged deeply, lists one behind the other, of anything else the
+    last; null adds nothing."""
     return _merged(run, [run.resolve(element) for element in run.elements(value)])
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and membership, paid for before they are done; and filters over numbers."""
+"""Arithmetic, comparison, membership and filters over numbers, paid for before they are done."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ posit = partial(_checked, "+", 0, function=lambda _, number: +number)
 
 
 def _paid(meter: Meter, left: Any, right: Any) -> tuple[Any, Any]:
-    """Both sides, to be compared: long texts are paid for by length, structures by walking them (their
-    references opened); others differ at once."""
+    """Both sides, to be compared: long texts are paid for by length, structures by walking them
+    (their references opened); others differ at once."""
     if isinstance(left, str) and isinstance(right, str):
         meter.read(min(len(left), len(right)))
     elif isinstance(left, _STRUCTURES) and isinstance(right, _STRUCTURES):
@@ -146,7 +146,8 @@ def _comparison(
 
 
 def _refuse_secrets(left: Any, right: Any) -> None:
-    """A secret is compared with null (whether there is one) and with nothing else: only a tool call knows it."""
+    """A secret is compared with null (whether there is one) and with nothing else: only a tool call
+    knows it."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Mapping) and is_secret(one) and not isinstance(other, Undefined | None):
             raise Forbidden("compares a secret, whose value is known only inside of a tool call")

@@ -1,4 +1,5 @@
-"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed at has a column."""
+"""Where in the text of a template something stands. Jinja's tree knows lines only; what is pointed
+at has a column."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def renamed(source: str, chain: tuple[str, ...], new: str, *, guard: bool = Fals
 
 
 def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
-    """The offset of the filter or test `word`, or of the tag that begins with it; None where there is none."""
+    """The offset of the filter or test `word`, or of the tag that begins with it; None where there
+    is none."""
     for at in _words(source, word, guard):
         begin = max(0, at - _BEFORE)
         if (tag := _TAG_BEGIN.search(source, begin, at)) is not None:
@@ -54,7 +56,8 @@ def place_of_word(source: str, word: str, *, guard: bool = False) -> int | None:
 
 
 def place_of_line(source: str, line: int) -> int:
-    """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first one there."""
+    """The offset of the tag on that line (from 1) which cannot be read by itself, else of the first
+    one there."""
     begin = _start_of(source, line)
     end = len(source) if (found := source.find("\n", begin)) < 0 else found
     tags = [tag for tag in _TAG.finditer(source) if tag.start() <= end and tag.end() > begin]

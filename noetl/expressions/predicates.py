@@ -19,7 +19,8 @@ def _remainder(run: Run, value: Any, divisor: Any) -> Any:
 
 
 def _same(run: Run, value: Any, other: Any) -> bool:
-    """Identity as far as data has one: equal and of one type. Python's own would be left to chance."""
+    """Identity as far as data has one: equal and of one type. Python's own would be left to
+    chance."""
     value, other = listed(value, run), listed(other, run)
     return type(value) is type(other) and bool(COMPARISONS["eq"](run, value, other))
 

@@ -30,7 +30,8 @@ _SHOWN = 120
 class Program:
     """What a template means. Exactly one of `chain`, `whole` and `body` is there.
 
-    `chain` is the common case, a name with attributes: it is walked without anything else around it.
+    `chain` is the common case, a name with attributes: it is walked without anything else around
+    it.
     """
 
     source: str
@@ -39,8 +40,8 @@ class Program:
     body: Render | None = None
 
     def value(self, names: Mapping[str, Any], load: Load | None, begin: BeginQuoting | None = None) -> Any:
-        """What the template yields; `Undefined` where a whole expression is that. With `begin`, values in mixed text
-        are quoted. Raises `TemplateError`."""
+        """What the template yields; `Undefined` where a whole expression is that. With `begin`,
+        values in mixed text are quoted. Raises `TemplateError`."""
         run: Run | None = None
         try:
             if self.chain is not None:
@@ -51,7 +52,8 @@ class Program:
                 return value if isinstance(value, Undefined) else plain(value, run)
             return self._render(run, Out(run) if begin is None else QuotedOut(run, begin()))
         except NoetlError:
-            # What `names` and `load` are built on may be out of reach: that is not the template's fault.
+            # What `names` and `load` are built on may be out of reach: that is not the template's
+            # fault.
             raise
         except Exception as error:  # whatever user data provokes is one kind of failure
             raise explain(error, self.source, 1 if run is None else run.line) from error

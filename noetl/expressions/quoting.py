@@ -1,4 +1,5 @@
-"""The port through which somebody else says how values are written into a text, such as a command line."""
+"""The port through which somebody else says how values are written into a text, such as a command
+line."""
 
 from __future__ import annotations
 
@@ -9,13 +10,16 @@ from noetl.expressions.refusals import Broken
 
 
 class Quoting(Protocol):
-    """Follows one text from its beginning to its end. Its parts come in order, the author's and the values."""
+    """Follows one text from its beginning to its end. Its parts come in order, the author's and the
+    values."""
 
     def read(self, text: str) -> str:
-        """Goes on with what the author wrote; returns it as it is to stand in the text. Raises Broken."""
+        """Goes on with what the author wrote; returns it as it is to stand in the text. Raises
+        Broken."""
 
     def value(self, text: str) -> str:
-        """How a value is written at this place. Raises Broken where it could be read as something else."""
+        """How a value is written at this place. Raises Broken where it could be read as something
+        else."""
 
 
 #: Begins a text.
@@ -33,7 +37,8 @@ class NoQuoting:
 
 
 class QuotedText(str):
-    """A template that `evaluate` renders, where it is mixed text, with its values written as `begin()` says."""
+    """A template that `evaluate` renders, where it is mixed text, with its values written as
+    `begin()` says."""
 
     __slots__ = ("begin",)
     begin: BeginQuoting

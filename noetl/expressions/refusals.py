@@ -1,4 +1,5 @@
-"""Why a template is refused, before its source is known. `program` turns these into `TemplateError`s."""
+"""Why a template is refused, before its source is known. `program` turns these into
+`TemplateError`s."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from noetl.facts.secret import MARK, is_secret
 
 
 class Refusal(Exception):
-    """Becomes an `error`. `cause` completes the sentence "The template … "; `line` counts from 1 within the template.
-    `word` is the filter, the test or the tag that it is about."""
+    """Becomes an `error`. `cause` completes the sentence "The template … "; `line` counts from 1
+    within the template. `word` is the filter, the test or the tag that it is about."""
 
     error: ClassVar[type[TemplateError]] = TemplateError
 
@@ -40,7 +41,8 @@ class Forbidden(Refusal):
 
 
 def refuse_secret(value: Any, verb: str) -> None:
-    """Refuses what only the value of a secret could answer. `verb` as in "The template `...` compares a secret"."""
+    """Refuses what only the value of a secret could answer. `verb` as in "The template `...`
+    compares a secret"."""
     if isinstance(value, Mapping) and is_secret(value):
         raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
 

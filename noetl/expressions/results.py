@@ -8,16 +8,17 @@ from typing import Any, Final
 
 from noetl.facts.json import Json, JsonMap
 
-#: Keys that every result of an http task has, and every content that an artifact task read from a key or a URI.
+#: Keys that every result of an http task has, and every content that an artifact task read from a
+#: key or a URI.
 _OF_RESPONSES: Final = frozenset({"status_code", "headers", "url", "elapsed", "data"})
 _OF_CONTENTS: Final = frozenset({"uri", "bytes", "sha256", "data"})
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a step or a task left behind. To templates it is `value`; a name that `value` does not have is
-    looked up in `also`, then in the body of an http response, and `data` is `value` itself where none has
-    it. `value` may be a reference: what is in it shows when it was loaded."""
+    """What a step or a task left behind. To templates it is `value`; a name that `value` does not
+    have is looked up in `also`, then in the body of an http response, and `data` is `value` itself
+    where none has it. `value` may be a reference: what is in it shows when it was loaded."""
 
     value: Json
     also: JsonMap = field(default_factory=dict)
@@ -44,7 +45,8 @@ def is_response(value: Any) -> bool:
 
 
 def body_of(value: Json) -> Json:
-    """The body, where `value` is the response of an http call or what `get` of an artifact yields; else null."""
+    """The body, where `value` is the response of an http call or what `get` of an artifact yields;
+    else null."""
     if not isinstance(value, Mapping):
         return None
     return value.get("data") if "status_code" in value or _is_content(value) else None

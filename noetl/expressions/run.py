@@ -1,7 +1,7 @@
 """One rendering: its names, its references, its budgets; and how values are reached into.
 
-Keys of mappings win over methods. A reference is replaced by what it stands for before anything else
-looks at it. What is not there is `Undefined`; what is not allowed is `Forbidden`.
+Keys of mappings win over methods. A reference is replaced by what it stands for before anything
+else looks at it. What is not there is `Undefined`; what is not allowed is `Forbidden`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load, loaded, opened
 from noetl.facts.secret import deeper, is_secret
 
-#: Jinja reads the templates; its sandbox judges attributes of objects that are not JSON (an instant).
+#: Jinja reads the templates; its sandbox judges attributes of objects that are not JSON (an
+#: instant).
 SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=False, optimized=False)
 
 
 class Run(Meter):
-    """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and `select`."""
+    """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and
+    `select`."""
 
     __slots__ = ("_origins", "filters", "load", "names", "tests")
 
@@ -44,7 +46,8 @@ class Run(Meter):
         super().__init__()
         self.names = names
         self.load = load
-        #: What each lazy list was loaded from, by its identity; the list is kept so that this stays its own.
+        #: What each lazy list was loaded from, by its identity; the list is kept so that this stays
+        #: its own.
         self._origins: dict[int, tuple[Lazy, Json]] | None = None
         self.filters = filters
         self.tests = tests
@@ -82,7 +85,8 @@ class Run(Meter):
         return listed(loaded(reference, self.load), self) if self.load is not None else reference
 
     def closed(self, value: Lazy) -> Json:
-        """The reference that a lazy list came from; all of it as a plain list where there is none."""
+        """The reference that a lazy list came from; all of it as a plain list where there is
+        none."""
         _, reference = (self._origins or {}).get(id(value), (value, None))
         return listed(value, self) if reference is None else reference
 

@@ -15,7 +15,8 @@ _NOT_BARE: Final = frozenset({"index", "parent"})
 
 
 def bare_names(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """What templates read of an iteration's scope without `iter`: the iterator, and `loop_index`."""
+    """What templates read of an iteration's scope without `iter`: the iterator, and
+    `loop_index`."""
     bare = {name: value for name, value in scope.items() if name not in _NOT_BARE}
     return {**bare, "loop_index": scope["index"]} if "index" in scope else bare
 

@@ -27,9 +27,9 @@ Bound = frozenset[str]
 def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
     """The chains that `template` reads: `{("workload", "base_url"), ("fetch", "rows"), ("x",)}`.
 
-    Names that the template binds itself are not among them; an item that is computed ends its chain,
-    and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is an
-    expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
+    Names that the template binds itself are not among them; an item that is computed ends its
+    chain, and so does a call (`s.upper()` reads `s`). With `guard`, a string without a template is
+    an expression, as in `truth`. A template that cannot be read uses no names: `check` says why.
     """
     if isinstance(template, str):
         return _read(template, guard).found
@@ -37,7 +37,8 @@ def names_used(template: Json, *, guard: bool = False) -> frozenset[tuple[str, .
 
 
 def names_optional(template: str, *, guard: bool = False) -> frozenset[tuple[str, ...]]:
-    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x == none`."""
+    """The chains whose absence the template asks for: `x | default(1)`, `ctx.x is defined`, `x ==
+    none`."""
     return _read(template, guard).optional
 
 
@@ -67,7 +68,8 @@ def _names(source: str, bare: bool) -> _Names:
 
 
 class _Finder(NodeVisitor):
-    """Walks statements in order with the names bound so far; collects chains whose head is not bound."""
+    """Walks statements in order with the names bound so far; collects chains whose head is not
+    bound."""
 
     def __init__(self, anywhere: Bound) -> None:
         #: What the template binds anywhere: there, `range` and `dict` are no longer the functions.

@@ -154,7 +154,8 @@ class Statements(Expressions):
         return self._through(filters, capture)
 
     def _through(self, node: nodes.Filter | None, source: Eval) -> Eval:
-        # A block's filters are nested around an innermost one without a value: the block stands there.
+        # A block's filters are nested around an innermost one without a value: the block stands
+        # there.
         if node is None:
             return source
         inner = self._through(node.node, source) if isinstance(node.node, nodes.Filter) else source

@@ -23,7 +23,8 @@ from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret, reformed
 
-#: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some quadratic.
+#: Characters that filters of Python code (wrapping, tags, links) take: they are slow, some
+#: quadratic.
 _MAX_SLOW = 100_000
 #: What Jinja's own filters want to know of their surroundings: nothing is escaped.
 _CONTEXT: Final = EvalContext(SANDBOX)
@@ -100,7 +101,8 @@ def _wordwrap(
     break_on_hyphens: bool = True,
 ) -> str:
     rendered = _short(run, value)
-    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by the width.
+    # Wrapping is the slowest of all: two microseconds for each character, and for blanks eleven by
+    # the width.
     run.work(len(rendered) * (2 + 12 // max(width, 1)))
     if wrapstring is not None:
         run.text(len(wrapstring) * (len(rendered) + 1))

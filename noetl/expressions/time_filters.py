@@ -10,7 +10,8 @@ from noetl.expressions.instants import duration, instant, iso_duration, span, ti
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken
 
-#: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or its clock.
+#: Attributes of Python's own that are data: the others ask for the machine's zone, its locale or
+#: its clock.
 _PARTS: Final = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
 _PARTS_OF_DURATIONS: Final = frozenset({"days", "seconds", "microseconds"})
 

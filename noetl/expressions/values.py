@@ -51,8 +51,8 @@ def kind_of(value: Any) -> str:
 def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     """`value` as plain JSON, itself where it is that already. Undefined becomes null.
 
-    Data that came in is not paid for (`meter=None`); what a template built may be larger than memory
-    when its shared parts are unfolded, hence the meter.
+    Data that came in is not paid for (`meter=None`); what a template built may be larger than
+    memory when its shared parts are unfolded, hence the meter.
     """
     kind = type(value)
     if kind in ATOMS:
@@ -136,7 +136,8 @@ def _plain_other(value: Any) -> Json:
 
 
 def text(value: Any, meter: Meter) -> str:
-    """`value` as it stands in text: null prints nothing, booleans true or false, lists and mappings JSON."""
+    """`value` as it stands in text: null prints nothing, booleans true or false, lists and mappings
+    JSON."""
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]  # `kind`
@@ -161,7 +162,8 @@ def marked(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
 
 
 def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
-    """JSON text, not escaped for HTML, letters of all scripts as they are. References inside are opened."""
+    """JSON text, not escaped for HTML, letters of all scripts as they are. References inside are
+    opened."""
     meter.text(measure(value, meter))
     unfolded = plain(value, meter)
     opened = meter.opened(unfolded)
@@ -188,7 +190,8 @@ def listed(value: Any, meter: Meter) -> Any:
 
 
 def comparable(value: Any, meter: Meter) -> Any:
-    """`value` as it would be had nothing of it been kept by reference; paid for, since comparing walks it."""
+    """`value` as it would be had nothing of it been kept by reference; paid for, since comparing
+    walks it."""
     if type(value) in ATOMS:
         return value
     value = listed(value, meter)
@@ -211,7 +214,8 @@ def _with_markers(value: Json) -> Json:
 
 
 def measure(value: Any, meter: Meter, most: int = MAX_TEXT) -> int:
-    """Pay for walking `value`; returns about how many characters its JSON has. Raises OverLimit beyond `most`.
+    """Pay for walking `value`; returns about how many characters its JSON has. Raises OverLimit
+    beyond `most`.
 
     Shared parts count each time that they are met, as in anything that walks the value.
     """

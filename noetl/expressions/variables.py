@@ -12,7 +12,8 @@ _MISSING: Final = object()
 
 
 class Scope:
-    """The names that a template has bound, innermost first, and the rendering that they belong to."""
+    """The names that a template has bound, innermost first, and the rendering that they belong
+    to."""
 
     __slots__ = ("_parent", "run", "variables")
 

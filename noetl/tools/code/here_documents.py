@@ -35,7 +35,8 @@ class HereDocument:
 
 
 def begin_here_document(text: str, at: int) -> tuple[HereDocument, int] | None:
-    """The document that `<<` at `at` begins, and the place behind its name; None where it cannot be read."""
+    """The document that `<<` at `at` begins, and the place behind its name; None where it cannot be
+    read."""
     found = _BEGIN.match(text, at)
     if found is None:
         return None

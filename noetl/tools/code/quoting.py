@@ -1,14 +1,16 @@
-"""How values are written into a command line, so that the shell reads each as the very text that it is.
+"""How values are written into a command line, so that a shell reads each as the text that it is.
 
-What stands around a value decides how it is written: by itself it becomes one word, between quotes it goes on with
-them. The reader of that surrounding text follows bash (POSIX, `$'…'`, here-documents, comments) as far as quoting is
-concerned; where it cannot be sure, values pass only if no shell could read anything into them.
+What stands around a value decides how it is written: by itself it becomes one word, between quotes
+it goes on with them. The reader of that surrounding text follows bash (POSIX, `$'…'`,
+here-documents, comments) as far as quoting is concerned; where it cannot be sure, values pass only
+if no shell could read anything into them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from shlex import quote
 from typing import Final, Literal, TypeAlias
 
@@ -34,11 +36,13 @@ _QUOTES: Final[Mapping[str, Mode]] = {"'": "'", '"': '"', "`": "`"}
 
 
 class CommandLine:
-    """Follows the quoting of a command line, and writes values into it: a `noetl.expressions.Quoting`."""
+    """Follows the quoting of a command line, and writes values into it: a
+    `noetl.expressions.Quoting`."""
 
     def __init__(self) -> None:
         self._modes: list[Mode] = []
-        #: The character before, where it may change what follows; a line begins like behind a blank.
+        #: The character before, where it may change what follows; a line begins like behind a
+        #: blank.
         self._last = "\n"
         #: A number stands before that no quotes are around.
         self._number = False
@@ -52,7 +56,7 @@ class CommandLine:
         self._readers: Final = {
             "": self._plain,
             "(": self._plain,
-            "'": self._single,
+            "'": partial(self._until, "'"),
             '"': self._double,
             "$'": self._ansi,
             "#": self._comment,
@@ -89,8 +93,8 @@ class CommandLine:
             fits = _NUMBER if "((" in self._modes else _HARMLESS
             if fits.fullmatch(text) is None:
                 raise Broken(
-                    "puts a value where a shell may read it as code (behind `$` or a backslash, in backticks, "
-                    "`$'…'`, `${…}`, `$((…))`, `case`)",
+                    "puts a value where a shell may read it as code (behind `$` or a backslash, "
+                    "in backticks, `$'…'`, `${…}`, `$((…))`, `case`)",
                     hint="Hand the value over with env:, stdin: or argv:.",
                 )
             return text
@@ -202,9 +206,6 @@ class CommandLine:
             self._last = ""
         return at + 2
 
-    def _single(self, text: str, at: int) -> int:
-        return self._until("'", text, at)
-
     def _double(self, text: str, at: int) -> int:
         match text[at]:
             case "\\":
@@ -269,7 +270,8 @@ class CommandLine:
             case '"' | "`" as quotes:
                 self._enter(_QUOTES[quotes])
             case "'":
-                # A quote, or a letter like others: that depends on what is around, and on the operator.
+                # A quote, or a letter like others: that depends on what is around, and on the
+                # operator.
                 self._lost = True
             case _:
                 self._last = ""

@@ -96,7 +96,8 @@ def refused(template: str) -> TemplateError:
         TWINS + "{{ x < y }}",
         TWINS + "{{ x is sameas y }}",
         "{% for i in range(5000) %}{{ 'a' * 10000 }}{% endfor %}",
-        "{% set a = 'a' * 5000000 %}{% set b = 'a' * 4999999 ~ 'a' %}{% for i in range(99999) %}{{ '' if a == b }}{% endfor %}",
+        "{% set a = 'a' * 5000000 %}{% set b = 'a' * 4999999 ~ 'a' %}"
+        "{% for i in range(99999) %}{{ '' if a == b }}{% endfor %}",
         "{{ '" + "a" * 300_000 + "' }}",
     ],
 )

@@ -195,7 +195,8 @@ def test_an_undefined_chain_stands_for_nothing(chain: str) -> None:
     assert evaluate(f"{{{{ {chain} }}}}", NAMES, warn=said.append) is None
     assert len(said) == 1
     assert chain in said[0]
-    tests = f"{chain} is defined, {chain} is undefined, {chain} is none, {chain} == none, {chain} != none, not {chain}"
+    asked = ("{} is defined", "{} is undefined", "{} is none", "{} == none", "{} != none", "not {}")
+    tests = ", ".join(one.format(chain) for one in asked)
     assert evaluate(f"{{{{ [{tests}] }}}}", NAMES) == [False, True, True, True, False, True]
     assert evaluate(f"{{{{ {chain} | default(5) }}}}", NAMES) == 5
     assert evaluate("{{ [%s < 1, %s > 1, %s <= 1, 1 >= %s, 1 < %s] }}" % ((chain,) * 5), NAMES) == [False] * 5
@@ -381,6 +382,7 @@ def test_only_a_namespace_takes_assignments_to_its_attributes() -> None:
 
 
 def test_a_namespace_does_not_widen_what_a_template_may_take() -> None:
-    grows = "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}"
+    turns = "{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}"
+    grows = "{% set ns = namespace(l=[1]) %}" + turns + "{{ ns.l }}"
     with pytest.raises(TemplateError):
         evaluate(grows, {})
