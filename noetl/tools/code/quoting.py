@@ -255,8 +255,6 @@ class CommandLine:
             case "'" | '"' | "`" | "\\" | "#":
                 # No arithmetic, it seems: `((` may also be two subshells.
                 self._lost = True
-            case _:
-                pass
         return at + 1
 
     def _parameter(self, text: str, at: int) -> int:
