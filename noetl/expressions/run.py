@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from functools import cache
 from operator import methodcaller
 from typing import Any, Final
 
@@ -198,7 +199,7 @@ def _from_object(value: Any, name: str) -> Any:
         raise Forbidden(f"reaches for '{name}', which is outside of the sandbox")
     if isinstance(value, Undefined):
         return Undefined(f"{value.path}.{name}")
-    method = _methods(value).get(name)
+    method = _methods(type(value)).get(name)
     if method is not None:
         bound = Method(method, value)
         return MissingKey(name, bound) if isinstance(value, Mapping) else bound
@@ -217,8 +218,9 @@ def absent(value: Any, key: Any) -> Undefined:
     return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
 
 
-def _methods(value: Any) -> Mapping[str, Verb]:
-    return next((methods for kind, methods in _METHODS if isinstance(value, kind)), {})
+@cache
+def _methods(kind: type) -> Mapping[str, Verb]:
+    return next((methods for known, methods in _METHODS if issubclass(kind, known)), {})
 
 
 def _format(run: Run, value: str, *args: Any, **kwargs: Any) -> str:
