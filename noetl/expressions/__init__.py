@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from noetl.expressions.audit import values_read
 from noetl.expressions.chains import path_of, path_text
-from noetl.expressions.check import Fault, check
+from noetl.expressions.check import TemplateFault, check
 from noetl.expressions.evaluate import Warn, evaluate, evaluate_at, sentence, truth
 from noetl.expressions.follow import part_of, selected
 from noetl.expressions.grammar import inside, pieces
+from noetl.expressions.names import names_optional, names_used
 from noetl.expressions.places import place_of_name, renamed
 from noetl.expressions.quoting import BeginQuoting, NoQuoting, QuotedText, Quoting
 from noetl.expressions.refusals import Broken
-from noetl.expressions.scopes import names_optional, names_used
 
 __all__ = [
     "BeginQuoting",
     "Broken",
-    "Fault",
     "NoQuoting",
     "QuotedText",
     "Quoting",
+    "TemplateFault",
     "Warn",
     "check",
     "evaluate",

@@ -9,10 +9,10 @@ from typing import Any, Final
 from noetl.expressions.follow import into
 from noetl.expressions.limits import Meter
 from noetl.expressions.members import Callee
+from noetl.expressions.names import names_used
 from noetl.expressions.refusals import OverLimit, Refusal
+from noetl.expressions.rendering import find
 from noetl.expressions.results import value_of
-from noetl.expressions.run import find
-from noetl.expressions.scopes import names_used
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import measure, plain
 from noetl.facts.json import Json

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from noetl.expressions.grammar import Path, is_template, texts
 from noetl.expressions.places import place_of_line, place_of_word
-from noetl.expressions.program import faults_of, shorten
 from noetl.expressions.refusals import Refusal
+from noetl.expressions.template import faults_of, shorten
 from noetl.facts.json import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TemplateFault:
     """One fault: `path` within the value that was checked, `offset` within the string `source`
     found there."""
 
@@ -23,7 +23,7 @@ class Fault:
     hint: str
 
 
-def check(template: Json, *, guard: bool = False) -> list[Fault]:
+def check(template: Json, *, guard: bool = False) -> list[TemplateFault]:
     """Syntax errors, unknown filters and tests, tags that are not allowed, in `template`.
 
     With `guard`, a string without a template is an expression, as in `truth`.
@@ -37,9 +37,9 @@ def check(template: Json, *, guard: bool = False) -> list[Fault]:
     ]
 
 
-def _fault(path: Path, source: str, bare: bool, refusal: Refusal) -> Fault:
+def _fault(path: Path, source: str, bare: bool, refusal: Refusal) -> TemplateFault:
     offset = place_of_word(source, refusal.word, guard=bare) if refusal.word else None
     if offset is None:
         offset = place_of_line(source, refusal.line or 1)
     message = f"The template `{shorten(source)}` {refusal.cause}."
-    return Fault(path, source, offset, message, refusal.hint)
+    return TemplateFault(path, source, offset, message, refusal.hint)

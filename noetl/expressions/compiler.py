@@ -71,21 +71,21 @@ class Expressions(NodeVisitor):
         return tuple(self.expression(item) for item in items)
 
     def visit_Const(self, node: nodes.Const) -> Eval:
-        return _constant(node.value)
+        return _make_constant(node.value)
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> Eval:
-        return _constant(node.data)
+        return _make_constant(node.data)
 
     def visit_Filter(self, node: nodes.Filter) -> Eval:
         return self.filter(node, self.expression(node.node) if node.node is not None else None)
 
     def visit_List(self, node: nodes.List) -> Eval:
         items = self._all(node.items)
-        return lambda scope: [_present(item(scope)) for item in items]
+        return lambda scope: [_to_value(item(scope)) for item in items]
 
     def visit_Tuple(self, node: nodes.Tuple) -> Eval:
         items = self._all(node.items)
-        return lambda scope: tuple([_present(item(scope)) for item in items])
+        return lambda scope: tuple([_to_value(item(scope)) for item in items])
 
     def visit_Name(self, node: nodes.Name) -> Eval:
         name = node.name
@@ -110,7 +110,7 @@ class Expressions(NodeVisitor):
     def _step(self, node: nodes.Getattr | nodes.Getitem) -> Eval:
         inner, fixed = self.expression(node.node), constant_part(node)
         key = (
-            _constant(fixed)
+            _make_constant(fixed)
             if fixed is not None or isinstance(node, nodes.Getattr)
             else self.expression(node.arg)
         )
@@ -118,14 +118,14 @@ class Expressions(NodeVisitor):
 
     def visit_Slice(self, node: nodes.Slice) -> Eval:
         start, stop, step = (
-            _constant(None) if part is None else self.expression(part)
+            _make_constant(None) if part is None else self.expression(part)
             for part in (node.start, node.stop, node.step)
         )
-        return lambda scope: slice(_present(start(scope)), _present(stop(scope)), _present(step(scope)))
+        return lambda scope: slice(_to_value(start(scope)), _to_value(stop(scope)), _to_value(step(scope)))
 
     def visit_Dict(self, node: nodes.Dict) -> Eval:
         pairs = tuple((self.expression(pair.key), self.expression(pair.value)) for pair in node.items)
-        return lambda scope: {_as_key(key(scope)): _present(value(scope)) for key, value in pairs}
+        return lambda scope: {_to_key(key(scope)): _to_value(value(scope)) for key, value in pairs}
 
     def visit_Concat(self, node: nodes.Concat) -> Eval:
         parts = self._all(node.nodes)
@@ -152,7 +152,7 @@ class Expressions(NodeVisitor):
 
     def visit_CondExpr(self, node: nodes.CondExpr) -> Eval:
         test, then = self.expression(node.test), self.expression(node.expr1)
-        other = _constant(Undefined("if … else")) if node.expr2 is None else self.expression(node.expr2)
+        other = self.expression(node.expr2) if node.expr2 else _make_constant(Undefined("if … else"))
         return lambda scope: then(scope) if test(scope) else other(scope)
 
     def visit_Compare(self, node: nodes.Compare) -> Eval:
@@ -182,8 +182,8 @@ class Expressions(NodeVisitor):
                 [value(scope) for value in args],
                 {key: value(scope) for key, value in kwargs},
             )
-        more = _constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
-        named = _constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
+        more = _make_constant(()) if node.dyn_args is None else self.expression(node.dyn_args)
+        named = _make_constant({}) if node.dyn_kwargs is None else self.expression(node.dyn_kwargs)
 
         def collect(scope: Scope) -> tuple[Sequence[Any], Mapping[str, Any]]:
             spread = scope.run.elements(more(scope))
@@ -195,16 +195,16 @@ class Expressions(NodeVisitor):
 
     def filter(self, node: nodes.Filter, value: Eval | None) -> Eval:
         """A filter over `value`."""
-        verb = self._verb("filter", node, FILTERS)
-        source = value or _constant("")
+        verb = self._find_verb("filter", node, FILTERS)
+        source = value or _make_constant("")
         if node.name not in _ON_SECRETS:
-            source = _known(source, node.name)
-        return self._applied(verb, source, node)
+            source = _refuse_unknown(source, node.name)
+        return self._apply_verb(verb, source, node)
 
     def visit_Test(self, node: nodes.Test) -> Eval:
-        return self._applied(self._verb("test", node, TESTS), self.expression(node.node), node)
+        return self._apply_verb(self._find_verb("test", node, TESTS), self.expression(node.node), node)
 
-    def _applied(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
+    def _apply_verb(self, verb: Verb, source: Eval, node: nodes.Filter | nodes.Test) -> Eval:
         if not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs):
             return lambda scope: verb(scope.run, source(scope))
         arguments = self.arguments(node)
@@ -215,7 +215,7 @@ class Expressions(NodeVisitor):
 
         return apply
 
-    def _verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
+    def _find_verb(self, what: str, node: nodes.Filter | nodes.Test, known: Mapping[str, Verb]) -> Verb:
         verb = known.get(node.name)
         if verb is None:
             hint = did_you_mean(node.name, known).strip()
@@ -248,7 +248,7 @@ def _walk(chain: Chain) -> Eval:
     return lambda scope: scope.run.resolve(follow(scope.run.names, chain, scope.run.load))
 
 
-def _known(source: Eval, name: str) -> Eval:
+def _refuse_unknown(source: Eval, name: str) -> Eval:
     """`source`, refused where a filter would look at, or change, what only a tool call knows."""
 
     def get(scope: Scope) -> Any:
@@ -260,15 +260,15 @@ def _known(source: Eval, name: str) -> Eval:
     return get
 
 
-def _constant(value: Any) -> Eval:
+def _make_constant(value: Any) -> Eval:
     return lambda _: value
 
 
-def _present(value: Any) -> Any:
+def _to_value(value: Any) -> Any:
     return None if isinstance(value, Undefined) else value
 
 
-def _as_key(value: Any) -> Any:
+def _to_key(value: Any) -> Any:
     if isinstance(value, str | int | float | Undefined | None):
-        return _present(value)
+        return _to_value(value)
     raise Broken(f"makes a mapping with {kind_of(value)} as a key; keys must be texts")

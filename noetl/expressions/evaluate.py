@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from noetl.errors import TemplateError
 from noetl.expressions.grammar import Path, is_template, texts
 from noetl.expressions.limits import Meter
-from noetl.expressions.program import Program, program, shorten
 from noetl.expressions.quoting import BeginQuoting, QuotedText
+from noetl.expressions.template import CompiledTemplate, compile_template, shorten
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, text
 from noetl.facts.json import Json
@@ -41,7 +41,7 @@ def evaluate(
         if not is_template(template):
             return template
         begin = template.begin if isinstance(template, QuotedText) else None
-        return _settle(program(template), names, load, warn, begin)
+        return _settle(compile_template(template), names, load, warn, begin)
     if isinstance(template, Mapping):
         return {
             _key(key, names, load, warn): evaluate(value, names, load=load, warn=warn)
@@ -62,7 +62,7 @@ def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | Non
 
 
 def _settle(
-    code: Program,
+    code: CompiledTemplate,
     names: Mapping[str, Any],
     load: Load | None,
     warn: Warn | None,
@@ -119,7 +119,7 @@ def truth(
         return _holds(evaluate(template, names, load=load, warn=warn), load)
     if not template.strip():
         return False
-    code = program(template, bare=not is_template(template))
+    code = compile_template(template, bare=not is_template(template))
     value = _settle(code, names, load, warn)
     if code.body is not None:
         return str(value).strip().lower() not in _NO

@@ -7,8 +7,8 @@ from typing import Any
 
 from noetl.expressions.chains import Chain, path_of, path_text
 from noetl.expressions.members import Callee
-from noetl.expressions.results import Result, body_of, is_response, of_task, value_of
-from noetl.expressions.run import absent, find, load_reference, reach
+from noetl.expressions.rendering import find, load_reference, make_undefined, reach
+from noetl.expressions.results import ResultView, body_of, is_response, of_task, value_of
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import OF_REFERENCES, Load, is_reference, opened, plain
@@ -18,14 +18,14 @@ def follow(names: Mapping[str, Any], chain: Chain, load: Load | None) -> Any:
     """The value at the end of a chain, a reference left as it is where it is the end."""
     value, parts, at = find(names, chain.head), chain.parts, 0
     while at < len(parts):
-        kept = value.value if type(value) is Result else value
+        kept = value.value if type(value) is ResultView else value
         if type(kept) is dict and "extracted" in kept and (end := _known(kept, parts, at, load)):
             value, at = kept["extracted"][path_text(parts[at:end])], end
         else:
             if (path := _alias(kept, parts[at])) is not None:
                 parts, at = (*path, *parts[at + 1 :]), 0
             value, at = into(value, parts[at], load), at + 1
-    return value.value if type(value) is Result else value
+    return value.value if type(value) is ResultView else value
 
 
 def _known(kept: JsonMap, parts: tuple[str | int, ...], at: int, load: Load | None) -> int | None:
@@ -50,14 +50,14 @@ def into(value: Any, part: str | int, load: Load | None) -> Any:
     if part in OF_REFERENCES and type(kept) is dict and is_reference(kept) and not _has_key(kept, part):
         return reach(kept, OF_REFERENCES[str(part)])
     inner = load_reference(kept, load)
-    if type(value) is not Result:
+    if type(value) is not ResultView:
         return _from_envelope(inner, load) if part == "body" else reach(inner, part)
     return _from_result(value, inner, part, load)
 
 
-def _from_result(result: Result, inner: Any, part: str | int, load: Load | None) -> Any:
+def _from_result(result: ResultView, inner: Any, part: str | int, load: Load | None) -> Any:
     """A part of what a step or task left behind, whose value is `inner`."""
-    own = absent(inner, part) if part == "body" and is_response(inner) else reach(inner, part)
+    own = make_undefined(inner, part) if part == "body" and is_response(inner) else reach(inner, part)
     if not isinstance(own, Undefined):
         return own
     if part in result.also:
@@ -76,7 +76,7 @@ def _from_envelope(value: Any, load: Load | None) -> Any:
         isinstance(value, dict)
         and "body" not in value
         and "http" in value
-        and type(value.get("data")) is Result
+        and type(value.get("data")) is ResultView
     ):
         return into(value["data"], "body", load)
     return reach(value, "body")

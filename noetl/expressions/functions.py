@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.expressions.members import Namespace, Verb
 from noetl.expressions.refusals import OverLimit
-from noetl.expressions.run import Run
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.time_filters import TIME_FILTERS
 from noetl.expressions.values import measure
 
@@ -15,7 +15,7 @@ from noetl.expressions.values import measure
 MAX_RANGE = 100_000
 
 
-def _range(_: Run, *args: Any) -> range:
+def _range(_: Rendering, *args: Any) -> range:
     numbers = range(*args)
     # Comparing first and last instead of `len`, which fails beyond the size of a machine word.
     step = numbers.step
@@ -24,7 +24,7 @@ def _range(_: Run, *args: Any) -> range:
     return numbers
 
 
-def _dict(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
+def _dict(run: Rendering, *args: Any, **kwargs: Any) -> dict[str, Any]:
     measure(list(args), run)
     return dict(*args, **kwargs)
 

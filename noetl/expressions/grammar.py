@@ -13,11 +13,11 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
 from noetl.expressions.chains import Chain
-from noetl.expressions.foreign import foreign
+from noetl.expressions.foreign import hint_at_foreign
 from noetl.expressions.functions import GLOBALS
 from noetl.expressions.limits import MAX_SOURCE, MAX_TREE
 from noetl.expressions.refusals import Broken, Forbidden, OverLimit, Refusal
-from noetl.expressions.run import SANDBOX
+from noetl.expressions.rendering import SANDBOX
 from noetl.facts.json import Json
 
 #: Where something stands within a value: names and indices.
@@ -70,7 +70,7 @@ def parse(source: str, bare: bool = False) -> Parsed:
         body, whole = ((), _parse_expression(source)) if bare else _parse_text(source)
     except TemplateSyntaxError as error:
         message = (error.message or "it cannot be read").rstrip(".")
-        raise Broken(f"has a syntax error: {message}", error.lineno, foreign(source, bare)) from error
+        raise Broken(f"has a syntax error: {message}", error.lineno, hint_at_foreign(source, bare)) from error
     except RecursionError as error:
         raise Broken("is nested too deeply") from error
     except (ValueError, UnicodeError, OverflowError) as error:
@@ -79,10 +79,10 @@ def parse(source: str, bare: bool = False) -> Parsed:
     if whole is not None and len(source) <= MAX_TREE:
         # No tree is deeper than its text is long, and no expression binds a name.
         return Parsed(body, whole, frozenset())
-    return Parsed(body, whole, _bound(body if whole is None else (whole,)))
+    return Parsed(body, whole, _find_bound(body if whole is None else (whole,)))
 
 
-def _bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
+def _find_bound(body: tuple[nodes.Node, ...]) -> frozenset[str]:
     """The names that `body` binds. Raises `Broken` for deep trees, before anything walks them by
     recursion."""
     bound: set[str] = set()
@@ -119,20 +119,20 @@ def _parse_expression(source: str) -> nodes.Expr:
     if not parser.stream.eos:
         token = parser.stream.current
         cause = f"has a syntax error: '{token.value}' after the end of the expression"
-        raise Broken(cause, token.lineno, foreign(source, bare=True))
+        raise Broken(cause, token.lineno, hint_at_foreign(source, bare=True))
     return expression
 
 
 def _parse_text(source: str) -> tuple[tuple[nodes.Node, ...], nodes.Expr | None]:
-    if (lone := _lone(source)) is not None:
+    if (lone := _parse_lone(source)) is not None:
         return (), lone
     # `parse` would walk the tree to give every node its environment, which only Jinja's own
     # optimizer reads.
     body = tuple(_Parser(SANDBOX, source).subparse())
-    return body, _only_expression(body)
+    return body, _find_lone(body)
 
 
-def _lone(source: str) -> nodes.Expr | None:
+def _parse_lone(source: str) -> nodes.Expr | None:
     """The expression of a template that is nothing but one: read without its braces it costs a
     fifth less. None where that cannot be told at a glance, or the expression has an error, which
     the whole text tells better."""
@@ -149,7 +149,7 @@ def _lone(source: str) -> nodes.Expr | None:
     return expression if parser.stream.eos else None
 
 
-def _only_expression(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
+def _find_lone(body: tuple[nodes.Node, ...]) -> nodes.Expr | None:
     outputs = [statement for statement in body if isinstance(statement, nodes.Output)]
     parts = [part for output in outputs for part in output.nodes if not _is_blank(part)]
     is_alone = len(outputs) == len(body) and len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
@@ -211,10 +211,10 @@ def is_global(node: nodes.Call, bound: frozenset[str]) -> bool:
     return isinstance(node.node, nodes.Name) and node.node.name in GLOBALS and node.node.name not in bound
 
 
-def parsed(source: str, bare: bool) -> Parsed:
+def parse_once(source: str, bare: bool) -> Parsed:
     """`parse`, remembered: the compiler and the analyses look at the same tree. Nobody changes it.
     Raises `Refusal`."""
-    found = _answer(source, bare)
+    found = _try_parse(source, bare)
     if isinstance(found, Refusal):
         # A copy, as whoever catches an exception hangs frames on it.
         raise copy(found)
@@ -222,7 +222,7 @@ def parsed(source: str, bare: bool) -> Parsed:
 
 
 @lru_cache(maxsize=1024)
-def _answer(source: str, bare: bool) -> Parsed | Refusal:
+def _try_parse(source: str, bare: bool) -> Parsed | Refusal:
     try:
         return parse(source, bare)
     except Refusal as refusal:
@@ -244,7 +244,7 @@ def inside(guard: str) -> str | None:
     if not (text.startswith("{{") and text.endswith("}}")):
         return None
     try:
-        whole = parsed(text, False).whole is not None
+        whole = parse_once(text, False).whole is not None
     except (Refusal, RecursionError):
         whole = text.count("{{") == 1
     return text[2:-2].strip("-+").strip() if whole else None

@@ -70,7 +70,7 @@ _WRITTEN: Final[Mapping[str, Callable[[datetime], str]]] = {
     "s": lambda at: str((at - EPOCH) // timedelta(seconds=1)),
     "%": lambda _: "%",
 }
-#: What each directive reads. The groups are given to `_made`.
+#: What each directive reads. The groups are given to `_parse_as`.
 _READ: Final[Mapping[str, str]] = {
     "Y": r"(?P<Y>\d{4})",
     "m": r"(?P<m>\d{1,2})",
@@ -100,13 +100,13 @@ def instant(value: Any, zone: str | None = None, form: str | None = None) -> dat
     """
     match value:
         case datetime():
-            return _aware(value, zone)
+            return _make_aware(value, zone)
         case bool():
             raise Broken("cannot read a boolean as an instant")
         case int() | float():
-            return _aware(_bounded(operator.add, EPOCH, span(seconds=value)), zone)
+            return _make_aware(_call_bounded(operator.add, EPOCH, span(seconds=value)), zone)
         case str():
-            return _aware(_parsed(value, form), zone)
+            return _make_aware(_parse(value, form), zone)
         case _:
             raise Broken("reads as an instant only a text in ISO 8601, or a number of seconds since 1970")
 
@@ -138,12 +138,12 @@ def span(**parts: float) -> timedelta:
         raise OverLimit("makes a duration that is too long") from error
 
 
-def moved(value: datetime, zone: str) -> datetime:
+def move_to_zone(value: datetime, zone: str) -> datetime:
     """The same instant with the offset that `zone` has then. Raises Broken."""
     value = _to_utc(value)
     if zone == "UTC":
         return value
-    local = _bounded(value.astimezone, zone_of(zone))
+    local = _call_bounded(value.astimezone, zone_of(zone))
     return local.replace(tzinfo=timezone(local.utcoffset() or timedelta(0), local.tzname() or zone), fold=0)
 
 
@@ -159,24 +159,26 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(file, key=name)
 
 
-def written(value: datetime, form: str) -> str:
+def format_instant(value: datetime, form: str) -> str:
     """`value` as `form` says. Raises Broken for directives that there are not."""
-    return "".join(_pieces(form, lambda letter, short: _directive(value, letter, short=short)))
+    return "".join(_map_pieces(form, lambda letter, short: _directive(value, letter, short=short)))
 
 
 def _directive(value: datetime, letter: str, *, short: bool) -> str:
-    text = _known(letter, _WRITTEN, "has a format with", ", and %-d and the like without zeros")(value)
+    text = _find_directive(letter, _WRITTEN, "has a format with", ", and %-d and the like without zeros")(
+        value
+    )
     return (text.lstrip("0") or "0") if short and text.isdecimal() else text
 
 
-def _known(letter: str, directives: Mapping[str, T], verb: str, more: str = "") -> T:
+def _find_directive(letter: str, directives: Mapping[str, T], verb: str, more: str = "") -> T:
     if letter not in directives:
         known = " ".join(f"%{one}" for one in directives)
         raise Broken(f"{verb} '%{letter}'; there are {known}{more}")
     return directives[letter]
 
 
-def _pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
+def _map_pieces(form: str, of: Callable[[str, bool], str], plain: Callable[[str], str] = str) -> list[str]:
     if len(form) > MAX_FORMAT:
         raise OverLimit(f"has a format of more than {MAX_FORMAT} characters")
     made, end = [], 0
@@ -204,17 +206,17 @@ def timestamp(value: datetime) -> int | float:
     return whole + rest.microseconds / 1_000_000 if rest else whole
 
 
-def aligned(left: Any, right: Any) -> tuple[Any, Any]:
+def align(left: Any, right: Any) -> tuple[Any, Any]:
     """Both sides of an operator; a text beside an instant or a duration as the instant or duration
     that it says. A text that says none stays one."""
     if isinstance(left, str) and isinstance(right, date | timedelta):
-        return _like(left), right
+        return _read_like(left), right
     if isinstance(right, str) and isinstance(left, date | timedelta):
-        return left, _like(right)
+        return left, _read_like(right)
     return left, right
 
 
-def _like(text: str) -> Any:
+def _read_like(text: str) -> Any:
     readers: tuple[Callable[[str], Any], ...] = (instant, duration)
     for read in readers:
         try:
@@ -224,7 +226,7 @@ def _like(text: str) -> Any:
     return text
 
 
-def _bounded(function: Callable[..., datetime], *args: Any) -> datetime:
+def _call_bounded(function: Callable[..., datetime], *args: Any) -> datetime:
     """`function(*args)`. Raises OverLimit where that is outside of the calendar."""
     try:
         return function(*args)
@@ -232,29 +234,29 @@ def _bounded(function: Callable[..., datetime], *args: Any) -> datetime:
         raise OverLimit(OUTSIDE) from error
 
 
-def _aware(value: datetime, zone: str | None) -> datetime:
+def _make_aware(value: datetime, zone: str | None) -> datetime:
     if value.tzinfo is None:
         # Of an hour that comes twice the first is meant, and one that is left out is counted from
         # before it.
         value = _to_utc(value.replace(tzinfo=UTC if zone in (None, "UTC") else zone_of(str(zone))))
-    return value if zone is None else moved(value, zone)
+    return value if zone is None else move_to_zone(value, zone)
 
 
 def _to_utc(value: datetime) -> datetime:
-    return _bounded(value.astimezone, UTC)
+    return _call_bounded(value.astimezone, UTC)
 
 
-def _parsed(text: str, form: str | None) -> datetime:
+def _parse(text: str, form: str | None) -> datetime:
     if len(text) > MAX_FORMAT:
         raise Broken(f"cannot read an instant in a text of {len(text)} characters")
     try:
-        return datetime.fromisoformat(text.strip()) if form is None else _made(text.strip(), form)
+        return datetime.fromisoformat(text.strip()) if form is None else _parse_as(text.strip(), form)
     except ValueError as error:
         said = "in ISO 8601, such as 2026-01-31T12:00:00Z" if form is None else f"as {form!r} says"
         raise Broken(f"cannot read an instant in {text[:60]!r}; write it {said}") from error
 
 
-def _made(text: str, form: str) -> datetime:
+def _parse_as(text: str, form: str) -> datetime:
     match = _pattern(form).fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -268,10 +270,10 @@ def _made(text: str, form: str) -> datetime:
         hour = hour % 12 + (12 if found["p"].upper() == "PM" else 0)
     numbers = (int(found.get("Y") or 1970), int(month or 1), int(found.get("d") or 1), hour)
     rest = (int(found.get("M") or 0), int(found.get("S") or 0), int((found.get("f") or "0").ljust(6, "0")))
-    return datetime(*numbers, *rest, tzinfo=_zone_written(found.get("z")))
+    return datetime(*numbers, *rest, tzinfo=_parse_offset(found.get("z")))
 
 
-def _zone_written(text: str | None) -> timezone | None:
+def _parse_offset(text: str | None) -> timezone | None:
     if text is None or text == "Z":
         return None if text is None else UTC
     hours, minutes = int(text[1:3]), int(text[-2:])
@@ -281,9 +283,9 @@ def _zone_written(text: str | None) -> timezone | None:
 @lru_cache(maxsize=256)
 def _pattern(form: str) -> re.Pattern[str]:
     def of(letter: str, _: bool) -> str:
-        return _known(letter, _READ, "reads a format with")
+        return _find_directive(letter, _READ, "reads a format with")
 
     try:
-        return re.compile("".join(_pieces(form, of, re.escape)))
+        return re.compile("".join(_map_pieces(form, of, re.escape)))
     except re.error as error:
         raise Broken(f"reads a format that says something twice: {form!r}") from error

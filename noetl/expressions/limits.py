@@ -41,11 +41,11 @@ class Meter:
         self._chars = MAX_TEXTS
         self.line = 1
 
-    def opened(self, value: Json) -> Json:
+    def open_references(self, value: Json) -> Json:
         """`value` with the references inside of it replaced; itself for one who knows none."""
         return value
 
-    def closed(self, value: Lazy) -> Json:
+    def close_list(self, value: Lazy) -> Json:
         """What stands for a lazy list in plain JSON: the list itself without references."""
         return value.whole()
 

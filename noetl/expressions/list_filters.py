@@ -14,13 +14,13 @@ from jinja2 import filters as jinja
 from noetl.expressions.members import Verb
 from noetl.expressions.operators import add
 from noetl.expressions.refusals import Broken
-from noetl.expressions.run import Run, list_paid
+from noetl.expressions.rendering import Rendering, make_listing
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import comparable, kind_of, listed, measure, to_json
+from noetl.expressions.values import kind_of, measure, to_comparable, to_json, to_list
 from noetl.facts.reference import Lazy
 
 #: A dotted attribute of the elements, or the elements themselves.
-Attribute: TypeAlias = str | int | None
+Attr: TypeAlias = str | int | None
 
 
 class Group(NamedTuple):
@@ -30,7 +30,7 @@ class Group(NamedTuple):
     list: list[Any]
 
 
-def _getter(run: Run, attribute: Attribute, default: Any = None) -> Callable[[Any], Any]:
+def _make_getter(run: Rendering, attribute: Attr, default: Any = None) -> Callable[[Any], Any]:
     """Reads a dotted attribute ("a.b.0") of an element; the element itself where there is none."""
     if attribute is None:
         return run.resolve
@@ -40,57 +40,57 @@ def _getter(run: Run, attribute: Attribute, default: Any = None) -> Callable[[An
     return jinja.make_attrgetter(reader, attribute, default=default)
 
 
-def _key(run: Run, attribute: Attribute, case_sensitive: bool, several: bool = False) -> Callable[[Any], Any]:
+def _make_key(run: Rendering, attribute: Attr, exact: bool, several: bool = False) -> Callable[[Any], Any]:
     """What elements are ordered by. Paid for by size, since comparing walks it."""
     names = str(attribute).split(",") if several and attribute else [attribute]
-    getters = [_getter(run, name) for name in names]
+    getters = [_make_getter(run, name) for name in names]
 
     def get(element: Any) -> Any:
         run.work(2)
-        keys = [_comparable(run, getter(element), case_sensitive) for getter in getters]
+        keys = [_fold(run, getter(element), exact) for getter in getters]
         return keys if several else keys[0]
 
     return get
 
 
-def _comparable(run: Run, value: Any, case_sensitive: bool) -> Any:
-    value = comparable(value, run)
+def _fold(run: Rendering, value: Any, exact: bool) -> Any:
+    value = to_comparable(value, run)
     if not isinstance(value, str):
         return value
     # All keys are there at once.
     run.text(len(value))
-    return value if case_sensitive else value.lower()
+    return value if exact else value.lower()
 
 
-def _attr(run: Run, value: Any, name: str) -> Any:
+def _attr(run: Rendering, value: Any, name: str) -> Any:
     if not isinstance(name, str):
         raise Broken(f"names an attribute by {kind_of(name)}; a text is needed")
     return run.item(value, name)
 
 
-def _batch(run: Run, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
-    elements = listed(run.elements(value), run)
+def _batch(run: Rendering, value: Any, linecount: Any, fill_with: Any = None) -> list[list[Any]]:
+    elements = to_list(run.elements(value), run)
     if not isinstance(linecount, int) or linecount < 1:
         raise Broken("cannot batch: the number of elements must be 1 or more")
     run.items(len(elements) + (linecount if fill_with is not None else 0))
     return list(jinja.do_batch(elements, linecount, fill_with))
 
 
-def _slice(run: Run, value: Any, slices: Any, fill_with: Any = None) -> list[list[Any]]:
+def _slice(run: Rendering, value: Any, slices: Any, fill_with: Any = None) -> list[list[Any]]:
     if not isinstance(slices, int) or slices < 1:
         raise Broken("cannot slice: the number of slices must be 1 or more")
     run.work(slices)
-    elements = listed(run.elements(value), run)
+    elements = to_list(run.elements(value), run)
     run.items(len(elements))
     return list(jinja.sync_do_slice(elements, slices, fill_with))
 
 
-def _default(_: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+def _default(_: Rendering, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
     return default_value if isinstance(value, Undefined) or (boolean and not value) else value
 
 
 def _dictsort(
-    run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
+    run: Rendering, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
 ) -> list[tuple[Any, Any]]:
     if isinstance(value, Undefined):
         return []
@@ -99,12 +99,12 @@ def _dictsort(
     if by == "key":
         measure(value, run)
     else:
-        value = comparable(value, run)
+        value = to_comparable(value, run)
     return jinja.do_dictsort(value, case_sensitive, by, reverse)  # type: ignore[arg-type]  # checked there
 
 
-def _at(index: int, name: str) -> Verb:
-    def pick(run: Run, value: Any) -> Any:
+def _make_pick(index: int, name: str) -> Verb:
+    def pick(run: Rendering, value: Any) -> Any:
         elements = run.elements(value)
         return run.resolve(elements[index]) if elements else Undefined(name)
 
@@ -112,38 +112,35 @@ def _at(index: int, name: str) -> Verb:
 
 
 def _groupby(
-    run: Run, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
+    run: Rendering, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
 ) -> list[Group]:
-    get = _getter(run, attribute, default)
-    key = _key(run, None, case_sensitive)
-    ordered = sorted(listed(run.elements(value), run), key=lambda element: key(get(element)))
+    get = _make_getter(run, attribute, default)
+    key = _make_key(run, None, case_sensitive)
+    ordered = sorted(to_list(run.elements(value), run), key=lambda element: key(get(element)))
     grouped = groupby(ordered, key=lambda element: key(get(element)))
     groups = [list(members) for _, members in grouped]
     return [Group(get(members[0]), members) for members in groups]
 
 
-def _items(run: Run, value: Any) -> Any:
+def _items(run: Rendering, value: Any) -> Any:
     if isinstance(value, Undefined):
         return []
     if not isinstance(value, Mapping):
         raise Broken(f"cannot list the items of {kind_of(value)}")
-    return _items_of(run, value)
+    return make_listing(methodcaller("items"))(run, value)
 
 
-_items_of = list_paid(methodcaller("items"))
-
-
-def _length(run: Run, value: Any) -> int:
+def _length(run: Rendering, value: Any) -> int:
     return len(run.elements(value) if not isinstance(value, Mapping) else value)
 
 
-def _list(run: Run, value: Any) -> list[Any]:
-    elements = listed(run.elements(value), run)
+def _list(run: Rendering, value: Any) -> list[Any]:
+    elements = to_list(run.elements(value), run)
     run.items(len(elements))
     return list(elements)
 
 
-def _flatten(run: Run, value: Any) -> list[Any]:
+def _flatten(run: Rendering, value: Any) -> list[Any]:
     """The elements of the elements, one level down."""
     found: list[Any] = []
     for element in run.elements(value):
@@ -153,13 +150,12 @@ def _flatten(run: Run, value: Any) -> list[Any]:
     return found
 
 
-def _merge(run: Run, value: Any) -> Any:
-    """The elements as one: mappings merged deeply, lists one behind the other, of anything else the
-    last; null adds nothing."""
-    return _merged(run, [run.resolve(element) for element in run.elements(value)])
+def _merge(run: Rendering, value: Any) -> Any:
+    """The elements as one: mappings merged deeply, lists joined, else the last; null adds nothing."""
+    return _merge_values(run, [run.resolve(element) for element in run.elements(value)])
 
 
-def _merged(run: Run, values: list[Any]) -> Any:
+def _merge_values(run: Rendering, values: list[Any]) -> Any:
     kept = [value for value in values if value is not None and not isinstance(value, Undefined)]
     if not kept:
         return None
@@ -175,10 +171,10 @@ def _merged(run: Run, values: list[Any]) -> Any:
     for value in alike:
         for key, item in value.items():
             inner.setdefault(key, []).append(item)
-    return {key: _merged(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
+    return {key: _merge_values(run, [run.resolve(item) for item in items]) for key, items in inner.items()}
 
 
-def _verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
+def _find_verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
     """The filter or test of that name. Raises Broken."""
     if not isinstance(name, str) or name not in known:
         shown = name[:60] if isinstance(name, str) else kind_of(name)
@@ -186,53 +182,53 @@ def _verb(what: str, known: Mapping[str, Verb], name: Any) -> Verb:
     return known[name]
 
 
-def _map(run: Run, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+def _map(run: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
     if not args and "attribute" in kwargs:
-        get = _getter(run, kwargs["attribute"], kwargs.get("default"))
-        return [_paid(run, get, element) for element in run.elements(value)]
+        get = _make_getter(run, kwargs["attribute"], kwargs.get("default"))
+        return [_call_paid(run, get, element) for element in run.elements(value)]
     if not args:
         raise Broken("cannot map: 'map' needs the name of a filter, or attribute=")
-    verb = _verb("filter", run.filters, args[0])
+    verb = _find_verb("filter", run.filters, args[0])
     rest = args[1:]
     return [
-        _paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
+        _call_paid(run, lambda item: verb(run, item, *rest, **kwargs), run.resolve(element))
         for element in run.elements(value)
     ]
 
 
-def _paid(run: Run, function: Callable[[Any], Any], element: Any) -> Any:
+def _call_paid(run: Rendering, function: Callable[[Any], Any], element: Any) -> Any:
     run.work(2)
     return function(element)
 
 
-def _choosing(by_attribute: bool, wanted: bool) -> Verb:
-    def choose(run: Run, value: Any, *args: Any) -> list[Any]:
+def _make_choice(by_attribute: bool, wanted: bool) -> Verb:
+    def choose(run: Rendering, value: Any, *args: Any) -> list[Any]:
         get: Callable[[Any], Any] = run.resolve
         if by_attribute:
             if not args:
                 raise Broken("cannot select: the name of an attribute is missing")
-            get, args = _getter(run, args[0]), args[1:]
-        verb: Verb = _verb("test", run.tests, args[0]) if args else lambda _, item: item
+            get, args = _make_getter(run, args[0]), args[1:]
+        verb: Verb = _find_verb("test", run.tests, args[0]) if args else lambda _, item: item
         return [
             element
             for element in run.elements(value)
-            if _paid(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
+            if _call_paid(run, lambda item: bool(verb(run, get(item), *args[1:])) is wanted, element)
         ]
 
     return choose
 
 
-def _extreme(function: Callable[..., Any]) -> Verb:
-    def extreme(run: Run, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> Any:
+def _make_extreme(function: Callable[..., Any]) -> Verb:
+    def extreme(run: Rendering, value: Any, case_sensitive: bool = False, attribute: Attr = None) -> Any:
         elements = run.elements(value)
         if not elements:
             return Undefined(function.__name__)
-        return run.resolve(function(elements, key=_key(run, attribute, case_sensitive)))
+        return run.resolve(function(elements, key=_make_key(run, attribute, case_sensitive)))
 
     return extreme
 
 
-def _reverse(run: Run, value: Any) -> Any:
+def _reverse(run: Rendering, value: Any) -> Any:
     if isinstance(value, str):
         run.text(len(value))
         return value[::-1]
@@ -240,15 +236,15 @@ def _reverse(run: Run, value: Any) -> Any:
 
 
 def _sort(
-    run: Run, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Attribute = None
+    run: Rendering, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Attr = None
 ) -> list[Any]:
     several = isinstance(attribute, str) and "," in attribute
-    key = _key(run, attribute, case_sensitive, several)
-    return sorted(listed(run.elements(value), run), key=key, reverse=reverse)
+    key = _make_key(run, attribute, case_sensitive, several)
+    return sorted(to_list(run.elements(value), run), key=key, reverse=reverse)
 
 
-def _sum(run: Run, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
-    get = _getter(run, attribute)
+def _sum(run: Rendering, value: Any, attribute: Attr = None, start: Any = 0) -> Any:
+    get = _make_getter(run, attribute)
 
     def plus(total: Any, element: Any) -> Any:
         run.work(1)
@@ -257,15 +253,15 @@ def _sum(run: Run, value: Any, attribute: Attribute = None, start: Any = 0) -> A
     return reduce(plus, run.elements(value), start)
 
 
-def _unique(run: Run, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
-    key = _key(run, attribute, case_sensitive)
+def _unique(run: Rendering, value: Any, case_sensitive: bool = False, attribute: Attr = None) -> Any:
+    key = _make_key(run, attribute, case_sensitive)
     found: dict[Any, Any] = {}
     for element in run.elements(value):
         found.setdefault(_hashable(run, key(element)), element)
     return list(found.values())
 
 
-def _hashable(run: Run, value: Any) -> Any:
+def _hashable(run: Rendering, value: Any) -> Any:
     return ("json", to_json(value, run)) if isinstance(value, list | tuple | Mapping | Lazy) else value
 
 
@@ -276,22 +272,22 @@ LIST_FILTERS: Mapping[str, Verb] = {
     "d": _default,
     "default": _default,
     "dictsort": _dictsort,
-    "first": _at(0, "first"),
+    "first": _make_pick(0, "first"),
     "flatten": _flatten,
     "groupby": _groupby,
     "items": _items,
-    "last": _at(-1, "last"),
+    "last": _make_pick(-1, "last"),
     "length": _length,
     "list": _list,
     "map": _map,
-    "max": _extreme(max),
+    "max": _make_extreme(max),
     "merge": _merge,
-    "min": _extreme(min),
-    "reject": _choosing(by_attribute=False, wanted=False),
-    "rejectattr": _choosing(by_attribute=True, wanted=False),
+    "min": _make_extreme(min),
+    "reject": _make_choice(by_attribute=False, wanted=False),
+    "rejectattr": _make_choice(by_attribute=True, wanted=False),
     "reverse": _reverse,
-    "select": _choosing(by_attribute=False, wanted=True),
-    "selectattr": _choosing(by_attribute=True, wanted=True),
+    "select": _make_choice(by_attribute=False, wanted=True),
+    "selectattr": _make_choice(by_attribute=True, wanted=True),
     "slice": _slice,
     "sort": _sort,
     "sum": _sum,

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from jinja2.runtime import LoopContext
 
-from noetl.expressions.members import Members, Method, Verb
+from noetl.expressions.members import Attributes, Method, Verb
 from noetl.expressions.output import Out
-from noetl.expressions.run import Run
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import text
 from noetl.expressions.variables import Bind, Eval, Render, Scope
@@ -51,7 +51,7 @@ class ForLoop:
         return inner
 
 
-class LoopVariable(Members):
+class LoopVariable(Attributes):
     """The `loop` of a loop's body: Jinja's own."""
 
     __slots__ = ("_context",)
@@ -66,7 +66,7 @@ class LoopVariable(Members):
         return Undefined(f"loop.{name}") if method is None else Method(method, self._context)
 
 
-def _has_changed(run: Run, context: LoopContext, *values: Any) -> bool:
+def _has_changed(run: Rendering, context: LoopContext, *values: Any) -> bool:
     # Texts: comparing anything else may take for ever.
     return context.changed(*[text(value, run) for value in values])
 

@@ -23,7 +23,7 @@ class Callee(ABC):
     def call(self, run: Meter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
 
 
-class Members(ABC):
+class Attributes(ABC):
     """Something of ours with attributes: the `loop` of a loop."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Members(ABC):
         """The attribute, or `Undefined`."""
 
 
-class Namespace(Members):
+class Namespace(Attributes):
     """What `namespace()` makes: the one thing whose attributes a template may assign."""
 
     __slots__ = ("values",)

@@ -7,25 +7,25 @@ from typing import Any
 
 from noetl.expressions.members import Callee, Verb
 from noetl.expressions.operators import COMPARISONS, modulo
-from noetl.expressions.run import Run
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import listed
+from noetl.expressions.values import to_list
 from noetl.facts.reference import Lazy
 
 
-def _remainder(run: Run, value: Any, divisor: Any) -> Any:
+def _remainder(run: Rendering, value: Any, divisor: Any) -> Any:
     # Never a text: `'%s' % x` is formatting, not a number.
     return None if isinstance(value, str) else modulo(run, value, divisor)
 
 
-def _same(run: Run, value: Any, other: Any) -> bool:
+def _same(run: Rendering, value: Any, other: Any) -> bool:
     """Identity as far as data has one: equal and of one type. Python's own would be left to
     chance."""
-    value, other = listed(value, run), listed(other, run)
+    value, other = to_list(value, run), to_list(other, run)
     return type(value) is type(other) and bool(COMPARISONS["eq"](run, value, other))
 
 
-def _is_case(run: Run, value: Any, function: Callable[[str], bool]) -> bool:
+def _is_case(run: Rendering, value: Any, function: Callable[[str], bool]) -> bool:
     if not isinstance(value, str):
         return False
     run.read(len(value))

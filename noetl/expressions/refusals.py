@@ -1,4 +1,4 @@
-"""Why a template is refused, before its source is known. `program` turns these into
+"""Why a template is refused, before its source is known. `compile_template` turns these into
 `TemplateError`s."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _OF_CONTENTS: Final = frozenset({"uri", "bytes", "sha256", "data"})
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResultView:
     """What a step or a task left behind. To templates it is `value`; a name that `value` does not
     have is looked up in `also`, then in the body of an http response, and `data` is `value` itself
     where none has it. `value` may be a reference: what is in it shows when it was loaded."""
@@ -24,19 +24,19 @@ class Result:
     also: JsonMap = field(default_factory=dict)
 
 
-def of_task(value: Json) -> Result:
+def of_task(value: Json) -> ResultView:
     """A task's result."""
-    return Result(value)
+    return ResultView(value)
 
 
-def of_step(value: Json, results: JsonMap) -> Result:
+def of_step(value: Json, results: JsonMap) -> ResultView:
     """A step's result, behind it those of its tasks: `<step>.results.<task>`."""
-    return Result(value, {"results": results})
+    return ResultView(value, {"results": results})
 
 
 def value_of(value: Any) -> Any:
     """`value` without what templates see beyond it."""
-    return value.value if type(value) is Result else value
+    return value.value if type(value) is ResultView else value
 
 
 def is_response(value: Any) -> bool:
@@ -58,7 +58,7 @@ def _is_content(value: JsonMap) -> bool:
     return value.keys() >= _OF_CONTENTS and "exists" not in value
 
 
-class TaskResults(Mapping[str, Result]):
+class TaskResults(Mapping[str, ResultView]):
     """Task name → its result, as templates see it."""
 
     __slots__ = ("_results",)
@@ -66,7 +66,7 @@ class TaskResults(Mapping[str, Result]):
     def __init__(self, results: JsonMap) -> None:
         self._results = results
 
-    def __getitem__(self, name: str) -> Result:
+    def __getitem__(self, name: str) -> ResultView:
         return of_task(self._results[name])
 
     def __iter__(self) -> Iterator[str]:

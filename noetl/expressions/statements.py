@@ -109,7 +109,7 @@ class Statements(Expressions):
             case nodes.Tuple():
                 return self._targets(node)
             case nodes.NSRef():
-                return _into_namespace(node.name, node.attr)
+                return _bind_attribute(node.name, node.attr)
             case _:
                 self.report(Broken("assigns to an attribute, which is not supported", node.lineno))
                 return lambda _scope, _value: None
@@ -136,14 +136,14 @@ class Statements(Expressions):
         return render
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> Render:
-        target, captured = self._target(node.target), self._captured(node.body, node.filter)
+        target, captured = self._target(node.target), self._capture(node.body, node.filter)
         return lambda scope, _: target(scope, captured(scope))
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> Render:
-        captured = self._captured(node.body, node.filter)
+        captured = self._capture(node.body, node.filter)
         return lambda scope, out: out.insert(text(captured(scope), scope.run))
 
-    def _captured(self, body: Sequence[nodes.Node], filters: nodes.Filter | None) -> Eval:
+    def _capture(self, body: Sequence[nodes.Node], filters: nodes.Filter | None) -> Eval:
         block = self.block(body)
 
         def capture(scope: Scope) -> str:
@@ -151,14 +151,14 @@ class Statements(Expressions):
             block(scope.inner(), out)
             return out.text()
 
-        return self._through(filters, capture)
+        return self._apply_filters(filters, capture)
 
-    def _through(self, node: nodes.Filter | None, source: Eval) -> Eval:
+    def _apply_filters(self, node: nodes.Filter | None, source: Eval) -> Eval:
         # A block's filters are nested around an innermost one without a value: the block stands
         # there.
         if node is None:
             return source
-        inner = self._through(node.node, source) if isinstance(node.node, nodes.Filter) else source
+        inner = self._apply_filters(node.node, source) if isinstance(node.node, nodes.Filter) else source
         return self.filter(node, inner)
 
     def visit_With(self, node: nodes.With) -> Render:
@@ -175,7 +175,7 @@ class Statements(Expressions):
         return render
 
 
-def _into_namespace(name: str, attribute: str) -> Bind:
+def _bind_attribute(name: str, attribute: str) -> Bind:
     def bind(scope: Scope, value: Any) -> None:
         target = scope.lookup(name)
         if not isinstance(target, Namespace):

@@ -138,7 +138,7 @@ def format_text(
     return _Formatter(meter, step).vformat(template, args, kwargs)
 
 
-def _padded(name: str) -> Method:
+def _make_pad(name: str) -> Method:
     method = getattr(str, name)
 
     def pad(meter: Meter, value: str, width: int, *fill: str) -> str:
@@ -149,7 +149,7 @@ def _padded(name: str) -> Method:
     return pad
 
 
-def _split(name: str) -> Method:
+def _make_split(name: str) -> Method:
     method = getattr(str, name)
 
     def split(meter: Meter, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
@@ -176,7 +176,7 @@ def _expand_tabs(meter: Meter, value: str, tabsize: int = 8) -> str:
     return value.expandtabs(tabsize)
 
 
-def _paid(name: str, pay: Callable[[Meter, int], None]) -> Method:
+def _make_paid(name: str, pay: Callable[[Meter, int], None]) -> Method:
     method = getattr(str, name)
 
     def call(meter: Meter, value: str, *args: Any) -> Any:
@@ -195,13 +195,13 @@ _READING = (
     " isupper rfind rindex startswith"
 )
 
-#: What may be called on a text, but for `format`, which reads other values (see `run`).
+#: What may be called on a text, but for `format`, which reads other values (see `rendering`).
 TEXT_METHODS: Mapping[str, Method] = {
-    **{name: _paid(name, Meter.text) for name in _CONVERTING.split()},
-    **{name: _paid(name, Meter.read) for name in _READING.split()},
-    **{name: _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
-    "split": _split("split"),
-    "rsplit": _split("rsplit"),
+    **{name: _make_paid(name, Meter.text) for name in _CONVERTING.split()},
+    **{name: _make_paid(name, Meter.read) for name in _READING.split()},
+    **{name: _make_pad(name) for name in ("center", "ljust", "rjust", "zfill")},
+    "split": _make_split("split"),
+    "rsplit": _make_split("rsplit"),
     "splitlines": _split_lines,
     "expandtabs": _expand_tabs,
     "join": join,

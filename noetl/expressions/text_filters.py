@@ -15,10 +15,10 @@ from markupsafe import escape
 from noetl.expressions.limits import check_width
 from noetl.expressions.members import Verb
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.run import SANDBOX, Run
+from noetl.expressions.rendering import SANDBOX, Rendering
 from noetl.expressions.strings import TEXT_METHODS, join, percent, replace
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import comparable, marked, measure, text, to_json
+from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret, reformed
@@ -30,13 +30,13 @@ _MAX_SLOW = 100_000
 _CONTEXT: Final = EvalContext(SANDBOX)
 
 
-def _text(run: Run, value: Any) -> str:
+def _text(run: Rendering, value: Any) -> str:
     rendered = text(value, run)
     run.text(len(rendered))
     return rendered
 
 
-def _short(run: Run, value: Any) -> str:
+def _short(run: Rendering, value: Any) -> str:
     rendered = _text(run, value)
     if len(rendered) > _MAX_SLOW:
         raise OverLimit(f"takes a text of {len(rendered)} characters through a filter for {_MAX_SLOW}")
@@ -44,23 +44,25 @@ def _short(run: Run, value: Any) -> str:
     return rendered
 
 
-def _on_text(function: Callable[[str], Any], read: Callable[[Run, Any], str] = _text) -> Verb:
+def _on_text(function: Callable[[str], Any], read: Callable[[Rendering, Any], str] = _text) -> Verb:
     return lambda run, value: function(read(run, value))
 
 
-def _escape(run: Run, value: Any) -> str:
+def _escape(run: Rendering, value: Any) -> str:
     rendered = _text(run, value)
     run.text(6 * len(rendered))
     return str(escape(rendered))
 
 
-def _format(run: Run, value: Any, *args: Any, **kwargs: Any) -> str:
+def _format(run: Rendering, value: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise Broken("cannot be formatted: give values by place or by name, not both")
     return percent(run, _text(run, value), kwargs or args)
 
 
-def _indent(run: Run, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def _indent(
+    run: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False
+) -> str:
     rendered = _text(run, value)
     if isinstance(width, int):
         check_width(width)
@@ -69,7 +71,7 @@ def _indent(run: Run, value: Any, width: int | str = 4, first: bool = False, bla
     return jinja.do_indent(rendered, width, first, blank)
 
 
-def _join(run: Run, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
+def _join(run: Rendering, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
     if attribute is None:
         elements: Any = map(run.resolve, run.elements(value))
     else:
@@ -77,12 +79,12 @@ def _join(run: Run, value: Any, d: Any = "", attribute: str | int | None = None)
     return join(run, _text(run, d), elements)
 
 
-def _replace(run: Run, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+def _replace(run: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
     return replace(run, _text(run, value), _text(run, old), _text(run, new), -1 if count is None else count)
 
 
 def _truncate(
-    run: Run,
+    run: Rendering,
     value: Any,
     length: int = 255,
     killwords: bool = False,
@@ -93,7 +95,7 @@ def _truncate(
 
 
 def _wordwrap(
-    run: Run,
+    run: Rendering,
     value: Any,
     width: int = 79,
     break_long_words: bool = True,
@@ -109,11 +111,11 @@ def _wordwrap(
     return jinja.do_wordwrap(SANDBOX, rendered, width, break_long_words, wrapstring, break_on_hyphens)
 
 
-def _urlencode(run: Run, value: Any) -> str:
+def _urlencode(run: Rendering, value: Any) -> str:
     if is_secret(value):
-        return marked(value, run, "url")
+        return mark_secret(value, run, "url")
     if isinstance(value, Mapping | list | tuple | Lazy):
-        value = comparable(value, run)
+        value = to_comparable(value, run)
         run.text(12 * measure(value, run))
         return jinja.do_urlencode(value)
     rendered = _text(run, value)
@@ -122,7 +124,7 @@ def _urlencode(run: Run, value: Any) -> str:
 
 
 def _urlize(
-    run: Run,
+    run: Rendering,
     value: Any,
     trim_url_limit: int | None = None,
     nofollow: bool = False,
@@ -132,29 +134,29 @@ def _urlize(
     return jinja.do_urlize(_CONTEXT, _short(run, value), trim_url_limit, nofollow, target, rel)
 
 
-def _xmlattr(run: Run, value: Any, autospace: bool = True) -> str:
+def _xmlattr(run: Rendering, value: Any, autospace: bool = True) -> str:
     if isinstance(value, Undefined):
         return ""
     if not isinstance(value, Mapping):
         raise Broken("cannot make attributes: 'xmlattr' needs a mapping")
-    value = comparable(value, run)
+    value = to_comparable(value, run)
     run.text(6 * measure(value, run))
     return str(jinja.do_xmlattr(_CONTEXT, value, autospace))
 
 
-def _pprint(run: Run, value: Any) -> str:
+def _pprint(run: Rendering, value: Any) -> str:
     # Pretty printing is slow Python code: what it prints is paid for like a text of a slow filter.
     run.work(len(_short(run, to_json(value, run))))
-    return jinja.do_pprint(None if isinstance(value, Undefined) else comparable(value, run))
+    return jinja.do_pprint(None if isinstance(value, Undefined) else to_comparable(value, run))
 
 
-def _to_json(run: Run, value: Any, indent: int | None = None) -> str:
+def _to_json(run: Rendering, value: Any, indent: int | None = None) -> str:
     if indent is not None and not 0 <= indent <= 16:
         raise OverLimit(f"indents JSON by {indent}; 16 is the most")
     return to_json(value, run, indent)
 
 
-def _from_json(run: Run, value: Any) -> Json:
+def _from_json(run: Rendering, value: Any) -> Json:
     source = _text(run, value)
     run.work(len(source) // 4)
     try:
@@ -167,7 +169,7 @@ def _no_constant(name: str) -> Json:
     raise Broken(f"cannot read JSON: {name} is not JSON")
 
 
-def _b64decode(run: Run, value: Any) -> str:
+def _b64decode(run: Rendering, value: Any) -> str:
     try:
         return base64.b64decode(_text(run, value), validate=True).decode()
     except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from noetl.expressions.instants import duration, instant, iso_duration, span, timestamp, written
+from noetl.expressions.instants import duration, format_instant, instant, iso_duration, span, timestamp
 from noetl.expressions.limits import Meter
 from noetl.expressions.refusals import Broken
 
@@ -28,7 +28,7 @@ def _strftime(run: Meter, value: Any, format: str, tz: str | None = None) -> str
     _check_text("format", format)
     if tz is not None:
         _check_text("tz", tz)
-    text = written(instant(value, tz), format)
+    text = format_instant(instant(value, tz), format)
     run.text(len(text))
     return text
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from noetl.expressions.instants import iso_duration
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Meter
 from noetl.expressions.refusals import Broken, OverLimit
-from noetl.expressions.results import Result
+from noetl.expressions.results import ResultView
 from noetl.expressions.undefined import Undefined
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
@@ -58,13 +58,13 @@ def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     if kind in ATOMS:
         return value
     if kind is float:
-        return _finite(value)
+        return _check_finite(value)
     if depth > MAX_NESTING:
         raise OverLimit(f"yields lists or mappings nested more than {MAX_NESTING} deep")
     if isinstance(value, Mapping):
         return _plain_mapping(value, meter, depth + 1)
     if isinstance(value, Lazy):
-        return (meter or Meter()).closed(value)
+        return (meter or Meter()).close_list(value)
     if isinstance(value, list | tuple | range) or (
         isinstance(value, Sequence) and not isinstance(value, str | bytes)
     ):
@@ -72,7 +72,7 @@ def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     return _plain_other(value)
 
 
-def _finite(value: float) -> float:
+def _check_finite(value: float) -> float:
     if not isfinite(value):
         raise Broken(f"yields {value}, which is not JSON")
     return value
@@ -119,14 +119,14 @@ def _plain_other(value: Any) -> Json:
     match value:
         case Undefined():
             return None
-        case Result():
+        case ResultView():
             return plain(value.value)
         case str():
             return str(value)
         case int():
             return int(value)
         case float():
-            return _finite(float(value))
+            return _check_finite(float(value))
         case date():
             return value.isoformat()
         case timedelta():
@@ -150,11 +150,11 @@ def text(value: Any, meter: Meter) -> str:
     if isinstance(value, str | date | timedelta):
         return str(_plain_other(value))
     if isinstance(value, Mapping) and is_secret(value):
-        return marked(value, meter)
+        return mark_secret(value, meter)
     return to_json(value, meter)
 
 
-def marked(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
+def mark_secret(secret: Mapping[str, Any], meter: Meter, form: Form = "text") -> str:
     """The marker of a secret, written in the tool call as `form` says."""
     found = marker(secret, form)
     meter.text(len(found))
@@ -166,17 +166,17 @@ def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
     opened."""
     meter.text(measure(value, meter))
     unfolded = plain(value, meter)
-    opened = meter.opened(unfolded)
+    opened = meter.open_references(unfolded)
     if opened is not unfolded:
         meter.text(measure(opened, meter))
     if holds_secret(opened):
-        opened = _with_markers(opened)
+        opened = _put_markers(opened)
     result = json.dumps(opened, ensure_ascii=False, indent=indent, allow_nan=False)
     meter.text(len(result))
     return result
 
 
-def listed(value: Any, meter: Meter) -> Any:
+def to_list(value: Any, meter: Meter) -> Any:
     """`value`; a list that is read lazily as a plain one, paid for as it comes."""
     if type(value) in _READY or not isinstance(value, Lazy):
         return value
@@ -189,27 +189,27 @@ def listed(value: Any, meter: Meter) -> Any:
     return found
 
 
-def comparable(value: Any, meter: Meter) -> Any:
+def to_comparable(value: Any, meter: Meter) -> Any:
     """`value` as it would be had nothing of it been kept by reference; paid for, since comparing
     walks it."""
     if type(value) in ATOMS:
         return value
-    value = listed(value, meter)
+    value = to_list(value, meter)
     measure(value, meter)
-    whole = meter.opened(value)
+    whole = meter.open_references(value)
     if whole is not value:
         measure(whole, meter)
     return whole
 
 
-def _with_markers(value: Json) -> Json:
+def _put_markers(value: Json) -> Json:
     """JSON text is text: in it markers stand for secrets."""
     if isinstance(value, Mapping):
         if is_secret(value):
             return marker(value, "json")
-        return {key: _with_markers(item) for key, item in value.items()}
+        return {key: _put_markers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_markers(item) for item in value]
+        return [_put_markers(item) for item in value]
     return reformed(value, "json") if isinstance(value, str) else value
 
 
@@ -223,7 +223,7 @@ def measure(value: Any, meter: Meter, most: int = MAX_TEXT) -> int:
     stack = [value]
     while stack:
         item = stack.pop()
-        if type(item) is Result:
+        if type(item) is ResultView:
             item = item.value
         parts: Iterable[Any] = ()
         if isinstance(item, str):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from noetl.expressions.output import Out
-from noetl.expressions.run import Run
+from noetl.expressions.rendering import Rendering
 
 _MISSING: Final = object()
 
@@ -17,7 +17,7 @@ class Scope:
 
     __slots__ = ("_parent", "run", "variables")
 
-    def __init__(self, run: Run, parent: Scope | None = None) -> None:
+    def __init__(self, run: Rendering, parent: Scope | None = None) -> None:
         self.run = run
         self.variables: dict[str, Any] = {}
         self._parent = parent

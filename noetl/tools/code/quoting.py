@@ -9,7 +9,7 @@ if no shell could read anything into them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from shlex import quote
 from typing import Final, Literal, TypeAlias
@@ -41,8 +41,7 @@ class CommandLine:
 
     def __init__(self) -> None:
         self._modes: list[Mode] = []
-        #: The character before, where it may change what follows; a line begins like behind a
-        #: blank.
+        #: The character before, where it may change what follows: a line break at the beginning.
         self._last = "\n"
         #: A number stands before that no quotes are around.
         self._number = False
@@ -53,7 +52,7 @@ class CommandLine:
         self._documents: list[HereDocument] = []
         self._line = ""
         self._line_is_given = True
-        self._readers: Final = {
+        self._readers: Final[Mapping[Mode, Callable[[str, int], int]]] = {
             "": self._plain,
             "(": self._plain,
             "'": partial(self._until, "'"),

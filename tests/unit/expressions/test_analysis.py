@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from noetl.errors import TemplateError
-from noetl.expressions import Fault, check, evaluate, names_optional, names_used, place_of_name, values_read
+from noetl.expressions import (
+    TemplateFault,
+    check,
+    evaluate,
+    names_optional,
+    names_used,
+    place_of_name,
+    values_read,
+)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +123,9 @@ def test_check_finds_everything_at_once_with_its_place() -> None:
         (("list", 1), "{{ x", ""),
         (("inc",), "{% inc", ""),
     ]
-    assert all(isinstance(fault, Fault) and fault.message.startswith("The template `") for fault in faults)
+    assert all(
+        isinstance(fault, TemplateFault) and fault.message.startswith("The template `") for fault in faults
+    )
 
 
 @pytest.mark.parametrize(

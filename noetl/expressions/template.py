@@ -10,11 +10,11 @@ from typing import Any
 from noetl.errors import NoetlError, TemplateError
 from noetl.expressions.chains import Chain
 from noetl.expressions.follow import follow
-from noetl.expressions.grammar import chain_of, parsed
+from noetl.expressions.grammar import chain_of, parse_once
 from noetl.expressions.output import Out, QuotedOut
 from noetl.expressions.quoting import BeginQuoting
 from noetl.expressions.refusals import Broken, OverLimit, Refusal
-from noetl.expressions.run import Run
+from noetl.expressions.rendering import Rendering
 from noetl.expressions.statements import Statements
 from noetl.expressions.undefined import Undefined
 from noetl.expressions.values import ATOMS, plain
@@ -27,7 +27,7 @@ _SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CompiledTemplate:
     """What a template means. Exactly one of `chain`, `whole` and `body` is there.
 
     `chain` is the common case, a name with attributes: it is walked without anything else around
@@ -42,11 +42,11 @@ class Program:
     def value(self, names: Mapping[str, Any], load: Load | None, begin: BeginQuoting | None = None) -> Any:
         """What the template yields; `Undefined` where a whole expression is that. With `begin`,
         values in mixed text are quoted. Raises `TemplateError`."""
-        run: Run | None = None
+        run: Rendering | None = None
         try:
             if self.chain is not None:
                 return _walk(self.chain, names, load)
-            run = Run(names, load, FILTERS, TESTS)
+            run = Rendering(names, load, FILTERS, TESTS)
             if self.whole is not None:
                 value = self.whole(Scope(run))
                 return value if isinstance(value, Undefined) else plain(value, run)
@@ -58,7 +58,7 @@ class Program:
         except Exception as error:  # whatever user data provokes is one kind of failure
             raise explain(error, self.source, 1 if run is None else run.line) from error
 
-    def _render(self, run: Run, out: Out) -> str:
+    def _render(self, run: Rendering, out: Out) -> str:
         if self.body is not None:
             self.body(Scope(run), out)
         return out.text()
@@ -72,7 +72,7 @@ def _walk(chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
 
 
 @lru_cache(maxsize=8192)
-def program(source: str, bare: bool = False) -> Program:
+def compile_template(source: str, bare: bool = False) -> CompiledTemplate:
     """Compile a template; with `bare`, a lone expression. Raises `TemplateError`."""
     try:
         return _compile(source, bare, _raise)
@@ -84,15 +84,15 @@ def _raise(refusal: Refusal) -> None:
     raise refusal
 
 
-def _compile(source: str, bare: bool, report: Callable[[Refusal], None]) -> Program:
-    tree = parsed(source, bare)
+def _compile(source: str, bare: bool, report: Callable[[Refusal], None]) -> CompiledTemplate:
+    tree = parse_once(source, bare)
     compiler = Statements(tree.bound, report)
     if tree.whole is None:
-        return Program(source, body=compiler.block(tree.body))
+        return CompiledTemplate(source, body=compiler.block(tree.body))
     chain = chain_of(tree.whole)
     if chain is not None:
-        return Program(source, chain=chain)
-    return Program(source, whole=compiler.expression(tree.whole))
+        return CompiledTemplate(source, chain=chain)
+    return CompiledTemplate(source, whole=compiler.expression(tree.whole))
 
 
 def faults_of(source: str, bare: bool) -> list[Refusal]:

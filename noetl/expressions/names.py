@@ -15,7 +15,7 @@ from noetl.expressions.grammar import (
     constant_part,
     is_global,
     is_template,
-    parsed,
+    parse_once,
     texts,
 )
 from noetl.expressions.refusals import Refusal
@@ -56,7 +56,7 @@ def _read(source: str, guard: bool) -> _Names:
 @lru_cache(maxsize=8192)
 def _names(source: str, bare: bool) -> _Names:
     try:
-        tree = parsed(source, bare)
+        tree = parse_once(source, bare)
         finder = _Finder(tree.bound)
         if tree.whole is not None:
             finder.expression(tree.whole, frozenset())

@@ -15,13 +15,13 @@ from typing import Any, Final
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from noetl.expressions.limits import Meter
-from noetl.expressions.members import Callee, Members, Method, MissingKey, Verb
+from noetl.expressions.members import Attributes, Callee, Method, MissingKey, Verb
 from noetl.expressions.refusals import Broken, Forbidden, refuse_marked, refuse_secret
-from noetl.expressions.results import Result, is_response
+from noetl.expressions.results import ResultView, is_response
 from noetl.expressions.strings import TEXT_METHODS, format_text
 from noetl.expressions.time_filters import OF_DURATIONS, OF_INSTANTS, part_of_time
 from noetl.expressions.undefined import Undefined
-from noetl.expressions.values import ATOMS, comparable, kind_of, listed
+from noetl.expressions.values import ATOMS, kind_of, to_comparable, to_list
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load, loaded, opened
 from noetl.facts.secret import deeper, is_secret
@@ -31,7 +31,7 @@ from noetl.facts.secret import deeper, is_secret
 SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=False, optimized=False)
 
 
-class Run(Meter):
+class Rendering(Meter):
     """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and
     `select`."""
 
@@ -59,7 +59,7 @@ class Run(Meter):
 
     def resolve(self, value: Any) -> Any:
         """`value`, or what it stands for when it is a reference."""
-        if type(value) is Result:
+        if type(value) is ResultView:
             value = value.value
         found = load_reference(value, self.load)
         if found is not value and isinstance(found, Lazy):
@@ -67,29 +67,29 @@ class Run(Meter):
             self._origins[id(found)] = (found, value)
         return found
 
-    def opened(self, value: Json) -> Json:
+    def open_references(self, value: Json) -> Json:
         """`value`, every reference inside of it replaced by what it stands for."""
         if self.load is None:
             return value
-        return opened(self._listed(value) if self._origins else value, self._whole)
+        return opened(self._list_lazy(value) if self._origins else value, self._load_whole)
 
-    def _listed(self, value: Any) -> Any:
+    def _list_lazy(self, value: Any) -> Any:
         """`value`, in which the template itself may have put lists that are read lazily."""
         if isinstance(value, Mapping):
-            return {key: self._listed(item) for key, item in value.items()}
+            return {key: self._list_lazy(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             kind = list if isinstance(value, list) else tuple
-            return kind(self._listed(item) for item in value)
-        return listed(value, self)
+            return kind(self._list_lazy(item) for item in value)
+        return to_list(value, self)
 
-    def _whole(self, reference: Mapping[str, Any], /) -> Json:
-        return listed(loaded(reference, self.load), self) if self.load is not None else reference
+    def _load_whole(self, reference: Mapping[str, Any], /) -> Json:
+        return to_list(loaded(reference, self.load), self) if self.load is not None else reference
 
-    def closed(self, value: Lazy) -> Json:
+    def close_list(self, value: Lazy) -> Json:
         """The reference that a lazy list came from; all of it as a plain list where there is
         none."""
         _, reference = (self._origins or {}).get(id(value), (value, None))
-        return listed(value, self) if reference is None else reference
+        return to_list(value, self) if reference is None else reference
 
     def item(self, value: Any, key: Any) -> Any:
         """`value.key` or `value[key]`; `key` may be a slice."""
@@ -134,23 +134,25 @@ class Run(Meter):
         if isinstance(function, Callee):
             return self.resolve(function.call(self, args, kwargs))
         if isinstance(function, Undefined):
-            raise Broken(_uncallable(function.path))
+            raise Broken(_explain_uncallable(function.path))
         if not callable(function):
             raise Broken(f"cannot call {kind_of(function)}")
         if isinstance(function, type) or not SANDBOX.is_safe_callable(function):
             raise Forbidden("calls something outside of the sandbox")
-        positional = [_outward(value) for value in args]
-        return self.resolve(function(*positional, **{key: _outward(value) for key, value in kwargs.items()}))
+        positional = [_to_argument(value) for value in args]
+        return self.resolve(
+            function(*positional, **{key: _to_argument(value) for key, value in kwargs.items()})
+        )
 
 
-def _uncallable(path: str) -> str:
+def _explain_uncallable(path: str) -> str:
     if path == "now":
         places = "the workload, `set`, the input of a step, its arcs"
         return f"calls now(), which is there only where its value is recorded: {places}"
     return f"cannot call '{path}', which is undefined"
 
 
-def _outward(value: Any) -> Any:
+def _to_argument(value: Any) -> Any:
     return None if isinstance(value, Undefined) else value
 
 
@@ -177,11 +179,11 @@ def reach(value: Any, key: Any) -> Any:
         # What stands for a secret has the secret's names, known only inside of a tool call.
         found = deeper(value, str(key)) if is_secret(value) else _from_mapping(value, key)
     elif isinstance(value, str | list | tuple | range | Lazy) and isinstance(key, int):
-        found = value[key] if -len(value) <= key < len(value) else absent(value, key)
+        found = value[key] if -len(value) <= key < len(value) else make_undefined(value, key)
     elif isinstance(key, str):
         found = _from_object(value, key)
     else:
-        found = absent(value, key)
+        found = make_undefined(value, key)
     return found
 
 
@@ -191,7 +193,7 @@ def _from_mapping(value: Mapping[Any, Any], key: Any) -> Any:
     except KeyError:
         if key == "body" and is_response(value):
             return value["data"]
-        return _from_object(value, key) if isinstance(key, str) else absent(value, key)
+        return _from_object(value, key) if isinstance(key, str) else make_undefined(value, key)
 
 
 def _from_object(value: Any, name: str) -> Any:
@@ -199,20 +201,21 @@ def _from_object(value: Any, name: str) -> Any:
         raise Forbidden(f"reaches for '{name}', which is outside of the sandbox")
     if isinstance(value, Undefined):
         return Undefined(f"{value.path}.{name}")
-    method = _methods(type(value)).get(name)
+    # mypy takes the hash of a class for that of its instances.
+    method = _methods(type(value)).get(name)  # type: ignore[arg-type]
     if method is not None:
         bound = Method(method, value)
         return MissingKey(name, bound) if isinstance(value, Mapping) else bound
-    if isinstance(value, Members):
+    if isinstance(value, Attributes):
         return value.member(name)
     if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
         return getattr(value, name)
     if isinstance(value, date | timedelta) and (part := part_of_time(value, name)) is not None:
         return part
-    return absent(value, name)
+    return make_undefined(value, name)
 
 
-def absent(value: Any, key: Any) -> Undefined:
+def make_undefined(value: Any, key: Any) -> Undefined:
     """What `value` has not got."""
     shown = key[:60] if isinstance(key, str) else f"[{key}]"
     return Undefined(f"{value.path}.{shown}" if isinstance(value, Undefined) else shown)
@@ -223,43 +226,43 @@ def _methods(kind: type) -> Mapping[str, Verb]:
     return next((methods for known, methods in _METHODS if issubclass(kind, known)), {})
 
 
-def _format(run: Run, value: str, *args: Any, **kwargs: Any) -> str:
+def _format(run: Rendering, value: str, *args: Any, **kwargs: Any) -> str:
     return format_text(run, lambda item, key: _field(run, item, key), value, args, kwargs)
 
 
-def _field(run: Run, value: Any, key: str | int) -> Any:
+def _field(run: Rendering, value: Any, key: str | int) -> Any:
     return run.item(value, int(key) if isinstance(key, str) and key.isdecimal() and len(key) < 10 else key)
 
 
-def list_paid(listing: Callable[[Any], Iterable[Any]]) -> Verb:
+def make_listing(listing: Callable[[Any], Iterable[Any]]) -> Verb:
     """What `listing` finds in a mapping, as a list, paid for."""
 
-    def method(run: Run, value: Mapping[str, Any]) -> list[Any]:
+    def method(run: Rendering, value: Mapping[str, Any]) -> list[Any]:
         run.items(len(value))
         return list(listing(value))
 
     return method
 
 
-def _get(_: Run, value: Mapping[str, Any], key: Any, default: Any = None) -> Any:
+def _get(_: Rendering, value: Mapping[str, Any], key: Any, default: Any = None) -> Any:
     if not isinstance(key, str | int | float | None):
         return default
     return value.get(key, default)  # type: ignore[arg-type]  # a key of another type is absent
 
 
-def _position(run: Run, value: Sequence[Any], *args: Any) -> int:
-    value = comparable(list(value) if isinstance(value, range) else value, run)
-    return value.index(*comparable(list(args), run))
+def _position(run: Rendering, value: Sequence[Any], *args: Any) -> int:
+    value = to_comparable(list(value) if isinstance(value, range) else value, run)
+    return value.index(*to_comparable(list(args), run))
 
 
-def _count(run: Run, value: Sequence[Any], item: Any) -> int:
-    number: int = comparable(value, run).count(comparable(item, run))
+def _count(run: Rendering, value: Sequence[Any], item: Any) -> int:
+    number: int = to_comparable(value, run).count(to_comparable(item, run))
     return number
 
 
-def _copy(run: Run, value: Any) -> Any:
+def _copy(run: Rendering, value: Any) -> Any:
     run.items(len(value))
-    return dict(value) if isinstance(value, Mapping) else list(listed(value, run))
+    return dict(value) if isinstance(value, Mapping) else list(to_list(value, run))
 
 
 #: The methods of each kind of value.
@@ -270,9 +273,9 @@ _METHODS: Final[tuple[tuple[Any, Mapping[str, Verb]], ...]] = (
         {
             "copy": _copy,
             "get": _get,
-            "items": list_paid(methodcaller("items")),
-            "keys": list_paid(iter),
-            "values": list_paid(methodcaller("values")),
+            "items": make_listing(methodcaller("items")),
+            "keys": make_listing(iter),
+            "values": make_listing(methodcaller("values")),
         },
     ),
     ((list, tuple, range, Lazy), {"copy": _copy, "count": _count, "index": _position}),
