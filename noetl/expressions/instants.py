@@ -128,7 +128,7 @@ def duration(value: Any) -> timedelta:
 
 
 def span(**parts: float) -> timedelta:
-    """`timedelta(days=..., hours=...)`. Raises Broken for other parts, OverLimit for what is too long."""
+    """`timedelta(days=..., hours=...)`. Raises Broken, and OverLimit for what is too long."""
     try:
         return timedelta(**parts)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What one rendering may cost: generous for playbooks, and every bomb is refused within a second."""
+"""What one rendering may cost: enough for playbooks, and no bomb lasts longer than a second."""
 
 from __future__ import annotations
 

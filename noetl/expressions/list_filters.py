@@ -151,7 +151,7 @@ def _flatten(run: Rendering, value: Any) -> list[Any]:
 
 
 def _merge(run: Rendering, value: Any) -> Any:
-    """The elements as one: mappings merged deeply, lists joined, else the last; null adds nothing."""
+    """The elements as one: mappings merged deeply, lists joined, else the last; nulls are skipped."""
     return _merge_values(run, [run.resolve(element) for element in run.elements(value)])
 
 

@@ -9,19 +9,8 @@ from typing import Any
 import pytest
 
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate, truth
-
-NAMES: dict[str, Any] = {
-    "n": 3,
-    "pi": 3.5,
-    "yes": True,
-    "null": None,
-    "s": "abc",
-    "xs": [3, 1, 2],
-    "rows": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": 1, "b": "z"}],
-    "d": {"k": 1, "items": [1, 2], "nested": {"keys": "mine"}, "none": None},
-    "text": "Grüße 'x' <b>",
-}
+from noetl.expressions import evaluate
+from tests.unit.expressions.sample import NAMES
 
 
 class View(Mapping[str, Any]):
@@ -187,73 +176,6 @@ def test_nothing_that_a_template_is_given_can_be_changed(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "chain",
-    ["nope", "nope.a.b", "null.a", "null.a.b", "d.z", "d.z.y", "xs[9]", "xs.z", "n.a", "nope[0]['x']"],
-)
-def test_an_undefined_chain_stands_for_nothing(chain: str) -> None:
-    said: list[str] = []
-    assert evaluate(f"{{{{ {chain} }}}}", NAMES, warn=said.append) is None
-    assert len(said) == 1
-    assert chain in said[0]
-    asked = ("{} is defined", "{} is undefined", "{} is none", "{} == none", "{} != none", "not {}")
-    tests = ", ".join(one.format(chain) for one in asked)
-    assert evaluate(f"{{{{ [{tests}] }}}}", NAMES) == [False, True, True, True, False, True]
-    assert evaluate(f"{{{{ {chain} | default(5) }}}}", NAMES) == 5
-    assert evaluate("{{ [%s < 1, %s > 1, %s <= 1, 1 >= %s, 1 < %s] }}" % ((chain,) * 5), NAMES) == [False] * 5
-    assert evaluate(f"{{{{ [{chain}, {{'a': {chain}}}] }}}}", NAMES) == [None, {"a": None}]
-    assert evaluate(f"{{{{ {chain} | list }}}}", NAMES) == []
-    assert evaluate(f"{{{{ {chain} | length }}}}", NAMES) == 0
-    assert evaluate(f"{{{{ 1 in {chain} }}}}", NAMES) is False
-    assert evaluate(f"{{{{ {chain} | int }}}}", NAMES) == 0
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "nope.x + 1",
-        "1 + nope.x",
-        "nope.x * 2",
-        "2 - nope.x",
-        "-nope.x",
-        "nope.x / 2",
-        "nope.x % 2",
-        "2 ** nope.x",
-        "'a' + nope.x",
-        "nope.x()",
-    ],
-)
-def test_arithmetic_with_undefined_names_the_expression(operation: str) -> None:
-    with pytest.raises(TemplateError, match=r"'?nope\.x'? ?.*undefined") as caught:
-        evaluate(f"{{{{ {operation} }}}}", NAMES)
-    assert operation in caught.value.message
-    assert caught.value.line == 1
-
-
-@pytest.mark.parametrize("chain", ["d.z.y", "d['nested'].z", "xs[9]", "rows[0].z.y", "d.get('q').w"])
-def test_the_message_names_the_whole_chain(chain: str) -> None:
-    shown = (
-        chain.replace("['nested']", ".nested").replace("[9]", ".9").replace("[0]", ".0").replace("'q'", "")
-    )
-    with pytest.raises(TemplateError) as caught:
-        evaluate(f"{{{{ {chain} + 1 }}}}", NAMES)
-    assert f"'{shown}' is undefined" in caught.value.message
-
-
-def test_null_takes_a_default_only_when_falsy_values_do() -> None:
-    assert evaluate("{{ null | default(5) }}", NAMES) is None
-    assert evaluate("{{ null | default(5, true) }}", NAMES) == 5
-    assert evaluate("{{ '' | d('x', boolean=true) }}", NAMES) == "x"
-
-
-def test_a_warning_is_given_for_whole_expressions_only() -> None:
-    said: list[str] = []
-    evaluate(
-        ["a{{ nope }}", "{{ [nope] }}", "{{ null }}", "{{ nope | default(1) }}"], NAMES, warn=said.append
-    )
-    assert said == []
-
-
-@pytest.mark.parametrize(
     ("template", "cause"),
     [
         ("{{ 1 / 0 }}", "division by zero"),
@@ -324,50 +246,6 @@ def test_range_and_dict_are_functions_only_where_they_are_called() -> None:
     assert evaluate("{{ range(2) }}", {"range": 7}) == [0, 1]
     for name in ("cycler", "joiner", "namespace", "lipsum"):
         assert evaluate(f"{{{{ {name} }}}}", {}) is None
-
-
-@pytest.mark.parametrize(
-    ("guard", "expected"),
-    [
-        (True, True),
-        (False, False),
-        (None, False),
-        (1, True),
-        ([], False),
-        ("", False),
-        ("  \n", False),
-        ("n == 3", True),
-        ("\n  n == 3\n", True),
-        ("n > 5 or s == 'abc'", True),
-        ("nope", False),
-        ("nope.ok == true", False),
-        ("true", True),
-        ("'{' in s", False),
-        ("{'a': {'b': 1}}.a.b == 1", True),
-        ("{{ n == 3 }}", True),
-        ("{{ 'false' }}", True),
-        ("{{ 0 }}", False),
-        ("{{ nope }}", False),
-        ("{{ xs }}", True),
-        ("x{{ nope }}", True),
-        ("{{ yes }}{{ nope }}", True),
-        ("{{ not yes }}{{ nope }}", False),
-        ("{% if n > 5 %}yes{% else %}No{% endif %}", False),
-        ("{% if n > 5 %}yes{% endif %}", False),
-        ("{{ 0 }}{{ nope }}", False),
-        ("OFF{# never #}", False),
-        ("None{# never #}", False),
-        ("null{# never #}", False),
-    ],
-)
-def test_guards(guard: Any, expected: bool) -> None:
-    assert truth(guard, NAMES) is expected
-
-
-def test_a_broken_guard_is_an_error() -> None:
-    for guard in ("n ==", "n }} m", "n n", "{{ n"):
-        with pytest.raises(TemplateError, match="syntax error"):
-            truth(guard, NAMES)
 
 
 def test_only_a_namespace_takes_assignments_to_its_attributes() -> None:
