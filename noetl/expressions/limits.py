@@ -50,7 +50,7 @@ class Meter:
         return value.whole()
 
     def work(self, units: int) -> None:
-        """Pay for `units` steps."""
+        """Pay for `units` steps. Raises OverLimit where too few are left."""
         self._units -= units
         # Not `< 0`: a NaN from the template must not disarm the meter.
         if not self._units >= 0:
@@ -70,7 +70,7 @@ class Meter:
             self.work(chars // _CHARS_PER_UNIT)
 
     def text(self, chars: int) -> None:
-        """Pay for a text of `chars` characters, before it is made."""
+        """Pay for a text of `chars` characters, before it is made. Raises OverLimit."""
         if chars > MAX_TEXT:
             raise OverLimit(f"makes a text of more than {MAX_TEXT} characters")
         self.read(chars)
@@ -80,12 +80,12 @@ class Meter:
 
 
 def check_bits(bits: int) -> None:
-    """Refuse integers of more than `MAX_BITS` bits."""
+    """Raises OverLimit for integers of more than `MAX_BITS` bits."""
     if bits > MAX_BITS:
         raise OverLimit(f"makes a number of more than {MAX_BITS} bits")
 
 
 def check_width(width: int) -> None:
-    """Refuse absurd widths and precisions."""
+    """Raises OverLimit for absurd widths and precisions."""
     if not abs(width) <= MAX_WIDTH:
         raise OverLimit(f"asks for a width of {width}; {MAX_WIDTH} is the most")

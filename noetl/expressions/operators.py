@@ -154,7 +154,7 @@ def _refuse_secrets(left: Any, right: Any) -> None:
 
 
 def contains(meter: Meter, needle: Any, haystack: Any) -> bool:
-    """`needle in haystack`; nothing is in what is undefined."""
+    """`needle in haystack`; nothing is in what is undefined. Raises Broken."""
     if isinstance(haystack, Undefined):
         return False
     if isinstance(needle, Mapping):

@@ -41,13 +41,13 @@ class Forbidden(Refusal):
 
 
 def refuse_secret(value: Any, verb: str) -> None:
-    """Refuses what only the value of a secret could answer. `verb` as in "The template `...`
-    compares a secret"."""
+    """Raises Forbidden for a secret, whose value could answer alone. `verb` as in "The template
+    `...` compares a secret"."""
     if isinstance(value, Mapping) and is_secret(value):
         raise Forbidden(f"{verb} a secret, whose value is known only inside of a tool call")
 
 
 def refuse_marked(value: Any) -> None:
-    """Refuses to change a text that a secret will be put into."""
+    """Raises Forbidden for a text that a secret will be put into."""
     if isinstance(value, str) and MARK in value:
         raise Forbidden("changes a text with a secret in it, whose value is known only inside of a tool call")

@@ -111,7 +111,8 @@ class Rendering(Meter):
         return value[part]
 
     def elements(self, value: Any) -> Sequence[Any]:
-        """What a loop or filter over `value` meets, each reference resolved when it is reached."""
+        """What a loop or filter over `value` meets, each reference resolved when it is reached.
+        Raises Broken."""
         value = self.resolve(value)
         if isinstance(value, str):
             self.read(len(value))
@@ -129,7 +130,7 @@ class Rendering(Meter):
         raise Broken(f"cannot loop over {kind_of(value)}")
 
     def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """`function(*args, **kwargs)`."""
+        """`function(*args, **kwargs)`. Raises Broken, and Forbidden outside of the sandbox."""
         self.work(1)
         if isinstance(function, Callee):
             return self.resolve(function.call(self, args, kwargs))

@@ -52,7 +52,8 @@ def plain(value: Any, meter: Meter | None = None, depth: int = 0) -> Json:
     """`value` as plain JSON, itself where it is that already. Undefined becomes null.
 
     Data that came in is not paid for (`meter=None`); what a template built may be larger than
-    memory when its shared parts are unfolded, hence the meter.
+    memory when its shared parts are unfolded, hence the meter. Raises Broken for what is not JSON,
+    and OverLimit.
     """
     kind = type(value)
     if kind in ATOMS:
@@ -177,7 +178,8 @@ def to_json(value: Any, meter: Meter, indent: int | None = None) -> str:
 
 
 def to_list(value: Any, meter: Meter) -> Any:
-    """`value`; a list that is read lazily as a plain one, paid for as it comes."""
+    """`value`; a list that is read lazily as a plain one, paid for as it comes. Raises
+    OverLimit."""
     if type(value) in _READY or not isinstance(value, Lazy):
         return value
     if len(value) > MAX_HELD:
