@@ -42,7 +42,8 @@ from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.run import run_step
+from noetl.usecases.work.worker import Worker
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from noetl.errors import NoetlError, Unavailable
+from noetl.usecases.log_context import about_command
 from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.runtime import Runtime
@@ -22,8 +23,8 @@ from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.log_context import about_command
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.run import run_step
+from noetl.usecases.work.worker import Worker
 
 log = logging.getLogger(__name__)
 

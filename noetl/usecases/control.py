@@ -10,11 +10,11 @@ from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavaila
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Keep
-from noetl.usecases.inspect import state_at
+from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.run import wake
+from noetl.usecases.wakes import wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
@@ -98,7 +98,9 @@ def _send_again(tx: Transaction, execution_id: str) -> None:
 
 def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
     """The executions that it waits for, and those that they wait for."""
-    for child in state_at(rt, execution_id).children.values():
+    with rt.store.read() as tx:
+        state = moment.look(tx, moment.find(tx, execution_id)).state()
+    for child in state.children.values():
         if child.id is not None:
             yield child.id
             yield from _children(rt, child.id)

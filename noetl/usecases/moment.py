@@ -11,7 +11,7 @@ from noetl.engine.state import State, initial_state
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
-from noetl.usecases.turn.advance import stored_state
+from noetl.usecases.snapshots import stored_state
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:

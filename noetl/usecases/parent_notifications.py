@@ -12,7 +12,7 @@ from noetl.facts.reference import Keep
 from noetl.usecases import control
 from noetl.usecases.ports import ENDED, CommandRow
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.run import wake
+from noetl.usecases.wakes import wake
 
 
 def tell(rt: Runtime, command_id: str) -> None:

@@ -27,6 +27,7 @@ from noetl.usecases import catalog
 from noetl.usecases.findings import start_warnings
 from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.wakes import wake
 
 #: Requests that one transaction records: enough to share a commit, few enough to hold no lock for long.
 CHUNK: Final = 100
@@ -93,8 +94,7 @@ def start_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
         except Unavailable as error:
             return answers + [error] * (len(requests) - first)
         # Without a broker the sweeper finds who owes a turn.
-        with suppress(Unavailable):
-            rt.dispatcher.wake()
+        wake(rt)
     return answers
 
 

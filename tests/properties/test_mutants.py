@@ -30,7 +30,6 @@ from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import children
 from noetl.usecases.turn import commands as turn_orders
 from noetl.usecases.work import lanes, reports, shares
-from noetl.usecases.work import run as work
 
 TOOLS = {"python": tool}
 
@@ -371,7 +370,7 @@ def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
         rows = tx.lock_command(claimed.command_id)
         return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
 
-    for module in (reports, lanes, work):
+    for module in (reports, lanes):
         patch.setattr(module, "standing", standing)
 
 
@@ -406,7 +405,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (lanes, work, sweep):
+    for module in (lanes, reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 

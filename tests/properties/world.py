@@ -29,7 +29,8 @@ from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.run import run_step
+from noetl.usecases.work.worker import Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = Limits(

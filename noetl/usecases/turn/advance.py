@@ -20,12 +20,12 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Keep
 from noetl.facts.secret import Keychain
-from noetl.usecases import catalog
+from noetl.usecases import catalog, snapshots
 from noetl.usecases.credential_types import TYPES
 from noetl.usecases.large_values import paged
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Owing, Snapshot, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.turn import children, snapshots
+from noetl.usecases.turn import children
 from noetl.usecases.turn.commands import Orders, orders
 
 log = logging.getLogger(__name__)
@@ -204,15 +204,7 @@ def _cached(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
         return state
     if row.decided_version == 0:
         return initial_state(row.execution_id)
-    return stored_state(tx, row.execution_id)
-
-
-def stored_state(tx: Transaction, execution_id: str) -> State:
-    """The newest snapshot, or the state before the first event."""
-    snapshot = tx.snapshot(execution_id)
-    if snapshot is None or snapshot.schema != STATE_SCHEMA:
-        return initial_state(execution_id)
-    return snapshots.from_json(snapshot.state)
+    return snapshots.stored_state(tx, row.execution_id)
 
 
 def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:

@@ -20,7 +20,9 @@ from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work.lanes import names_of_iteration
-from noetl.usecases.work.run import Worker, hands, names, program
+from noetl.usecases.work.pipelines import pipeline_ports, program
+from noetl.usecases.work.scopes import names
+from noetl.usecases.work.worker import Worker
 
 #: How long a tool may take to end what it began, in seconds.
 _PATIENCE_S: Final = 90.0
@@ -90,7 +92,7 @@ def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
     """Lets the tool end what the task began. Yields what of that goes on, and why."""
     catch = _Catch()
     try:
-        for _ in run(left.program, left.names, left.progress, hands(rt, command, catch)):
+        for _ in run(left.program, left.names, left.progress, pipeline_ports(rt, command, catch)):
             # It did not come as far as the tool: its templates cannot be rendered any more.
             break
     except _Caught as caught:

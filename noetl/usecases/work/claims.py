@@ -25,7 +25,10 @@ from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.work.run import Watched, Worker, hands, issued_by, names
+from noetl.usecases.work.leased_tools import LeasedTools
+from noetl.usecases.work.pipelines import issued_by, pipeline_ports
+from noetl.usecases.work.scopes import names
+from noetl.usecases.work.worker import Worker
 
 #: Between two looks at whether the lane is still wanted, in seconds.
 _NAP_S: Final = 0.5
@@ -48,7 +51,7 @@ class Claimer:
     worker: Worker
     command: CommandRow
     plan: Plan
-    watched: Watched
+    watched: LeasedTools
     cursor: Task
     #: How many claims of this lane are in the log; None until somebody asks.
     made: int | None = None
@@ -61,7 +64,9 @@ class Claimer:
                 self.made = claims_made(tx, command)
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
-        using = replace(hands(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome)
+        using = replace(
+            pipeline_ports(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome
+        )
         progress = initial(program)
         while progress.ending is None:
             for move in run(program, self._names(ctx), progress, using):

@@ -49,32 +49,26 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases.large_values import hold_draft
+from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
+from noetl.usecases.wakes import ask_for_turn, wake_after_report
 from noetl.usecases.work import shares
 from noetl.usecases.work.claims import Claim, Claimer, Frame
 from noetl.usecases.work.deliveries import Delivery, End, refusal
-from noetl.usecases.work.log_context import set_claim
+from noetl.usecases.work.leased_tools import LeasedTools
+from noetl.usecases.work.leases import claim
+from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
 from noetl.usecases.work.reports import (
     LeaseLost,
     Standing,
     append,
-    ask_for_turn,
     discard,
+    give_up,
     output_of,
     standing,
 )
-from noetl.usecases.work.run import (
-    Watched,
-    Worker,
-    claim,
-    due_at,
-    give_up,
-    hands,
-    names,
-    program,
-    spanning,
-    wake_after_report,
-)
+from noetl.usecases.work.scopes import names, spanning
+from noetl.usecases.work.worker import Worker
 
 #: Before anything began.
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -92,7 +86,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
         plan = rt.plan(tx, command.context["digest"])
         taken, recorded = shares.first(tx, command, plan, row)
         patches = shares.own_patches(tx, command, plan)
-    watched = Watched(rt, command)
+    watched = LeasedTools(rt, command)
     lane = _Lane(worker, command, plan, row, watched, recorded=recorded, patches=patches)
     if (cursor := lane.loop.cursor) is not None:
         lane.claimer = Claimer(worker, command, plan, watched, cursor)
@@ -116,7 +110,7 @@ def names_of_iteration(
     row = tx.loop(command.execution_id, command.run_id)
     if row is None:
         raise NoetlError(f"The loop of step {command.step!r} is gone.")
-    lane = _Lane(worker, command, plan, row, Watched(worker.rt, command))
+    lane = _Lane(worker, command, plan, row, LeasedTools(worker.rt, command))
     return lane.names(iteration)
 
 
@@ -128,7 +122,7 @@ class _Lane:
     command: CommandRow
     plan: Plan
     row: LoopRow
-    watched: Watched
+    watched: LeasedTools
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
     pending: list[Draft] = field(default_factory=list)
     failed: bool = False
@@ -249,7 +243,7 @@ class _Lane:
         if index == command.iteration:
             self._resume(index, earlier)
         for move in run(
-            prog, self.names(index), progress, hands(rt, command, self.watched, self.watched.log)
+            prog, self.names(index), progress, pipeline_ports(rt, command, self.watched, self.watched.log)
         ):
             match move:
                 case Recorded():

@@ -132,3 +132,11 @@ def measure_skew(tx: Transaction, clock: Clock) -> float | None:
     if theirs is None:
         return None
     return round((asked + (clock() - asked) / 2 - theirs).total_seconds(), 3)
+
+
+def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
+    """T3. The lease counts from here: what was waited for before, or in order to get into the transaction, is
+    not taken off it. A lease that has run out when it is taken keeps nobody else away."""
+    now = rt.clock()
+    until = now + timedelta(seconds=rt.limits.lease_s)
+    return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 
 from noetl.facts.events import Draft, ResultDiscarded
+from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.log_writer import ReportLog
+from noetl.usecases.wakes import ask_for_turn, wake_after_report
 
 
 class LeaseLost(Exception):
@@ -71,25 +71,6 @@ def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Report
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
-def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
-    """Makes a running execution owe a turn though nothing was appended.
-
-    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its last
-    lane, a pause and a cancellation for running work.
-    """
-    row = tx.lock(execution_id)
-    if row is None or row.status in ENDED:
-        return
-    tx.save_turn(
-        execution_id,
-        decided_version=row.decided_version,
-        status=row.status,
-        next_wake_at=now,
-        halt=row.halt,
-        now=now,
-    )
-
-
 def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
     execution = tx.lock(claimed.execution_id)
@@ -101,3 +82,14 @@ def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[
     fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
     tx.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
+
+
+def give_up(rt: Runtime, command: CommandRow) -> None:
+    """A cancelled command ends without a report; the scheduler withdraws its step."""
+    with output_of(rt, command) as printed, rt.store.begin() as tx:
+        if standing(tx, command) is None:
+            return
+        printed.into(tx, command.execution_id)
+        tx.close_commands([command.command_id])
+        ask_for_turn(tx, command.execution_id, rt.clock())
+    wake_after_report(rt)

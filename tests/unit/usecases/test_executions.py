@@ -23,7 +23,7 @@ from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.turn import advance
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.run import Worker
+from noetl.usecases.work.worker import Worker
 
 HELLO = playbook("""
     - step: start

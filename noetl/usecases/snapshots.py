@@ -1,4 +1,4 @@
-"""States as JSON and back."""
+"""Snapshots: states as JSON and back, and the newest one that the store has of an execution."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from noetl.engine.state import State
+from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.facts.json import JsonMap
+from noetl.usecases.ports import Transaction
 
 #: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more than 4,300
 #: digits (14,000 iterations), so they are kept as hexadecimal text.
@@ -31,6 +32,14 @@ def to_json(state: State) -> JsonMap:
 def from_json(value: JsonMap) -> State:
     """Raises pydantic.ValidationError where `value` is not a state of this schema."""
     return _adapter().validate_python(_converted(value, lambda text: int(text, 16)), strict=False)
+
+
+def stored_state(tx: Transaction, execution_id: str) -> State:
+    """The state of the newest snapshot, or the state before the first event."""
+    snapshot = tx.snapshot(execution_id)
+    if snapshot is None or snapshot.schema != STATE_SCHEMA:
+        return initial_state(execution_id)
+    return from_json(snapshot.state)
 
 
 def _ordered(one: JsonMap) -> JsonMap:

@@ -19,8 +19,8 @@ from noetl.errors import NoetlError
 from noetl.facts.logs import LogPlace, LogRow, Stream, pack
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call
+from noetl.usecases.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
 from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
-from noetl.usecases.work.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
 
 log = logging.getLogger(__name__)
 
