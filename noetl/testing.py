@@ -32,17 +32,14 @@ from noetl.store.memory import MemoryStore
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
-from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import CommandRow, Store
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.lanes import run_lane
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.run import run_step
 from noetl.usecases.work.worker import Worker
 
 #: When simulations begin.
@@ -252,16 +249,8 @@ class Simulation:
             advance(self.rt)
             return
         row = message.command
-        match row.purpose:
-            case "pipeline":
-                run_step(self.worker, row.command_id)
-            case "lane" | "iteration":
-                if run_lane(self.worker, row.command_id).end is End.AGAIN:
-                    self.mailbox.messages.append(message)
-            case "answer" | "waits" | "cancel":
-                tell(self.rt, row.command_id)
-            case "abandon":
-                abandon(self.worker, row.command_id)
+        if find_purpose(row).handler(self.worker, row.command_id).end is End.AGAIN:
+            self.mailbox.messages.append(message)
 
     def pass_time(self, seconds: float) -> None:
         """Moves the clock and sweeps once, as the sweeper would."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -18,9 +19,12 @@ from redis.exceptions import RedisError
 
 from noetl.dispatch import transports
 from noetl.dispatch.deployed import celery_settings
-from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
-from noetl.errors import ConfigError, Unavailable
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN, celery_task_id, format_arguments
+from noetl.errors import ConfigError, Unavailable, UnknownPurpose
 from noetl.usecases.ports import CommandRow
+from noetl.usecases.purposes import find_purpose
+
+log = logging.getLogger(__name__)
 
 #: The body of a loop's chord wakes the scheduler before anything else does.
 BODY_PRIORITY = 0
@@ -35,10 +39,11 @@ class CeleryDispatcher:
         self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
 
     def send(self, commands: Sequence[CommandRow]) -> None:
-        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
+        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless. Commands of a
+        purpose that is not known stay behind, with a line in the log."""
         # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
         with _translated(), denied_join_result():
-            for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
+            for chord_id, members in groupby(filter(_is_known, commands), key=lambda row: row.chord_id):
                 rows = list(members)
                 if chord_id is None or not self._chords:
                     self._send_plain(rows)
@@ -93,8 +98,9 @@ class CeleryDispatcher:
         )
 
     def _command(self, row: CommandRow) -> Signature:
+        purpose = find_purpose(row)
         return self._app.signature(
-            TASK_OF[row.purpose],
+            purpose.task,
             args=(row.command_id,),
             queue=row.queue,
             priority=row.priority,
@@ -102,7 +108,7 @@ class CeleryDispatcher:
             shadow=row.label,
             # What Flower shows of the arguments.
             argsrepr=format_arguments(row.execution_id, row.command_id),
-            ignore_result=row.purpose != "lane" or not self._chords,
+            ignore_result=not (purpose.in_chord and self._chords),
         )
 
     def _send_plain(self, rows: Sequence[CommandRow]) -> None:
@@ -123,6 +129,15 @@ class CeleryDispatcher:
                 self._command(row).apply_async(
                     producer=producer, group_id=chord_id, group_index=row.chord_index, chord=body
                 )
+
+
+def _is_known(row: CommandRow) -> bool:
+    try:
+        find_purpose(row)
+    except UnknownPurpose as error:
+        log.error("A command is not sent: %s", error)  # noqa: TRY400
+        return False
+    return True
 
 
 @contextmanager

@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 import uuid
 
-from noetl.usecases.turn.children import SCHEDULER
+from noetl.usecases.purposes import SCHEDULER
 
-STEP = "noetl.step"
-LANE = "noetl.lane"
-ITERATION = "noetl.iteration"
+#: The Celery task that asks the scheduler for a turn. Those that carry commands are named by `usecases.purposes`.
 TURN = "noetl.turn"
-TELL = "noetl.tell"
-ABANDON = "noetl.abandon"
 
 #: The queue of the scheduler. Exactly one consumer is enough, and best.
 SCHEDULER_QUEUE = SCHEDULER
-
-#: Celery task by the purpose of a command.
-TASK_OF = {
-    "pipeline": STEP,
-    "lane": LANE,
-    "iteration": ITERATION,
-    "answer": TELL,
-    "waits": TELL,
-    "cancel": TELL,
-    "abandon": ABANDON,
-}
 
 
 #: What `format_arguments` makes.

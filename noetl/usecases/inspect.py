@@ -19,6 +19,7 @@ from noetl.facts.reference import loaded
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
 
@@ -50,9 +51,7 @@ def has_to_tell(rt: Runtime, execution_id: str) -> bool:
     """Whether others are still to hear from it: its caller how it is or ended, children and machines elsewhere that nobody
     waits for them."""
     with rt.store.read() as tx:
-        return any(
-            one.purpose in ("answer", "waits", "cancel", "abandon") for one in tx.open_commands(execution_id)
-        )
+        return any(not find_purpose(one).is_claimed for one in tx.open_commands(execution_id))
 
 
 def executions(

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from noetl.errors import Unavailable
-from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
+from noetl.errors import Unavailable, UnknownPurpose
+from noetl.facts.events import CommandLost
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn
+from noetl.usecases.work.reports import draft_about
 
 log = logging.getLogger(__name__)
 
@@ -116,21 +118,24 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
 
 
 def _end_expired(rt: Runtime, now: datetime) -> int:
-    with rt.store.read() as tx:
-        expired = tx.expired(now, BATCH)
-    for row in expired:
-        _end_lease(rt, row, now, now)
-    return len(expired)
+    return _end_leases(rt, now, now)
 
 
 def end_leases(rt: Runtime) -> int:
     """Ends the leases of all commands that this process may run: whoever held them is known to be gone. How many."""
-    now = rt.clock()
+    return _end_leases(rt, rt.clock(), LATEST)
+
+
+def _end_leases(rt: Runtime, now: datetime, until: datetime) -> int:
+    """Ends the leases that end `until` then. How many there were."""
     with rt.store.read() as tx:
-        held = tx.expired(LATEST, BATCH)
-    for row in held:
-        _end_lease(rt, row, now, LATEST)
-    return len(held)
+        expired = tx.expired(until, BATCH)
+    for row in expired:
+        try:
+            _end_lease(rt, row, now, until)
+        except UnknownPurpose as error:
+            log.error("A command whose workers were lost is not given up: %s", error)  # noqa: TRY400
+    return len(expired)
 
 
 def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) -> None:
@@ -162,17 +167,12 @@ def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now:
     """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
     reason = f"{command.attempt} workers took it and none reported"
     lost = CommandLost(command.command_id, command.attempt, reason)
-    drafts = [_draft(command, lost, f"lost:{command.command_id}")]
+    drafts = [draft_about(command, lost, f"lost:{command.command_id}")]
     message = f"Step {command.step!r} was given up: {reason}."
     error = ErrorInfo("internal", message, type="WorkerLost", step=command.step, iteration=command.iteration)
-    if command.purpose == "pipeline":
-        drafts.append(_draft(command, StepFailed(error), f"end:{command.run_id}"))
-    elif command.purpose == "iteration":
-        key = f"iteration:{command.run_id}/{command.iteration}"
-        if not tx.recorded(command.execution_id, key):
-            drafts.append(_draft(command, IterationFailed(error), key))
+    fail = find_purpose(command).failure
+    if fail is not None:
+        failure = fail(command, error)
+        if not tx.recorded(command.execution_id, failure.dedup_key or ""):
+            drafts.append(failure)
     tx.append(execution.execution_id, execution.head_version, drafts, now)
-
-
-def _draft(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
-    return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

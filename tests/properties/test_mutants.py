@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-import world as world_of_tests
 from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, PATIENT, Schedule, World
@@ -23,13 +22,15 @@ from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
-from noetl.usecases import sweep
+from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import children
 from noetl.usecases.turn import commands as turn_orders
 from noetl.usecases.work import lanes, reports, shares
+from noetl.usecases.work.deliveries import Delivery, End
+from noetl.usecases.work.worker import Worker
 
 TOOLS = {"python": tool}
 
@@ -427,7 +428,8 @@ def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> N
 
 @defect("what executions tell one another comes twice", "heard twice")
 def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
-    def tell_again(rt: Runtime, command_id: str) -> None:
+    def notify_again(worker: Worker, command_id: str) -> Delivery:
+        rt = worker.rt
         with rt.store.read() as tx:
             command = tx.command(command_id)
         assert command is not None
@@ -439,8 +441,10 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
             if row is not None and row.status not in ENDED:
                 tx.append(command.part, row.head_version, [draft], rt.clock())
             tx.close_commands([command_id])
+        return Delivery(End.DONE)
 
-    patch.setattr(world_of_tests, "tell", tell_again)
+    answer = replace(purposes.PURPOSES["answer"], handler=notify_again)
+    patch.setattr(purposes, "PURPOSES", {**purposes.PURPOSES, "answer": answer})
 
 
 @defect("those who call die", "never made|is still")

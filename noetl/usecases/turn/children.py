@@ -21,10 +21,9 @@ from noetl.facts.json import JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases import catalog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
+from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.runtime import Runtime
 
-#: The queue of the scheduler: what executions tell one another is answered there.
-SCHEDULER = "scheduler"
 #: Only somebody outside makes an execution go on that is so.
 _OUTSIDE = ("waiting", "paused")
 
@@ -113,12 +112,12 @@ def _row(
         execution_id=execution_id,
         run_id=run_id,
         step=step,
-        purpose=purpose,  # type: ignore[arg-type]
+        purpose=purpose,
         part=to,
-        queue=SCHEDULER,
+        queue=PURPOSES[purpose].queue_of(""),
         issue=1,
         context=context,
-        label=f"{purpose} {to}",
+        label=PURPOSES[purpose].label_of("", step, to),
         sent_at=now,
     )
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from noetl.engine.children import called_by, given_up
 from noetl.engine.context import command_context
@@ -16,11 +17,10 @@ from noetl.engine.state import Child, Run, State
 from noetl.facts.events import ChildRequested, CommandIssued, Draft, LoopStarted, StepDone
 from noetl.net.model import KindInfo
 from noetl.usecases.ports import CommandRow, LoopRow
+from noetl.usecases.purposes import PURPOSES
 from noetl.usecases.turn.children import tidings
 
-#: Lanes give way to everything else on the same queue.
-LANE_PRIORITY = 9
-DEFAULT_PRIORITY = 0
+_ABANDON: Final = PURPOSES["abandon"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ def orders(
             rows.append(_order(plan, state, draft, draft.fact, now))
     chords: dict[str, list[CommandRow]] = {}
     for row in rows:
-        if row.purpose == "lane":
+        if PURPOSES[row.purpose].in_chord:
             chords.setdefault(row.run_id, []).append(row)
     again = (_reopened(before, run, lanes[0].generation, held) for run, lanes in chords.items())
     loops += [row for row in again if row is not None]
-    commands = (_in_chord(row, chords[row.run_id]) if row.purpose == "lane" else row for row in rows)
+    commands = (_in_chord(row, chords[row.run_id]) if PURPOSES[row.purpose].in_chord else row for row in rows)
     told = tidings(status, after, lost, now)
     ended = _called_off(plan, before, drafts, after, kinds, now)
     return Orders((*commands, *told, *ended), tuple(loops), tuple(children))
@@ -89,12 +89,12 @@ def _called_off(
             execution_id=before.execution_id,
             run_id=run.id,
             step=run.step,
-            purpose="abandon",
+            purpose=_ABANDON.name,
             part="",
-            queue=plan.step(run.step).queue,
+            queue=_ABANDON.queue_of(plan.step(run.step).queue),
             issue=1,
             context=command_context(plan, before, run),
-            label=f"abandon {plan.net.path}:{run.step}",
+            label=_ABANDON.label_of(plan.net.path, run.step, ""),
             sent_at=now,
         )
         for run in gone
@@ -127,23 +127,21 @@ def _reopened(before: State, run_id: str, generation: int, held: Collection[str]
 def _order(plan: Plan, state: State, draft: Draft, fact: CommandIssued, now: datetime) -> CommandRow:
     run = state.runs[draft.run_id or ""]
     due = datetime.fromisoformat(fact.due_at) if fact.due_at else None
-    where = f"[{draft.iteration}]" if draft.iteration is not None else ""
-    if fact.purpose == "lane":
-        where = f"[lane {fact.part.removeprefix('l')}]"
+    purpose = PURPOSES[fact.purpose]
     return CommandRow(
         command_id=fact.command_id,
         execution_id=state.execution_id,
         run_id=run.id,
         step=run.step,
-        purpose=fact.purpose,
+        purpose=purpose.name,
         part=fact.part,
-        queue=fact.queue,
+        queue=purpose.queue_of(fact.queue),
         issue=fact.issue,
         context=command_context(plan, state, run),
-        label=f"{plan.net.path}:{run.step}{where}",
+        label=purpose.label_of(plan.net.path, run.step, fact.part, draft.iteration),
         iteration=draft.iteration,
         generation=fact.generation,
-        priority=DEFAULT_PRIORITY if fact.purpose == "pipeline" else LANE_PRIORITY,
+        priority=purpose.priority,
         due_at=due,
         sent_at=now if due is None or due <= now else None,
     )

@@ -19,6 +19,7 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.work.deliveries import Delivery, End
 from noetl.usecases.work.lanes import names_of_iteration
 from noetl.usecases.work.pipelines import pipeline_ports, program
 from noetl.usecases.work.scopes import names
@@ -41,13 +42,13 @@ class _Left:
         return self.program.tasks[self.progress.pc].name
 
 
-def abandon(worker: Worker, command_id: str) -> None:
-    """Carries out an order, once. Raises Unavailable."""
+def abandon(worker: Worker, command_id: str) -> Delivery:
+    """Lets the tools of a withdrawn run end what they began elsewhere, once. Raises Unavailable."""
     rt = worker.rt
     with rt.store.read() as tx:
         command = tx.command(command_id)
         if command is None or command.state == "closed":
-            return
+            return Delivery(End.DONE)
         left = list(_left(worker, tx, command))
     drafts = [_ended(rt, command, one) for one in left]
     with rt.store.begin() as tx:
@@ -56,6 +57,7 @@ def abandon(worker: Worker, command_id: str) -> None:
         if row is not None and new:
             tx.append(command.execution_id, row.head_version, new, rt.clock())
         tx.close_commands([command.command_id])
+    return Delivery(End.DONE)
 
 
 def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:

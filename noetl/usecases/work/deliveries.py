@@ -29,8 +29,9 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`error` is why the step failed, or the last iteration that did; `failed` counts those of a lane. `is_last`: no other
-    delivery has claimed the command, or none since this one did, so that none has shown how it ended."""
+    """`error` is why the step failed, or the last iteration that did; `failed` counts what failed: a step, or
+    iterations of a lane. `is_last`: no other delivery has claimed the command, or none since this one did, so that
+    none has shown how it ended."""
 
     end: End
     error: ErrorInfo | None = None

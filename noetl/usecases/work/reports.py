@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from noetl.facts.events import Draft, ResultDiscarded
+from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepFailed
+from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -93,3 +94,18 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
         tx.close_commands([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
+
+
+def fail_step(command: CommandRow, error: ErrorInfo) -> Draft:
+    """The failure of a step whose command was given up."""
+    return draft_about(command, StepFailed(error), f"end:{command.run_id}")
+
+
+def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
+    """The failure of an iteration whose command was given up."""
+    return draft_about(command, IterationFailed(error), f"iteration:{command.run_id}/{command.iteration}")
+
+
+def draft_about(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
+    """`fact` about the run, or the iteration, that the command was for."""
+    return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

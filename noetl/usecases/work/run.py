@@ -58,7 +58,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
             if tools.cancelled:
                 give_up(rt, command)
             return Delivery(End.CANCELLED if tools.cancelled else End.REFUSED)
-    return Delivery(End.DONE, job.error)
+    return Delivery(End.DONE, job.error, failed=0 if job.error is None else 1)
 
 
 @dataclass(slots=True)
