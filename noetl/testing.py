@@ -60,7 +60,8 @@ class Given:
     def when(self, *facts: Fact | Draft) -> When:
         """Folds `facts`, then decides."""
         state = _folded(self.state, facts)
-        return When(*decide(self.plan, state, self.inputs))
+        decision = decide(self.plan, state, self.inputs)
+        return When(list(decision.drafts), decision.after)
 
 
 @dataclass(frozen=True, slots=True)

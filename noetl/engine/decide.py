@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, assert_never
 
-from noetl.engine.children import end_overdue, next_due, only_waits, request_children
+from noetl.engine.children import end_overdue, request_children
+from noetl.engine.decision import Decision, Fold
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, enabled, rest_of, tokens_at
@@ -38,15 +39,20 @@ Rule = Callable[[Plan, State, Inputs], list[Draft]]
 _DENIED: Final = "admission was denied"
 
 
-def decide(plan: Plan, state: State, inputs: Inputs) -> tuple[list[Draft], State]:
-    """All that follows now, and the state with it folded in."""
-    drafts: list[Draft] = []
-    while batch := _next(plan, state, inputs):
-        for draft in batch:
-            state = evolve(state, draft)
+def decide(plan: Plan, state: State, inputs: Inputs) -> Decision:
+    """All that follows now."""
+    fold = Fold(plan, state, inputs)
+    while batch := _next(plan, fold.state, inputs):
+        fold.add(batch)
         inputs = _with_commands(inputs, batch)
-        drafts += batch
-    return drafts, state
+    return fold.decision()
+
+
+def fail(plan: Plan, state: State, inputs: Inputs, error: ErrorInfo) -> Decision:
+    """The end of an execution that cannot be decided on."""
+    fold = Fold(plan, state, inputs)
+    fold.add([Draft(e.Processed("failed", None, error), dedup_key="processed")])
+    return fold.decision()
 
 
 def _next(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
@@ -62,27 +68,6 @@ def _with_commands(inputs: Inputs, batch: Iterable[Draft]) -> Inputs:
     """Commands that were just issued are open too."""
     issued = {d.fact.command_id: False for d in batch if isinstance(d.fact, e.CommandIssued)}
     return replace(inputs, commands={**inputs.commands, **issued}) if issued else inputs
-
-
-def wake_at(state: State) -> datetime | None:
-    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of the time that
-    a called playbook has."""
-    if state.ended:
-        return None
-    if state.cancel_deadline is not None:
-        return datetime.fromisoformat(state.cancel_deadline)
-    return None if state.pause_requested else next_due(state)
-
-
-def status_of(state: State) -> str:
-    """The public word for where the execution is: the one status that everything shows."""
-    if state.ended:
-        return state.status
-    if state.paused:
-        return "paused"
-    if not state.started:
-        return "pending"
-    return "waiting" if (state.runs or state.tokens) and only_waits(state) else "running"
 
 
 # --- beginning and end -----------------------------------------------------------------------------

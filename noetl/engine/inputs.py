@@ -50,6 +50,8 @@ class Inputs:
     max_generations: int = 5
     playbook: Callable[[str, int | None], Playbook | ErrorInfo] = _no_catalog
     max_depth: int = 10
+    #: The public word for where the execution is that the last turn left.
+    status: str = "pending"
     turn: str = ""
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)

@@ -17,6 +17,7 @@ from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, PATIENT, Schedule, World
 
 from noetl.engine import decide as engine_decide
+from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
@@ -26,8 +27,7 @@ from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
-from noetl.usecases.turn import children
-from noetl.usecases.turn import commands as turn_orders
+from noetl.usecases.turn import children, deciding, writing
 from noetl.usecases.work import lanes, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
 from noetl.usecases.work.worker import Worker
@@ -266,11 +266,11 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
         rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
         tails = tx.tails([row.execution_id for row in rows], 500)
         found = [
-            turns._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
+            deciding._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
             for row in rows
         ]
     if send_first:
-        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+        turns._send(rt, [command for turn in found for command in turn.commands], now)
     with rt.store.begin() as tx:
         for turn in found:
             head = tx.lock(turn.row.execution_id)
@@ -279,9 +279,9 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
                 return 0, [""]
             moved = head.head_version - turn.row.head_version
             before = replace(turn.before, version=turn.before.version + moved)
-            turns._write(rt, tx, replace(turn, before=before), now)
+            writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
-        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+        turns._send(rt, [command for turn in found for command in turn.commands], now)
     return len(found), []
 
 
@@ -310,7 +310,7 @@ def fan_in_by_counting_lanes(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "not what the log says")
 def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
-    original = turns._cached
+    original = deciding._cached
 
     def stale(rt: Any, tx: Any, row: Any) -> Any:
         # What another scheduler appended since is taken for known.
@@ -323,7 +323,7 @@ def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
         )
         return replace(state, version=max(state.version, last))
 
-    patch.setattr(turns, "_cached", stale)
+    patch.setattr(deciding, "_cached", stale)
 
 
 @defect("a healthy chain needs no sweeper", "effects without need")
@@ -482,12 +482,12 @@ def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.Monkey
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn_orders, "given_up", lambda before, after: ())
+    patch.setattr(engine_decision, "given_up", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")
 def answers_that_nobody_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn_orders, "tidings", lambda before, after, lost, now: [])
+    patch.setattr(engine_decision, "notifications", lambda before, after, status, given_up: ())
 
 
 def first_trouble(name: str, **options: Any) -> str:
