@@ -28,7 +28,7 @@ from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
 from noetl.usecases.turn import children, deciding, writing
-from noetl.usecases.work import lanes, reports, shares
+from noetl.usecases.work import batches, iterations, reports, shares
 from noetl.usecases.work.deliveries import Delivery, End
 from noetl.usecases.work.worker import Worker
 
@@ -371,7 +371,7 @@ def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
         rows = tx.lock_command(claimed.command_id)
         return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
 
-    for module in (reports, lanes):
+    for module in (reports, batches):
         patch.setattr(module, "standing", standing)
 
 
@@ -406,7 +406,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (lanes, reports, sweep):
+    for module in (batches, reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 
@@ -417,13 +417,13 @@ def sequential_lanes_that_forget_what_they_took(patch: pytest.MonkeyPatch) -> No
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")
 def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> None:
-    original = lanes._Lane._suspend
+    original = iterations.Iterations._suspend
 
     def goes_on(self: Any, index: int, move: Any) -> None:
         original(self, index, move)
         self.suspended = False
 
-    patch.setattr(lanes._Lane, "_suspend", goes_on)
+    patch.setattr(iterations.Iterations, "_suspend", goes_on)
 
 
 @defect("what executions tell one another comes twice", "heard twice")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from noetl.engine.plan import Plan
+from noetl.errors import NoetlError
 from noetl.facts.events import Draft, TaskAbandoned, TaskCheckpointed
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.fold import replay
@@ -20,7 +21,7 @@ from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.lanes import names_of_iteration
+from noetl.usecases.work.loop_items import LoopItems
 from noetl.usecases.work.pipelines import pipeline_ports, program
 from noetl.usecases.work.scopes import names
 from noetl.usecases.work.worker import Worker
@@ -75,7 +76,10 @@ def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Lef
 def _names(worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, iteration: int | None) -> Names:
     if iteration is None:
         return names(worker.rt, plan, command)
-    return names_of_iteration(worker, tx, plan, command, iteration)
+    row = tx.loop(command.execution_id, command.run_id)
+    if row is None:
+        raise NoetlError(f"The loop of step {command.step!r} is gone.")
+    return LoopItems(worker, command, plan, row).names(iteration)
 
 
 def _ended(rt: Runtime, command: CommandRow, left: _Left) -> Draft:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never, cast
 
+from noetl.engine.loops import too_many
 from noetl.engine.plan import Plan
 from noetl.errors import NoetlError
-from noetl.facts.events import LoopClaimed
+from noetl.facts.events import Draft, LoopClaimed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Keep, loaded
@@ -51,10 +52,12 @@ class Claimer:
     worker: Worker
     command: CommandRow
     plan: Plan
-    watched: LeasedTools
+    tools: LeasedTools
     cursor: Task
     #: How many claims of this lane are in the log; None until somebody asks.
     made: int | None = None
+    #: Whether the claim that was recorded last ends the loop.
+    failed: bool = False
 
     def claim(self, ctx: JsonMap) -> Claim:
         """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not ours any more."""
@@ -65,7 +68,7 @@ class Claimer:
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
         using = replace(
-            pipeline_ports(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome
+            pipeline_ports(rt, command, self.tools, self.tools.log), kept=lambda outcome, _: outcome
         )
         progress = initial(program)
         while progress.ending is None:
@@ -84,12 +87,28 @@ class Claimer:
             return Claim(error=error, meta=outcome.meta if outcome else {})
         return self._rows(outcome)
 
-    def key(self) -> str:
-        """The dedup key of the claim that was made last."""
-        return _key(self.command, self.made or 0)
+    def record(self, tx: Transaction, claim: Claim, share: int) -> tuple[LoopRow, Draft]:
+        """The loop's row with the rows of the claim among those that lanes take, and the draft that says so. The lane
+        itself is about to take `share` of them."""
+        command, limits = self.command, self.worker.rt.limits
+        row = self._extend(tx, claim)
+        error = claim.error
+        if row.count > limits.max_items:
+            error = too_many(self.plan.step(command.step), row.count, limits.max_items)
+        self.failed = error is not None
+        waiting = max(0, row.size - row.next_index - share)
+        draft = Draft(
+            LoopClaimed(command.part, claim.count, claim.items, waiting, error, claim.meta),
+            source="worker",
+            step=command.step,
+            run_id=command.run_id,
+            iteration=row.count - claim.count if claim.count else None,
+            duration_ms=claim.meta.get("duration_ms"),
+            dedup_key=_key(command, self.made or 0),
+        )
+        return row, draft
 
-    def extended(self, tx: Transaction, claim: Claim) -> LoopRow:
-        """The loop's row, with the rows of the claim among those that lanes take."""
+    def _extend(self, tx: Transaction, claim: Claim) -> LoopRow:
         command = self.command
         if claim.count:
             return tx.extend_loop(command.execution_id, command.run_id, command.generation, claim.count)
@@ -116,7 +135,7 @@ class Claimer:
         """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on from."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self.watched.check()
+            self.tools.check()
             time.sleep(min(left, _NAP_S))
 
     def _rows(self, outcome: Outcome) -> Claim:
