@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.engine.evolve import patched
+from noetl.engine.assignments import assign
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import place_token
 from noetl.engine.names import boundary, boundary_names
@@ -54,8 +54,8 @@ class _Boundary:
         if patch:
             fact = CtxPatched(patch, "step" if cause == "step" else "arc")
             self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
-        state = replace(self.state, ctx=patched(self.names["ctx"], patch))
-        run = replace(self.run, variables=patched(self.names["step"], own))
+        state = replace(self.state, ctx=assign(self.names["ctx"], patch))
+        run = replace(self.run, variables=assign(self.names["step"], own))
         self.names = boundary_names(state, self.inputs, run, self.step)
 
     def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
@@ -65,7 +65,7 @@ class _Boundary:
         for name, value in values:
             target, whole = assigned_below(ctx, name, value, self.inputs.load)
             patch[target] = self.inputs.hold(whole)
-            ctx = patched(ctx, {target: patch[target]})
+            ctx = assign(ctx, {target: patch[target]})
         return patch
 
 

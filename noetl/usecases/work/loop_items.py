@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from noetl.engine.evolve import patched
+from noetl.engine.assignments import assign
 from noetl.engine.plan import Plan
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import loaded
@@ -43,7 +43,7 @@ class LoopItems:
 
     def ctx(self) -> JsonMap:
         """ctx, with what earlier iterations of this lane wrote to it."""
-        return patched(self.command.context["ctx"], self.patches)
+        return assign(self.command.context["ctx"], self.patches)
 
     def scope(self, index: int) -> JsonMap:
         """`iter`, as the iteration of that index sees it."""
