@@ -73,7 +73,7 @@ def _due(state: State, child: Child) -> State:
     return replace(state, runs={**state.runs, run.id: run})
 
 
-def without_children(state: State, run_id: str) -> State:
+def drop_children(state: State, run_id: str) -> State:
     """`run_id` waits for nobody any more."""
     if not state.children:
         return state
@@ -112,7 +112,7 @@ def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) 
     calls = (child for child in state.children.values() if child.id is None)
     wanted = [child for child in calls if child.run_id not in ending]
     may = (child for child in wanted if _may_start(state, child))
-    return [_requested(state, inputs, child, number) for number, child in enumerate(may)]
+    return [_request(state, inputs, child, number) for number, child in enumerate(may)]
 
 
 def end_overdue(state: State, now: datetime) -> list[Draft]:
@@ -147,7 +147,7 @@ def _may_start(state: State, child: Child) -> bool:
     return not state.stopping or state.runs[child.run_id].final
 
 
-def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
+def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     call = child.call
     place = _place(child)
     if depth_below(state) >= inputs.max_depth:
@@ -155,12 +155,12 @@ def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft
             f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by the one "
             "before, is the limit. Does a playbook call itself?"
         )
-        return _refused(child, place, ErrorInfo("limit", message, type="CallDepth"))
+        return _refuse(child, place, ErrorInfo("limit", message, type="CallDepth"))
     found = inputs.playbook(call.path, call.version)
     if isinstance(found, ErrorInfo):
-        return _refused(child, place, found)
+        return _refuse(child, place, found)
     if call.return_step is not None and call.return_step not in found.steps:
-        return _refused(child, place, _no_step(found, call.return_step))
+        return _refuse(child, place, _no_step(found, call.return_step))
     name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
     fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
     return _draft(child, fact, f"child:{place}")
@@ -179,7 +179,7 @@ def depth_below(state: State) -> int:
     return 1 + (state.parent.depth if state.parent else 0)
 
 
-def _refused(child: Child, place: str, error: ErrorInfo) -> Draft:
+def _refuse(child: Child, place: str, error: ErrorInfo) -> Draft:
     return _draft(child, e.ChildEnded(child.task, None, "failed", error=error), f"child:{place}")
 
 
@@ -187,12 +187,12 @@ def _draft(child: Child, fact: e.ChildRequested | e.ChildEnded, key: str) -> Dra
     return Draft(fact, step=child.step, run_id=child.run_id, iteration=child.iteration, dedup_key=key)
 
 
-def called_by(state: State, draft: Draft) -> Child:
+def call_of(state: State, draft: Draft) -> Child:
     """The call that a `child.requested` answers, before it is folded."""
     return state.children[_key(draft.run_id or "", draft.iteration)]
 
 
-def given_up(before: State, after: State) -> Iterator[Child]:
+def dropped_children(before: State, after: State) -> Iterator[Child]:
     """Children that `before` waited for and `after`, one decision later, does not: nobody wants their results."""
     if before.children is after.children:
         return

@@ -25,8 +25,8 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         "digest": state.digest,
         "issued": state.version,
         "args": run.args,
-        "workload": _narrowed(state.workload, "workload", needs),
-        "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
+        "workload": _narrow(state.workload, "workload", needs),
+        "ctx": _narrow(state.ctx, "ctx", needs, "vars"),
         "steps": _steps(state, needs),
     }
     step = plan.step(run.step)
@@ -47,7 +47,7 @@ def loop_mode(context: JsonMap, step: Transition) -> Json:
     return context.get("mode", step.loop.mode) if step.loop is not None else None
 
 
-def _narrowed(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
+def _narrow(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
     heads = (name, *aliases)
     if needs.everything:
         # The pipeline lays its own patches over ctx, so it needs the whole of it to begin with.

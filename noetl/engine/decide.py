@@ -14,7 +14,7 @@ from noetl.engine.decision import Decision, Fold
 from noetl.engine.firing import fire
 from noetl.engine.halting import cancel, is_halted, pause, stop
 from noetl.engine.inputs import Inputs
-from noetl.engine.joins import enabled
+from noetl.engine.joins import find_enabled
 from noetl.engine.life import begin, end
 from noetl.engine.loops import resume_command, stop_reason, tend_loop
 from noetl.engine.plan import Plan
@@ -101,7 +101,7 @@ def _call_children(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
 def _fire_enabled(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     if state.stopping or is_halted(state):
         return []
-    for one in enabled(plan, state):
+    for one in find_enabled(plan, state):
         return fire(plan, state, inputs, one)
     return []
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from noetl.engine.children import called_by, given_up
+from noetl.engine.children import call_of, dropped_children
 from noetl.engine.context import command_context
 from noetl.engine.evolve import evolve
 from noetl.engine.inputs import Inputs
-from noetl.engine.loops import missing, stop_reason
+from noetl.engine.loops import find_missing, stop_reason
 from noetl.engine.notifications import Notification, notifications
 from noetl.engine.plan import Plan
 from noetl.engine.state import Child, LoopState, Run, State
@@ -97,10 +97,10 @@ class Fold:
         for draft in drafts:
             earlier, self.state = self.state, evolve(self.state, draft)
             self.drafts.append(draft)
-            self._given_up += given_up(earlier, self.state)
+            self._given_up += dropped_children(earlier, self.state)
             match draft.fact:
                 case ChildRequested():
-                    self._children.append(NewChild(draft.fact, called_by(earlier, draft)))
+                    self._children.append(NewChild(draft.fact, call_of(earlier, draft)))
                 case CommandIssued():
                     self._issued.append((draft, draft.fact, self.state))
                 case LoopStarted():
@@ -156,7 +156,7 @@ class Fold:
                 or run.loop.generation == generation
             ):
                 continue
-            lost = missing(run, run.loop, self.inputs.commands)
+            lost = find_missing(run, run.loop, self.inputs.commands)
             yield OpenedLoop(run.id, generation, run.loop.count, run.loop.items, lost)
 
     def _gone(self, *, ends: bool) -> list[Run]:

@@ -9,10 +9,10 @@ from noetl.engine.evolve import evolve
 from noetl.engine.halting import withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import Enabled, rest_of
-from noetl.engine.loops import failed, start_loop
+from noetl.engine.loops import fail_run, start_loop
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
-from noetl.engine.routing import scheduled
+from noetl.engine.routing import schedule_step
 from noetl.engine.state import Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate_at, truth, values_read
@@ -33,7 +33,7 @@ def fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]:
         verdict = _admit(state, inputs, step, step.admit, one) if step.admit else None
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return _fail_run(state, inputs, step, one, problem)
+        return _fail_at_once(state, inputs, step, one, problem)
     if verdict is None:
         return [*_start_admitted(plan, state, inputs, step, one)]
     draft, fact = verdict
@@ -65,15 +65,17 @@ def _deny(
         case "fail":
             message = f"Admission to step {step.name!r} was denied by its policy."
             denied = ErrorInfo("client_error", message, step=step.name)
-            yield from _fail_run(state, inputs, step, one, denied)
+            yield from _fail_at_once(state, inputs, step, one, denied)
         case _:
             assert_never(on_deny)
 
 
-def _fail_run(state: State, inputs: Inputs, step: Transition, one: Enabled, error: ErrorInfo) -> list[Draft]:
+def _fail_at_once(
+    state: State, inputs: Inputs, step: Transition, one: Enabled, error: ErrorInfo
+) -> list[Draft]:
     """A run that fails before it does anything."""
     begin = _schedule(state, step, one.ids, one.args(inputs), round=one.round)
-    return [begin, failed(evolve(state, begin).runs[begin.run_id or ""], error)]
+    return [begin, fail_run(evolve(state, begin).runs[begin.run_id or ""], error)]
 
 
 def _admit(
@@ -111,7 +113,7 @@ def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> 
 def _schedule(state: State, step: Transition, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
     record = state.steps.get(step.name)
     number = record.runs + 1 if record else 1
-    return scheduled(run_id(step.name, number), step.name, tokens, args, **more)
+    return schedule_step(run_id(step.name, number), step.name, tokens, args, **more)
 
 
 def start_run(
@@ -135,7 +137,7 @@ def start_run(
     state = evolve(state, begin)
     run = state.runs[begin.run_id or ""]
     if problem is not None:
-        return [begin, failed(run, problem)]
+        return [begin, fail_run(run, problem)]
     if step.loop is not None:
         return [begin, *start_loop(state, inputs, step, run, names)]
     return [begin, _first_move(state, step, run)]

@@ -43,7 +43,7 @@ def render_keychain(
     found: dict[str, Json] = {}
     for entry in net.keychain:
         try:
-            meant = {**_settled_entry(entry, early, inputs, warnings), **_kept(entry, own, inputs, warnings)}
+            meant = {**_settled_entry(entry, early, inputs, warnings), **_keep(entry, own, inputs, warnings)}
         except TemplateError as error:
             raise TemplateError(f"{_place(entry)}: {error.message}") from error
         except BadRequest as error:
@@ -57,20 +57,20 @@ def _settled_entry(
     entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     own = {key: value for key, value in entry.items() if key not in _FIXED}
-    rendered = _rendered(_place(entry), own, names, inputs, warnings)
+    rendered = _render(_place(entry), own, names, inputs, warnings)
     if rendered != own:
-        own = dict(_settled(rendered))
+        own = dict(_find_settled(rendered))
     return {**{key: entry[key] for key in ("name", "kind") if key in entry}, **own}
 
 
-def _kept(
+def _keep(
     entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     """Hands over what the entry brings; what names it instead."""
     data = entry.get("data")
     if not isinstance(data, Mapping):
         return {}
-    inputs.keep(_place(entry), _rendered(_place(entry), data, names, inputs, warnings))
+    inputs.keep(_place(entry), _render(_place(entry), data, names, inputs, warnings))
     return {_KEPT_AS[str(entry["kind"])]: _place(entry)}
 
 
@@ -79,7 +79,7 @@ def _place(entry: JsonMap) -> str:
     return called({"keychain": entry["name"]})
 
 
-def _rendered(
+def _render(
     place: str, own: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> JsonMap:
     rendered: JsonMap = evaluate_at(place, own, names, warnings, load=inputs.load)
@@ -87,7 +87,7 @@ def _rendered(
     return rendered if inputs.load is None else opened(rendered, inputs.load)
 
 
-def _settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
+def _find_settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
     for key, value in rendered.items():
         if holds_secret(value):
             raise BadRequest(f"`{key}` is a secret, and would stand in the log; write where it is kept.")

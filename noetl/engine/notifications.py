@@ -64,7 +64,7 @@ def _call_of(parent: Parent) -> JsonMap:
 def _answer(child: State, parent: Parent) -> JsonMap:
     """What the caller records: where, and `child.ended`."""
     error = None if child.status == "completed" else _error(child)
-    warnings = [] if error else _unreached(child, parent)
+    warnings = [] if error else _warn_of_unreached(child, parent)
     return {
         **_call_of(parent),
         "status": child.status,
@@ -81,7 +81,7 @@ def _result(child: State, parent: Parent) -> Json:
     return record.result if record else None
 
 
-def _unreached(child: State, parent: Parent) -> list[str]:
+def _warn_of_unreached(child: State, parent: Parent) -> list[str]:
     name = parent.return_step
     record = child.steps.get(name or "")
     if name is None or (record is not None and record.runs):

@@ -163,7 +163,7 @@ def _all_chains(net: Net) -> Iterator[tuple[str, ...]]:
 def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
     """Of the templates of a step that are not its tasks'."""
     yield from names_used(step.args)
-    yield from _assigned(step.set)
+    yield from _names_of_assignments(step.set)
     if step.loop is not None:
         yield from names_used([step.loop.collection, step.loop.max_in_flight])
     for rule in step.admit.rules if step.admit else ():
@@ -171,7 +171,7 @@ def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
     for arc in step.arcs:
         yield from _guard(arc.when)
         yield from names_used(arc.args)
-        yield from _assigned(arc.set)
+        yield from _names_of_assignments(arc.set)
 
 
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:
@@ -180,13 +180,13 @@ def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over, task.given):
         yield from names_used(template)
     yield from _guard(task.after)
-    yield from _assigned(task.set)
+    yield from _names_of_assignments(task.set)
     for rule in (*(task.rules or ()), *task.then):
         yield from _guard(rule.when)
         then = rule.then
         for template in (then.attempts, then.delay, then.jitter):
             yield from names_used(template)
-        yield from _assigned(then.set)
+        yield from _names_of_assignments(then.set)
 
 
 def _guard(when: Json) -> Iterator[tuple[str, ...]]:
@@ -194,7 +194,7 @@ def _guard(when: Json) -> Iterator[tuple[str, ...]]:
         yield from names_used(when, guard=True)
 
 
-def _assigned(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
+def _names_of_assignments(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
     for assignment in assignments:
         yield from names_used(assignment.value)
         if assignment.scope == "ctx" and "." in assignment.name:

@@ -76,14 +76,14 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
         if run.status == "done":
             here.assign(here.step.set, "step", "set")
         _follow(here)
-        failure = _unhandled(here)
+        failure = _find_failure(here)
     except TemplateError as error:
         here.tokens.clear()
         failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
-    return [*here.patches, _evaluated(here, failure)]
+    return [*here.patches, _record(here, failure)]
 
 
-def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
+def _record(here: _Boundary, failure: ErrorInfo | None) -> Draft:
     fact = NextEvaluated(
         boundary=str(boundary(here.run, here.step)),
         arcs=tuple(here.decisions),
@@ -151,7 +151,7 @@ def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
     return held
 
 
-def _unhandled(here: _Boundary) -> ErrorInfo | None:
+def _find_failure(here: _Boundary) -> ErrorInfo | None:
     if here.tokens:
         return None
     if here.run.status == "failed":
@@ -164,7 +164,7 @@ def _unhandled(here: _Boundary) -> ErrorInfo | None:
     return None
 
 
-def scheduled(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
+def schedule_step(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
     """The fact that `step` fires."""
     fact = StepScheduled(tokens, args, **more)
     return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from noetl.engine.assignments import assign
-from noetl.engine.children import waits_for_child, without_children
-from noetl.engine.iterations import loop_result, moved, new_loop, not_drained, with_lanes
+from noetl.engine.children import drop_children, waits_for_child
+from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
 from noetl.engine.rounds import inherit
 from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
 from noetl.facts import events as e
@@ -60,7 +60,7 @@ def _lose(state: State, draft: e.Draft) -> State:
     run = state.runs.get(draft.run_id or "")
     if run is None or run.loop is None:
         return state
-    return with_run(state, replace(run, loop=not_drained(run.loop)))
+    return with_run(state, replace(run, loop=reset_drained(run.loop)))
 
 
 def fold_step(
@@ -98,7 +98,7 @@ def _result_of(run: Run, fact: e.StepDone) -> Json:
 
 
 def end_run(state: State, run: Run) -> State:
-    state = remember(without_children(with_run(state, run), run.id), run.step, run.status)
+    state = remember(drop_children(with_run(state, run), run.id), run.step, run.status)
     record = replace(state.steps[run.step], error=run.error)
     if run.status == "done":
         record = replace(record, result=run.result, results=run.results)
@@ -206,4 +206,4 @@ def fold_loop(
         return state
     if isinstance(fact, e.IterationSuspended) and fact.child is not None:
         return waits_for_child(state, run, index, fact)
-    return with_run(state, replace(run, loop=moved(loop, index, fact)))
+    return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

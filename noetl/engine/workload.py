@@ -88,7 +88,7 @@ class _Workload(Mapping[str, Any]):
         if (key,) in self._open and isinstance(template, Mapping):
             # What is in it may name its neighbours.
             return _Inside(self, (key,), template, self._given.get(key))
-        return self.once((key,), lambda: self._rendered(key))
+        return self.once((key,), lambda: self._render(key))
 
     def names_itself(self, path: tuple[str, ...], template: Template) -> bool:
         """Whether the text at `path` is asked for by itself: it means what was given, and nothing was."""
@@ -121,7 +121,7 @@ class _Workload(Mapping[str, Any]):
         """What the value at `path`, inside of another one, comes to."""
         return self.once(path, lambda: self.evaluated(path, template))
 
-    def _rendered(self, key: str) -> Json:
+    def _render(self, key: str) -> Json:
         if key not in self._templates:
             return self._given[key]
         template = self._templates[key]

@@ -25,7 +25,7 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
     grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
     deadline = rt.clock() + timedelta(seconds=grace)
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if not tx.recorded(execution_id, "cancel"):
             fact = CancelRequested(deadline.isoformat(), reason)
             _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
@@ -37,7 +37,7 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Nothing new starts until `resume`; running work ends. Pausing twice is fine."""
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if not row.halt:
             _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
             tx.set_halt(execution_id, "pause")
@@ -47,17 +47,17 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
 def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Goes on after `pause`. Raises Conflict where the execution was not paused."""
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
         tx.set_halt(execution_id, "")
-        ready = _refused(rt, tx, row)
+        ready = _reopen(rt, tx, row)
     _send(rt, ready)
     wake(rt)
 
 
-def _refused(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
+def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
     """What workers refused during the pause, or would have: now it counts as sent. What is due later, and what
     belongs to a process of its own, is left to a sweeper."""
     now = rt.clock()
@@ -83,7 +83,7 @@ def adopt(rt: Runtime, execution_id: str) -> None:
     """Goes on with an execution whose process has gone: what it had sent went with its memory. What it held is given
     back by whoever knows that it has gone (`sweep.end_leases`), or when the leases run out."""
     with rt.store.begin() as tx:
-        _running(tx, execution_id)
+        _lock_running(tx, execution_id)
         _send_again(tx, execution_id)
     for child in _children(rt, execution_id):
         with rt.store.begin() as tx:
@@ -113,7 +113,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     """
     _check(rt, patch)
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
         draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Keep(execution_id))
         events = tx.append(execution_id, expected, [draft], rt.clock())
@@ -135,7 +135,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
         raise LimitExceeded(f"The patch has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed.")
 
 
-def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
+def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
     row = tx.lock(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")

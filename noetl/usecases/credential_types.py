@@ -96,7 +96,7 @@ def fault(type: str, data: Mapping[str, Json]) -> str | None:
             return f"type '{type}' has no field {unknown[:80]!r}.{did_you_mean(unknown, shape.names)}".rstrip(
                 "."
             )
-    return _missing(type, shape, data) or _unfit(type, data)
+    return _find_missing(type, shape, data) or _unfit(type, data)
 
 
 def _http_fault(data: Mapping[str, Json]) -> str | None:
@@ -105,10 +105,10 @@ def _http_fault(data: Mapping[str, Json]) -> str | None:
     if type is None:
         known = ", ".join(HTTP_TYPES)
         return f"give `token`, `username` and `password`, `key` and `header`, or a `type` ({known}) and its fields"
-    return _missing(type, SHAPES[type], data) or _unfit(type, data)
+    return _find_missing(type, SHAPES[type], data) or _unfit(type, data)
 
 
-def _missing(type: str, shape: Shape, data: Mapping[str, Json]) -> str | None:
+def _find_missing(type: str, shape: Shape, data: Mapping[str, Json]) -> str | None:
     for group in shape.needs:
         value = first(data, group)
         if value is None:

@@ -107,10 +107,10 @@ def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
     names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
         rows = tx.credentials()
-        return sum(tx.reencrypt_credential(row, rt.encrypt(_opened(row, decrypt))) for row in rows)
+        return sum(tx.reencrypt_credential(row, rt.encrypt(_open(row, decrypt))) for row in rows)
 
 
-def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:
+def _open(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:
     try:
         return decrypt(row.data)
     except ConfigError as error:

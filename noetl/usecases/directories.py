@@ -25,14 +25,14 @@ class Directories:
         found = self._known.get(execution_id)
         if found is None:
             with self._store.read() as tx:
-                found = tuple(map(Path, _requested(tx, execution_id)))
+                found = tuple(map(Path, _read_request(tx, execution_id)))
             self._known.put(execution_id, found)
         return found
 
 
-def _requested(tx: Transaction, execution_id: str) -> tuple[str, ...]:
+def _read_request(tx: Transaction, execution_id: str) -> tuple[str, ...]:
     for event in tx.events(execution_id, limit=1, types=(Requested.type,)):
         if isinstance(event.fact, Requested):
             parent = event.fact.parent
-            return event.fact.directories if parent is None else _requested(tx, parent.execution_id)
+            return event.fact.directories if parent is None else _read_request(tx, parent.execution_id)
     return ()

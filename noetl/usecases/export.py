@@ -69,7 +69,7 @@ class _Export:
         self._nets = set(known.nets)
 
     def items(self) -> Iterator[Item]:
-        yield from self._wanted(self._playbooks())
+        yield from self._filter(self._playbooks())
         if not needs_executions(self._tables):
             return
         before: str | None = None
@@ -88,7 +88,7 @@ class _Export:
             self._left -= len(found)
         return found
 
-    def _wanted(self, items: Iterator[Row]) -> Iterator[Row]:
+    def _filter(self, items: Iterator[Row]) -> Iterator[Row]:
         return (item for item in items if item.table in self._tables)
 
     # --- definitions --------------------------------------------------------------------------------
@@ -120,16 +120,16 @@ class _Export:
     def _execution(self, row: ExecutionRow) -> Iterator[Item]:
         since = self._known.head(row.execution_id)
         if row.head_version > since.version:
-            yield from self._wanted(self._net(row.digest))
-            yield from self._wanted(self._since(row, since.version))
+            yield from self._filter(self._net(row.digest))
+            yield from self._filter(self._since(row, since.version))
         log = since.log
         if "log" in self._tables:
-            for chunk in self._printed(row.execution_id, log):
+            for chunk in self._read_chunks(row.execution_id, log):
                 log = chunk.seq
                 yield Row("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
         yield Head(row.execution_id, max(row.head_version, since.version), log)
 
-    def _printed(self, execution_id: str, after: int) -> Iterator[LogChunk]:
+    def _read_chunks(self, execution_id: str, after: int) -> Iterator[LogChunk]:
         more: int | None = after
         while more is not None:
             page = logs.page(self._rt, execution_id, LogFilter(), more, PAGE)
@@ -139,12 +139,12 @@ class _Export:
     def _since(self, row: ExecutionRow, since: int) -> Iterator[Row]:
         """What a version above `since` changed."""
         if self._tables & FOLDED:
-            yield from self._folded(row, since)
+            yield from self._fold(row, since)
         elif self._tables & _PLAIN:
             for event in self._events(row, since):
                 yield from self._alone(event)
 
-    def _folded(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+    def _fold(self, row: ExecutionRow, since: int) -> Iterator[Row]:
         """The fold begins at the first event: rows know of earlier ones. What those settled was given before."""
         with self._rt.store.read() as tx:
             projection = Projection(row.execution_id, self._rt.plan(tx, row.digest).net)

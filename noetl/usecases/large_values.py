@@ -65,7 +65,7 @@ def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str)
     if not outcome.ok:
         return outcome
     try:
-        held = _kept(rt, outcome.result, how, execution_id)
+        held = _keep_result(rt, outcome.result, how, execution_id)
     except (Unavailable, BadRequest, NotFound, LimitExceeded) as error:
         kind = "connection" if isinstance(error, Unavailable) else "limit"
         info = ErrorInfo(kind, error.message, type="ResultNotKept", retryable=kind == "connection")
@@ -73,16 +73,16 @@ def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str)
     return outcome if held is outcome.result else replace(outcome, result=held)
 
 
-def _kept(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
+def _keep_result(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
     held = result
     if not is_reference(result):
         if not (how.aliased or rt.is_large(result, how.inline_bytes)):
             return result
         held = rt.results.put(result, how.keep(execution_id, rt.clock()))
-    return {**held, **_selected(rt, result, how)} if how.select else held
+    return {**held, **_select(rt, result, how)} if how.select else held
 
 
-def _selected(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
+def _select(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
     """What is kept with the reference. `extracted`: name → value; an alias is there whether its path names something or
     not: it is nobody else's name. `aliases`: name → path of parts that are too large for that, where the names differ.
     Raises LimitExceeded for such parts unless they may be fetched."""
@@ -107,7 +107,7 @@ def _refuse(part: Selected, parts: JsonMap) -> NoReturn:
 # --- lists ------------------------------------------------------------------------------------------
 
 
-def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
+def keep_pages(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
     """`items` as a list; where that is too large for the log, as a manifest of pages that are kept by reference, or
     the reference to one. Items that are references stay references."""
     # With the comma behind each.

@@ -192,7 +192,7 @@ class LogWriter:
 
     def flush(self) -> bool:
         """Writes what waits, and moves what is too much. False where the store does not take it."""
-        batches = self._taken()
+        batches = self._take()
         written = False
         try:
             if batches:
@@ -206,7 +206,7 @@ class LogWriter:
                 self._settle(batch, batch.seqs if written else None)
         return written and self._move_excess()
 
-    def _taken(self) -> list[_Batch]:
+    def _take(self) -> list[_Batch]:
         with self._changed:
             batches = [
                 _Batch(key, output, output.take())

@@ -111,11 +111,11 @@ class Safe:
 
         Raises ToolError of kind `auth` that names the nearest one.
         """
-        scope = self._scope(execution_id)
+        scope = self._find_scope(execution_id)
         entry = scope.keychain.get(name)
         if entry is None:
-            return self._stored(name, scope)
-        value = fields_of(self._entry(entry, scope, None).value)
+            return self._read_credential(name, scope)
+        value = fields_of(self._open_entry(entry, scope, None).value)
         if not isinstance(value, Mapping):
             raise ToolError("auth", f"keychain.{name} is a text, and no credential.", type="UnusableSecret")
         return value
@@ -128,8 +128,8 @@ class Safe:
                 "secrets; where the keys were changed, add the old one behind the new one."
             )
             raise ToolError("auth", message, type="UnsealedSecret")
-        scope = self._scope(str(reference.get("execution", "")))
-        whole = self._whole(reference, scope, versions)
+        scope = self._find_scope(str(reference.get("execution", "")))
+        whole = self._open_whole(reference, scope, versions)
         wanted = reference.get("field")
         if wanted is None:
             return whole
@@ -141,10 +141,10 @@ class Safe:
 
     def find(self, provider: str, name: str, version: str | None, execution_id: str) -> Secret:
         """The secret that a provider has under a name. Raises ToolError."""
-        scope = self._scope(execution_id)
-        return self._provided(provider, name, version, scope)
+        scope = self._find_scope(execution_id)
+        return self._read_provider(provider, name, version, scope)
 
-    def _whole(self, reference: JsonMap, scope: SecretScope, versions: Mapping[str, str]) -> Secret:
+    def _open_whole(self, reference: JsonMap, scope: SecretScope, versions: Mapping[str, str]) -> Secret:
         base = base_name(reference)
         if "keychain" in reference:
             entry = scope.keychain.get(str(reference["keychain"]))
@@ -152,44 +152,44 @@ class Safe:
                 raise ToolError(
                     "auth", f"{base} is no entry of its playbook's keychain.", type="UnknownSecret"
                 )
-            return self._entry(entry, scope, versions.get(base))
+            return self._open_entry(entry, scope, versions.get(base))
         version = reference.get("version") or versions.get(base)
-        return self._provided(str(reference["provider"]), str(reference["name"]), version, scope)
+        return self._read_provider(str(reference["provider"]), str(reference["name"]), version, scope)
 
-    def _entry(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
+    def _open_entry(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
         name = f"keychain.{entry.get('name')}"
         match entry.get("kind"):
             case "credential":
-                return Secret(self._stored(str(entry.get("credential")), scope))
+                return Secret(self._read_credential(str(entry.get("credential")), scope))
             case "secret":
-                return self._kept_elsewhere(entry, scope, version)
+                return self._read_elsewhere(entry, scope, version)
             case "token":
-                return self._token(entry, scope, name)
+                return self._get_token(entry, scope, name)
             case kind:
                 raise ToolError("auth", f"{name} cannot be opened: {_useless(kind)}", type="UnusableSecret")
 
-    def _kept_elsewhere(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
+    def _read_elsewhere(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
         pinned, auth = entry.get("version"), entry.get("auth")
         if pinned is not None:
             version = str(pinned)
         provider, path = str(entry.get("provider")), str(entry.get("path"))
-        found = self._provided(provider, path, version, scope, entry.get("ttl"), auth)
+        found = self._read_provider(provider, path, version, scope, entry.get("ttl"), auth)
         part = entry.get("field")
         return found if part is None else Secret(pick(found.value, str(part), entry), found.version)
 
-    def _token(self, entry: JsonMap, scope: SecretScope, name: str) -> Secret:
+    def _get_token(self, entry: JsonMap, scope: SecretScope, name: str) -> Secret:
         auth = entry.get("auth")
         fields: dict[str, Json] = {}
         if isinstance(auth, Mapping):
             fields = {key: value for key, value in auth.items() if key != "credential"}
             auth = auth.get("credential")
-        data = {**(self._stored(str(auth), scope) if auth is not None else {}), **fields}
+        data = {**(self._read_credential(str(auth), scope) if auth is not None else {}), **fields}
         ttl, renew = entry.get("ttl"), entry.get("auto_renew", True)
         order = TokenOrder(name, data, None if ttl is None else float(ttl), bool(renew), scope.execution_id)
         token = self._sources.token(order)
         return Secret({"type": "bearer", "token": token, "access_token": token})
 
-    def _provided(
+    def _read_provider(
         self,
         provider: str,
         name: str,
@@ -199,8 +199,8 @@ class Safe:
         auth: Json = None,
     ) -> Secret:
         if provider == STORE:
-            return Secret(self._stored(name, scope))
-        source = self._source(provider, auth, scope)
+            return Secret(self._read_credential(name, scope))
+        source = self._find_provider(provider, auth, scope)
         key = (provider, name, version)
         # What one credential may read is not kept for those who ask with another.
         kept = self._kept.get(key) if auth is None else None
@@ -212,7 +212,7 @@ class Safe:
             self._kept.put(key, (self._clock() + lasts, found))
         return found
 
-    def _source(self, provider: str, auth: Json, scope: SecretScope) -> Provider:
+    def _find_provider(self, provider: str, auth: Json, scope: SecretScope) -> Provider:
         """Who is asked; those that ask nobody for a credential do without `auth`."""
         source = self._sources.provider(provider)
         if auth is None or not isinstance(source, Asking):
@@ -220,7 +220,7 @@ class Safe:
         name = auth.get("credential") if isinstance(auth, Mapping) else auth
         return source.asking_with(self.credential(str(name), scope.execution_id))
 
-    def _stored(self, name: str, scope: SecretScope) -> Mapping[str, Json]:
+    def _read_credential(self, name: str, scope: SecretScope) -> Mapping[str, Json]:
         with self._store.read() as tx:
             rows = tx.credentials(name)
             row = best(rows, scope.path, scope.execution_id)
@@ -236,7 +236,7 @@ class Safe:
         # A credential that is of no use to a tool is known by its type; what its data says itself wins.
         return {"type": row.type, **data}
 
-    def _scope(self, execution_id: str) -> SecretScope:
+    def _find_scope(self, execution_id: str) -> SecretScope:
         if not execution_id.isdecimal() or len(execution_id) > 19:
             return SecretScope()
         scope = self._scopes.get(execution_id)

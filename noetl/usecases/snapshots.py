@@ -25,13 +25,13 @@ def _adapter() -> TypeAdapter[State]:
 def to_json(state: State) -> JsonMap:
     """Plain JSON that `from_json` turns into an equal state; the same for equal states in every process."""
     value: dict[str, Any] = _adapter().dump_python(state, mode="json")
-    rounds = {step: _ordered(one) for step, one in value["rounds"].items()}
-    return _converted({**value, "rounds": rounds}, hex)
+    rounds = {step: _order(one) for step, one in value["rounds"].items()}
+    return _convert_bits({**value, "rounds": rounds}, hex)
 
 
 def from_json(value: JsonMap) -> State:
     """Raises pydantic.ValidationError where `value` is not a state of this schema."""
-    return _adapter().validate_python(_converted(value, lambda text: int(text, 16)), strict=False)
+    return _adapter().validate_python(_convert_bits(value, lambda text: int(text, 16)), strict=False)
 
 
 def stored_state(tx: Transaction, execution_id: str) -> State:
@@ -42,12 +42,12 @@ def stored_state(tx: Transaction, execution_id: str) -> State:
     return from_json(snapshot.state)
 
 
-def _ordered(one: JsonMap) -> JsonMap:
+def _order(one: JsonMap) -> JsonMap:
     """A round whose sets stand in one order, whatever the seed of this process's hashes."""
     return {**one, "arrived": sorted(one["arrived"]), "outstanding": sorted(one["outstanding"])}
 
 
-def _converted(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:
+def _convert_bits(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:
     """A copy in which the bit sets of all loops are changed; everything else is shared."""
     runs = {name: dict(run) for name, run in value["runs"].items()}
     for run in _with_loops(runs.values()):

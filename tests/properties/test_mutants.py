@@ -311,7 +311,7 @@ def fan_in_by_counting_lanes(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "not what the log says")
 def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
-    original = deciding._cached
+    original = deciding._find_state
 
     def stale(rt: Any, tx: Any, row: Any) -> Any:
         # What another scheduler appended since is taken for known.
@@ -324,7 +324,7 @@ def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
         )
         return replace(state, version=max(state.version, last))
 
-    patch.setattr(deciding, "_cached", stale)
+    patch.setattr(deciding, "_find_state", stale)
 
 
 @defect("a healthy chain needs no sweeper", "effects without need")
@@ -369,12 +369,12 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "already recorded")
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
-    def standing(tx: Any, claimed: Any) -> Any:
+    def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.lock_command(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
+        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
 
     for module in (reports, batches):
-        patch.setattr(module, "standing", standing)
+        patch.setattr(module, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
@@ -470,21 +470,23 @@ def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 @defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
 def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.MonkeyPatch) -> None:
-    again = engine_loops._again
+    again = engine_loops._reissue
 
     def wide(state: Any, inputs: Any, step: Any, run: Any, loop: Any) -> Any:
-        lost = engine_loops.missing(run, loop, inputs.commands)
+        lost = engine_loops.find_missing(run, loop, inputs.commands)
         held = replace(loop, calling=()) if lost and loop.generation < 900 else loop
         if held is loop:
             return again(state, inputs, step, run, loop)
-        return engine_loops._lanes(state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1)
+        return engine_loops._issue_lanes(
+            state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1
+        )
 
-    patch.setattr(engine_loops, "_again", wide)
+    patch.setattr(engine_loops, "_reissue", wide)
 
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine_decision, "given_up", lambda before, after: ())
+    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")

@@ -22,7 +22,7 @@ from noetl.facts.reference import Keep
 from noetl.facts.secret import Keychain
 from noetl.usecases import snapshots
 from noetl.usecases.credential_types import TYPES
-from noetl.usecases.large_values import paged
+from noetl.usecases.large_values import keep_pages
 from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import children
@@ -74,7 +74,7 @@ def _turn(
     """`tail` is what follows the decided version, under the lock; `drafted` the events that others of the turn of
     that name have drafted."""
     plan = rt.plan(tx, row.digest)
-    known = _cached(rt, tx, row)
+    known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
         tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
@@ -103,7 +103,7 @@ def _turn(
     return Turn(row, before, decision, commands, kept)
 
 
-def _cached(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
+def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
     state = rt.states.get(row.execution_id)
     if state is not None and state.version <= row.head_version:
         return state
@@ -122,9 +122,9 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     return Inputs(
         now=now,
         commands=commands,
-        load=lambda reference: _loaded(rt, reference),
+        load=lambda reference: _load(rt, reference),
         hold=lambda value: rt.hold(value, keep),
-        paged=lambda items: paged(rt, items, keep),
+        paged=lambda items: keep_pages(rt, items, keep),
         env=rt.env,
         max_in_flight=rt.limits.max_in_flight,
         max_items=rt.limits.max_items,
@@ -146,7 +146,7 @@ def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: d
     return CredentialRow(name, type, sealed, now, now, "execution", row.execution_id)
 
 
-def _loaded(rt: Runtime, reference: Mapping[str, Json]) -> Json:
+def _load(rt: Runtime, reference: Mapping[str, Json]) -> Json:
     """What is gone fails what looks into it, like any other template that cannot be evaluated."""
     try:
         return rt.load(reference)

@@ -50,8 +50,8 @@ def abandon(worker: Worker, command_id: str) -> Delivery:
         command = tx.command(command_id)
         if command is None or command.state == "closed":
             return Delivery(End.DONE)
-        left = list(_left(worker, tx, command))
-    drafts = [_ended(rt, command, one) for one in left]
+        left = list(_find_left(worker, tx, command))
+    drafts = [_abandon(rt, command, one) for one in left]
     with rt.store.begin() as tx:
         row = tx.lock(command.execution_id)
         new = [draft for draft in drafts if not tx.recorded(command.execution_id, draft.dedup_key or "")]
@@ -61,7 +61,7 @@ def abandon(worker: Worker, command_id: str) -> Delivery:
     return Delivery(End.DONE)
 
 
-def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
+def _find_left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
     plan = worker.rt.plan(tx, command.context["digest"])
     kept = tx.events(command.execution_id, types=(TaskCheckpointed.type,))
     own = [event.draft.iteration for event in kept if event.draft.run_id == command.run_id]
@@ -82,7 +82,7 @@ def _names(worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, ite
     return LoopItems(worker, command, plan, row).names(iteration)
 
 
-def _ended(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
+def _abandon(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
     where = left.program.where
     return Draft(
         TaskAbandoned(left.task, _end(rt, command, left)),
@@ -102,7 +102,7 @@ def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
             # It did not come as far as the tool: its templates cannot be rendered any more.
             break
     except _Caught as caught:
-        outcome = _called(rt, caught.call)
+        outcome = _call(rt, caught.call)
         if outcome is None:
             message = f"Task '{left.task}' did not end in time what it has begun elsewhere."
             return ErrorInfo("timeout", message, step=command.step, task=left.task)
@@ -116,7 +116,7 @@ def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
     return ErrorInfo("internal", message, step=command.step, task=left.task)
 
 
-def _called(rt: Runtime, call: Call) -> Outcome | None:
+def _call(rt: Runtime, call: Call) -> Outcome | None:
     """What the tool says at last; None where that takes too long."""
     ends = time.monotonic() + _PATIENCE_S
     while time.monotonic() < ends:

@@ -13,7 +13,7 @@ from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake_after_report
 from noetl.usecases.work.leased_tools import LeasedTools
-from noetl.usecases.work.reports import LeaseLost, Standing, append, discard, output_of, standing
+from noetl.usecases.work.reports import LeaseLost, LockedRows, append, discard, lock_lease, output_of
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Batch:
 
     def commit_with(
         self,
-        then: Callable[[Transaction, Standing], T],
+        then: Callable[[Transaction, LockedRows], T],
         claim: Callable[[Transaction], Draft] | None = None,
     ) -> T:
         """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the same transaction, and
@@ -46,7 +46,7 @@ class Batch:
         rt, command = self.rt, self.command
         self.tools.check()
         with output_of(rt, command) as printed, rt.store.begin() as tx:
-            at = standing(tx, command)
+            at = lock_lease(tx, command)
             if at is None:
                 discard(rt, tx, command, self.drafts)
             else:

@@ -150,7 +150,7 @@ class Claimer:
                 return Claim(rt.hold([rows], Keep(self.command.execution_id)), 1, meta=outcome.meta)
             held = rows if items is not rows else rt.hold(items, Keep(self.command.execution_id))
         except NoetlError as error:
-            return Claim(error=self._placed(described(error, "The rows of the claim")), meta=outcome.meta)
+            return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
 
     def _whole(self) -> bool:
@@ -161,16 +161,16 @@ class Claimer:
     def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
         """Why this is no answer to a claim."""
         if not isinstance(items, Sequence) or isinstance(items, str):
-            return self._placed(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
+            return self._locate(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
         if not items and isinstance(result, dict) and result.get("row_count") and not result.get("columns"):
             message = (
                 f"The claim changed {result['row_count']} rows and returned none of them; "
                 "end it with RETURNING *."
             )
-            return self._placed(ErrorInfo("client_error", message, type="NoRows"))
+            return self._locate(ErrorInfo("client_error", message, type="NoRows"))
         return None
 
-    def _placed(self, error: ErrorInfo) -> ErrorInfo:
+    def _locate(self, error: ErrorInfo) -> ErrorInfo:
         cursor = self.cursor
         line = cursor.lines.get("command") or cursor.line or None
         return replace(error, step=self.command.step, task=cursor.name, line=line)

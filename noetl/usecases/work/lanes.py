@@ -23,7 +23,7 @@ from noetl.usecases.work.lane_policy import LanePolicy
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import claim
 from noetl.usecases.work.loop_items import LoopItems
-from noetl.usecases.work.reports import LeaseLost, Standing, give_up
+from noetl.usecases.work.reports import LeaseLost, LockedRows, give_up
 from noetl.usecases.work.worker import Worker
 
 
@@ -158,7 +158,7 @@ class _Lane:
         return draft
 
     def _next(
-        self, tx: Transaction, at: Standing, share: int, *, may_claim: bool
+        self, tx: Transaction, at: LockedRows, share: int, *, may_claim: bool
     ) -> tuple[tuple[int, ...], End | None]:
         """The next indices, or the end of the lane where none are left. Neither, where a cursor may have more."""
         if at.execution.halt:
@@ -178,14 +178,14 @@ class _Lane:
 
     # --- ending ---------------------------------------------------------------------------------------
 
-    def _yield(self, tx: Transaction, at: Standing) -> End:
+    def _yield(self, tx: Transaction, at: LockedRows) -> End:
         """Gives the lease back after a slice."""
         if at.execution.halt:
             return self._leave(tx, at)
         tx.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
         return End.AGAIN
 
-    def _leave(self, tx: Transaction, at: Standing) -> End:
+    def _leave(self, tx: Transaction, at: LockedRows) -> End:
         """The lane keeps its place: it is delivered again when the execution goes on."""
         self._close_failed_loop(tx)
         tx.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())

@@ -15,7 +15,7 @@ from noetl.pipeline.model import Names
 from noetl.usecases.ports import CommandRow, LoopRow
 from noetl.usecases.work.claims import Frame
 from noetl.usecases.work.lane_policy import loop_of
-from noetl.usecases.work.scopes import names, spanning
+from noetl.usecases.work.scopes import names, scope_around
 from noetl.usecases.work.worker import Worker
 
 
@@ -52,7 +52,7 @@ class LoopItems:
     def _around(self) -> Json:
         """The iteration of several steps that this one is a part of, or that of the playbook's caller."""
         context = self.command.context
-        return spanning(self.worker.rt, context) or context.get("caller")
+        return scope_around(self.worker.rt, context) or context.get("caller")
 
     def _item(self, index: int) -> Json:
         if self.loop.cursor is not None:

@@ -19,14 +19,14 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LockedRows:
     """The rows as they are under the lock."""
 
     execution: ExecutionRow
     command: CommandRow
 
 
-def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
+def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
     rows = tx.lock_command(claimed.command_id)
@@ -35,10 +35,10 @@ def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
     execution, command = rows
     if (command.state, command.attempt, command.owner) != ("claimed", claimed.attempt, claimed.owner):
         return None
-    return Standing(execution, command)
+    return LockedRows(execution, command)
 
 
-def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> None:
+def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]) -> None:
     """Appends behind the head; the lock makes the expected version match."""
     if drafts:
         tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
@@ -51,7 +51,7 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     as `result.discarded`.
     """
     with output_of(rt, claimed) as printed, rt.store.begin() as tx:
-        at = standing(tx, claimed)
+        at = lock_lease(tx, claimed)
         if at is None:
             discard(rt, tx, claimed, drafts)
         else:
@@ -88,7 +88,7 @@ def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[
 def give_up(rt: Runtime, command: CommandRow) -> None:
     """A cancelled command ends without a report; the scheduler withdraws its step."""
     with output_of(rt, command) as printed, rt.store.begin() as tx:
-        if standing(tx, command) is None:
+        if lock_lease(tx, command) is None:
             return
         printed.into(tx, command.execution_id)
         tx.close_commands([command.command_id])

@@ -34,7 +34,7 @@ from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.leases import claim
 from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
 from noetl.usecases.work.reports import LeaseLost, give_up, report
-from noetl.usecases.work.scopes import names, spanning
+from noetl.usecases.work.scopes import names, scope_around
 from noetl.usecases.work.worker import Worker
 
 
@@ -90,9 +90,9 @@ class _Job:
                 case Sleep():
                     time.sleep(move.seconds)
                 case Suspend():
-                    self._report([*move.drafts, self._suspended(move)], close=True)
+                    self._report([*move.drafts, self._suspend(move)], close=True)
                 case Finished():
-                    self._report([*move.drafts, self._ended(move.ending)], close=True)
+                    self._report([*move.drafts, self._end(move.ending)], close=True)
                 case _:
                     assert_never(move)
 
@@ -134,17 +134,17 @@ class _Job:
         fact = StepStarted(self.worker.name, self.started.isoformat())
         return self._draft(fact, f"started:{run_id}")
 
-    def _called(self, child: ChildCall | None) -> ChildCall | None:
+    def _with_iteration(self, child: ChildCall | None) -> ChildCall | None:
         """A playbook sees as its caller's iteration that of the task, or the one that the step is a part of."""
         if child is None or child.iter is not None:
             return child
-        return replace(child, iter=spanning(self.rt, self.command.context))
+        return replace(child, iter=scope_around(self.rt, self.command.context))
 
-    def _suspended(self, move: Suspend) -> Draft:
-        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), self._called(move.child))
+    def _suspend(self, move: Suspend) -> Draft:
+        fact = StepSuspended(move.task, move.reason, due_at(self.rt, move), self._with_iteration(move.child))
         return self._draft(fact, f"suspended:{self.command.run_id}/{self.command.issue}")
 
-    def _ended(self, ending: Ending) -> Draft:
+    def _end(self, ending: Ending) -> Draft:
         key = f"end:{self.command.run_id}"
         match ending:
             case Completed():

@@ -22,7 +22,7 @@ from noetl.usecases.snapshots import stored_state
 def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | None = None) -> Names:
     """What the command's templates see, from the context in its row."""
     context = command.context
-    around = spanning(rt, context)
+    around = scope_around(rt, context)
     steps = {
         name: of_step(view.get("result"), view.get("results") or {})
         for name, view in context["steps"].items()
@@ -39,16 +39,16 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
             "env": rt.env,
             "keychain": Keychain(plan.net.keychain, command.execution_id, rt.seal),
         },
-        iter=iteration or around or called_from(context),
+        iter=iteration or around or scope_of_caller(context),
     )
 
 
-def called_from(context: JsonMap) -> JsonMap | None:
+def scope_of_caller(context: JsonMap) -> JsonMap | None:
     """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`."""
     return {"parent": context["caller"]} if "caller" in context else None
 
 
-def spanning(rt: Runtime, context: JsonMap) -> JsonMap | None:
+def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
     """The scope of the iteration, of several steps, that the command's step is a part of."""
     if "iteration" not in context:
         return None

@@ -24,7 +24,7 @@ def first(
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
         unfinished = _handed_out(tx, row)
-    elif command.iteration is not None and not _ended(tx, row, command.iteration):
+    elif command.iteration is not None and not _has_ended(tx, row, command.iteration):
         unfinished = (command.iteration,)
     if unfinished:
         return unfinished, _history(tx, command, unfinished)
@@ -42,7 +42,7 @@ def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> 
     return {index: [event.draft for event in found] for index, found in events.items()}
 
 
-def _ended(tx: Transaction, row: LoopRow, index: int) -> bool:
+def _has_ended(tx: Transaction, row: LoopRow, index: int) -> bool:
     return tx.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
 
 
@@ -50,7 +50,7 @@ def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
     """What the only lane of a sequential loop took and did not end."""
     indices = range(row.count) if row.indices is None else row.indices
     position = row.next_index
-    while position > 0 and not _ended(tx, row, indices[position - 1]):
+    while position > 0 and not _has_ended(tx, row, indices[position - 1]):
         position -= 1
     return tuple(indices[position : row.next_index])
 
