@@ -1,10 +1,10 @@
 """Test playbooks and decisions without servers, processes or waiting.
 
-    given(plan, *facts).when(*facts).then(*facts)      one decision of the engine
-    Simulation(yaml, tools={...}).run()                a whole execution, every message in your hands
+    given(plan, *facts).when(*facts).then(*facts)   one decision of the engine
+    Simulation(yaml, tools={...}).run()             a whole execution, every message in your hands
 
-A simulation runs the same use cases as production, over the store in memory, a clock that stands still
-until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
+A simulation runs the same use cases as production, over the store in memory, a clock that stands
+still until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ from noetl.usecases.work.worker import Worker
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-# --- one decision ------------------------------------------------------------------------------------
+# --- one decision ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A state to decide on. Facts may come as drafts, where they belong to a step or an iteration."""
+    """A state to decide on. Facts may come as drafts, where they belong to a step or an
+    iteration."""
 
     plan: Plan
     state: State
@@ -97,10 +98,11 @@ def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
     return state
 
 
-# --- whole executions ------------------------------------------------------------------------------------
+# --- whole executions -----------------------------------------------------------------------------
 
 
-#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises fails the call.
+#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises
+#: fails the call.
 Scripted = Callable[[Call], Any]
 
 
@@ -174,7 +176,8 @@ KINDS = (
 
 
 def default_tools() -> dict[str, Scripted]:
-    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as names."""
+    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as
+    names."""
 
     def python(call: Call) -> Json:
         scope: dict[str, Any] = {**call.args, "args": dict(call.args), "input_data": dict(call.args)}
@@ -267,7 +270,8 @@ class Simulation:
         raise AssertionError(f"messages are still moving after {limit} deliveries")
 
     def run(self, payload: JsonMap | None = None, **overrides: Json) -> inspect.Report:
-        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at once."""
+        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at
+        once."""
         execution_id = self.start(payload, **overrides)
         self.settle()
         for _ in range(100):

@@ -1,4 +1,5 @@
-"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or reordered."""
+"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or
+reordered."""
 
 from __future__ import annotations
 
@@ -35,13 +36,15 @@ class CeleryDispatcher:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel alone.
+        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel
+        # alone.
         self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
 
     def send(self, commands: Sequence[CommandRow]) -> None:
-        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless. Commands of a
-        purpose that is not known stay behind, with a line in the log."""
-        # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
+        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is
+        harmless. Commands of a purpose that is not known stay behind, with a line in the log."""
+        # Nobody waits for a lane's result here: without this Celery would subscribe to each of
+        # them.
         with _translated(), denied_join_result():
             for chord_id, members in groupby(filter(_is_known, commands), key=lambda row: row.chord_id):
                 rows = list(members)
@@ -57,8 +60,9 @@ class CeleryDispatcher:
                 self._turn().apply_async(producer=producer)
 
     def _wake_waits(self, producer: Producer) -> bool:
-        """Whether a wake is in the queue that its taker has not seen yet: what was committed before we looked
-        is committed when that one is answered. Where nobody can say, one more does no harm."""
+        """Whether a wake is in the queue that its taker has not seen yet: what was committed before
+        we looked is committed when that one is answered. Where nobody can say, one more does no
+        harm."""
         connection: Any = producer.connection
         if not connection.connected:
             # Publishing connects, and gives up sooner than a question would.
@@ -117,8 +121,8 @@ class CeleryDispatcher:
                 self._command(row).apply_async(producer=producer)
 
     def _send_lanes(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        """Sends members of a chord's header with their place in it, all of them or some of them again: without
-        their place they would never complete it.
+        """Sends members of a chord's header with their place in it, all of them or some of them
+        again: without their place they would never complete it.
 
         Not through `chord()`, which would subscribe to the result of each lane and never read one.
         """
@@ -149,7 +153,8 @@ def _translated() -> Iterator[None]:
 
 
 def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) -> Celery:
-    """The Celery application for tasks that take so many seconds at most, with the deployer's settings over NoETL's.
+    """The Celery application for tasks that take so many seconds at most, with the deployer's
+    settings over NoETL's.
 
     Raises ConfigError where those contradict what NoETL promises.
     """
@@ -174,8 +179,8 @@ def _check_transport(app: Celery, scheme: str) -> None:
         app.connection_for_write().get_transport_cls()
     except (LookupError, ImportError) as error:
         raise ConfigError(
-            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: {error.args[0]}; write "
-            "redis://host:6379/0, or amqp://user:password@host//."
+            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: "
+            f"{error.args[0]}; write redis://host:6379/0, or amqp://user:password@host//."
         ) from error
 
 

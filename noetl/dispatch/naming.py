@@ -7,7 +7,8 @@ import uuid
 
 from noetl.usecases.purposes import SCHEDULER
 
-#: The Celery task that asks the scheduler for a turn. Those that carry commands are named by `usecases.purposes`.
+#: The Celery task that asks the scheduler for a turn. Those that carry commands are named by
+#: `usecases.purposes`.
 TURN = "noetl.turn"
 
 #: The queue of the scheduler. Exactly one consumer is enough, and best.
@@ -30,5 +31,6 @@ def parse_arguments(arguments: object) -> dict[str, str]:
 
 
 def celery_task_id(command_id: str) -> str:
-    """The id of the Celery task that carries a command: derived, so that a second send is the same task."""
+    """The id of the Celery task that carries a command: derived, so that a second send is the same
+    task."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:command:{command_id}"))

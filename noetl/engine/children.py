@@ -1,7 +1,8 @@
 """Playbooks that are called: who waits for which execution, and when one is asked for.
 
-A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes the child
-(`child.requested`), and goes on with the task when that has come to an end (`child.ended`).
+A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes
+the child (`child.requested`), and goes on with the task when that has come to an end
+(`child.ended`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from noetl.facts.ids import child_id
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 
-# --- folding ----------------------------------------------------------------------------------------
+# --- folding --------------------------------------------------------------------------------------
 
 
 def waits_for_child(
     state: State, run: Run, iteration: int | None, fact: e.StepSuspended | e.IterationSuspended
 ) -> State:
-    """`run`, or one of its iterations, has left its worker until the playbook that it calls has ended."""
+    """`run`, or one of its iterations, has left its worker until the playbook that it calls has
+    ended."""
     assert fact.child is not None, "it called one"
     loop = run.loop
     if loop is not None and iteration is not None:
@@ -82,7 +84,8 @@ def drop_children(state: State, run_id: str) -> State:
 
 
 def only_waits(state: State) -> bool:
-    """Whether all that runs are calls whose children wait for somebody outside, for as long as it takes."""
+    """Whether all that runs are calls whose children wait for somebody outside, for as long as it
+    takes."""
     return all(_only_waits(state, run) for run in state.runs.values())
 
 
@@ -104,11 +107,12 @@ def _key(run_id: str, iteration: int | None) -> str:
     return f"{run_id}/{'-' if iteration is None else iteration}"
 
 
-# --- deciding ---------------------------------------------------------------------------------------
+# --- deciding -------------------------------------------------------------------------------------
 
 
 def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) -> list[Draft]:
-    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending` get none."""
+    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending`
+    get none."""
     calls = (child for child in state.children.values() if child.id is None)
     wanted = [child for child in calls if child.run_id not in ending]
     may = (child for child in wanted if _may_start(state, child))
@@ -152,8 +156,8 @@ def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     place = _place(child)
     if depth_below(state) >= inputs.max_depth:
         message = (
-            f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by the one "
-            "before, is the limit. Does a playbook call itself?"
+            f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by "
+            "the one before, is the limit. Does a playbook call itself?"
         )
         return _refuse(child, place, ErrorInfo("limit", message, type="CallDepth"))
     found = inputs.playbook(call.path, call.version)
@@ -193,7 +197,8 @@ def call_of(state: State, draft: Draft) -> Child:
 
 
 def dropped_children(before: State, after: State) -> Iterator[Child]:
-    """Children that `before` waited for and `after`, one decision later, does not: nobody wants their results."""
+    """Children that `before` waited for and `after`, one decision later, does not: nobody wants
+    their results."""
     if before.children is after.children:
         return
     for key, child in before.children.items():

@@ -12,13 +12,15 @@ from noetl.net.model import Transition
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`, narrowed to what the step's tasks
-    read. `state` is the one that has just folded `command.issued`.
+    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`,
+    narrowed to what the step's tasks read. `state` is the one that has just folded
+    `command.issued`.
 
-    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
-    `everything` is the version at which the worker may read the rest.
-    `mode` is how its loop runs, where the net leaves that to its width. `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
-    called this playbook.
+    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
+    names `context`, workload and ctx are whole, and `everything` is the version at which the worker
+    may read the rest. `mode` is how its loop runs, where the net leaves that to its width.
+    `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that
+    of the one that called this playbook.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {

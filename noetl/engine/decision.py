@@ -1,4 +1,5 @@
-"""What follows from a turn, as values of the engine: the events, what they ask for, and the state after them."""
+"""What follows from a turn, as values of the engine: the events, what they ask for, and the state
+after them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from noetl.facts.json import Json, JsonMap
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Work that leaves for a worker: what was issued, for which run or iteration, and what its templates read."""
+    """Work that leaves for a worker: what was issued, for which run or iteration, and what its
+    templates read."""
 
     fact: CommandIssued
     run_id: str
@@ -30,7 +32,8 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class OpenedLoop:
-    """Indices that lanes take from now on: all of a loop, or those of a later generation that are still to be run."""
+    """Indices that lanes take from now on: all of a loop, or those of a later generation that are
+    still to be run."""
 
     run_id: str
     generation: int
@@ -49,7 +52,8 @@ class NewChild:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawnRun:
-    """A run that was taken out of the execution before it had ended, and what its templates read."""
+    """A run that was taken out of the execution before it had ended, and what its templates
+    read."""
 
     run: Run
     context: JsonMap
@@ -114,7 +118,8 @@ class Fold:
         self._started.append((run.id, run.loop))
 
     def decision(self) -> Decision:
-        """What follows of all that was folded. Runs that the turn itself ended again get nothing."""
+        """What follows of all that was folded. Runs that the turn itself ended again get
+        nothing."""
         ends = self.state.ended and not self.before.ended
         gone = self._gone(ends=ends)
         return Decision(
@@ -143,7 +148,8 @@ class Fold:
                 yield OpenedLoop(run_id, 1, loop.count, loop.items)
 
     def _reopened_loops(self) -> Iterator[OpenedLoop]:
-        """A later generation of lanes shares what is still to be run; lanes of one that is there take from that."""
+        """A later generation of lanes shares what is still to be run; lanes of one that is there
+        take from that."""
         lanes = {
             draft.run_id or "": fact.generation for draft, fact, _ in self._issued if fact.purpose == "lane"
         }
@@ -160,7 +166,8 @@ class Fold:
             yield OpenedLoop(run.id, generation, run.loop.count, run.loop.items, lost)
 
     def _gone(self, *, ends: bool) -> list[Run]:
-        """The runs of the state before that are over without having ended, whoever works on them."""
+        """The runs of the state before that are over without having ended, whoever works on
+        them."""
         runs = self.before.runs
         return [run for key, run in runs.items() if not run.ended and (ends or key not in self.state.runs)]
 

@@ -81,7 +81,8 @@ def _fail_at_once(
 def _admit(
     state: State, inputs: Inputs, step: Transition, admission: Admission, one: Enabled
 ) -> tuple[Draft, e.AdmitEvaluated] | None:
-    """The first rule that matches. Raises TemplateError where a rule before it cannot be evaluated."""
+    """The first rule that matches. Raises TemplateError where a rule before it cannot be
+    evaluated."""
     names = step_names(state, inputs, step, one.args(inputs))
     for rule in admission.rules:
         if rule.when is not None and not truth(rule.when, names, load=inputs.load):
@@ -124,7 +125,8 @@ def start_run(
     args: JsonMap,
     **more: Any,
 ) -> list[Draft]:
-    """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a tool."""
+    """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a
+    tool."""
     names = step_names(state, inputs, step, args)
     problem: ErrorInfo | None = None
     warnings: list[Warned] = []

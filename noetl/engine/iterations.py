@@ -72,7 +72,8 @@ def with_lanes(loop: LoopState, generation: int) -> LoopState:
 
 
 def reset_drained(loop: LoopState) -> LoopState:
-    """There may be rows again: an iteration has ended, which may have added some, or a lane was lost."""
+    """There may be rows again: an iteration has ended, which may have added some, or a lane was
+    lost."""
     if loop.cursor is None or not loop.cursor.drained:
         return loop
     return replace(loop, cursor=replace(loop.cursor, drained=False))
@@ -100,8 +101,8 @@ def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
 
 
 def loop_result(loop: LoopState, paged: Callable[[Iterable[Json]], Json] = list) -> dict[str, Json]:
-    """What a loop step yields: results in item order, the counts, and errors where there are any. `paged` makes
-    the lists."""
+    """What a loop step yields: results in item order, the counts, and errors where there are any.
+    `paged` makes the lists."""
     result: dict[str, Json] = {"results": paged(loop.results), "stats": loop_stats(loop)}
     if loop.errors:
         failed = (loop.errors.get(index) for index in range(loop.count))

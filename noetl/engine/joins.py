@@ -36,7 +36,8 @@ class Enabled:
 
 
 def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
-    """`over` on top of `base`. What is kept by reference is opened only where both may be mappings."""
+    """`over` on top of `base`. What is kept by reference is opened only where both may be
+    mappings."""
     if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return deep_merge(base, over)
     base, over = opened(base, inputs.load), opened(over, inputs.load)
@@ -44,8 +45,8 @@ def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
 
 
 def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
-    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx changed,
-    and those before the final step wait for the end of everything else."""
+    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx
+    changed, and those before the final step wait for the end of everything else."""
     seen = {plan.net.final_step}
     for waiting in state.tokens.values():
         name = waiting.token.step
@@ -126,7 +127,8 @@ def _over(plan: Plan, state: State, join: str, current: Round) -> bool:
 
 
 def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest` withdraws."""
+    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest`
+    withdraws."""
     reach = plan.reach.get(join)
     if reach is None:
         return [], []

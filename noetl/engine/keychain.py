@@ -1,4 +1,5 @@
-"""The keychain of one execution: entries that are templates, rendered once, before any secret is opened."""
+"""The keychain of one execution: entries that are templates, rendered once, before any secret is
+opened."""
 
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ _KEPT_AS: Mapping[str, str] = {"credential": "credential", "token": "auth"}
 def render_keychain(
     net: Net, state: State, inputs: Inputs, workload: JsonMap, warnings: list[Warned]
 ) -> JsonMap:
-    """Name of an entry → the entry as this execution means it; those without templates are left out.
+    """Name of an entry → the entry as this execution means it; those without templates are left
+    out.
 
-    Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for what they yield is
-    in the log. The `data` that an entry brings is not: `inputs.keep` takes it, the entry names the credential that it
-    becomes, and its templates see other entries, too, as references. Raises TemplateError where one fails, and BadRequest
-    for a value that cannot be one of a keychain.
+    Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for
+    what they yield is in the log. The `data` that an entry brings is not: `inputs.keep` takes it,
+    the entry names the credential that it becomes, and its templates see other entries, too, as
+    references. Raises TemplateError where one fails, and BadRequest for a value that cannot be one
+    of a keychain.
     """
     request = {**request_names(state, inputs), "workload": workload}
     early = layered(request, workload)

@@ -87,7 +87,8 @@ def _result_step(plan: Plan, state: State) -> str | None:
 
 
 def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
-    """The first join in document order that waits: an OR-join fires with what has come, others fail."""
+    """The first join in document order that waits: an OR-join fires with what has come, others
+    fail."""
     waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
     for name in sorted(waiting, key=plan.order.__getitem__):
         step = plan.step(name)

@@ -52,7 +52,8 @@ def start_loop(
     mode = mode_of(loop, width)
     started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring the others.
+    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
+    # the others.
     return drafts + _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
 
 
@@ -150,7 +151,8 @@ def _add_lanes(state: State, inputs: Inputs, step: Transition, run: Run, loop: L
 
 
 def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
-    """The error that fails the loop: that of a claim, or the first failure that its policy does not tolerate."""
+    """The error that fails the loop: that of a claim, or the first failure that its policy does not
+    tolerate."""
     if loop.cursor is not None and loop.cursor.error is not None:
         return loop.cursor.error
     if not loop.errors or step.loop is None:
@@ -223,8 +225,8 @@ def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[in
 
 
 def _reissue(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
-    """Every lane is gone and iterations are missing: a new generation, or their failure. An iteration that
-    waits for a playbook keeps its slot."""
+    """Every lane is gone and iterations are missing: a new generation, or their failure. An
+    iteration that waits for a playbook keeps its slot."""
     lost, free = find_missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
     asking = int(loop.cursor is not None and not loop.cursor.drained)
     if free < 1 or not (lost or asking):

@@ -1,4 +1,5 @@
-"""What a turn has to tell other executions: the caller how its child is, children that nobody waits for them."""
+"""What a turn has to tell other executions: the caller how its child is, children that nobody waits
+for them."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _OUTSIDE = ("waiting", "paused")
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something for the execution `to`: `answer` is how its child ended, `waits` that only somebody outside makes
-    the child go on (or not any more), `cancel` that its caller does not wait for it.
+    """Something for the execution `to`: `answer` is how its child ended, `waits` that only somebody
+    outside makes the child go on (or not any more), `cancel` that its caller does not wait for it.
 
     `context` is what is recorded there. `run_id` and `step` are those of a call that was given up.
     """
@@ -34,8 +35,9 @@ class Notification:
 def notifications(
     before: State, after: State, status: str, given_up: Iterable[Child]
 ) -> tuple[Notification, ...]:
-    """What a turn from `before` to `after` has to tell. `status` is that which the last turn left; `given_up` are the
-    children that this one does not wait for any more, those among them that it made itself included."""
+    """What a turn from `before` to `after` has to tell. `status` is that which the last turn left;
+    `given_up` are the children that this one does not wait for any more, those among them that it
+    made itself included."""
     cancelled = [Notification("cancel", str(child.id), {}, child.run_id, child.step) for child in given_up]
     return tuple(cancelled) if before.ended else (*cancelled, *_for_parent(after, status))
 
@@ -87,7 +89,8 @@ def _warn_of_unreached(child: State, parent: Parent) -> list[str]:
     if name is None or (record is not None and record.runs):
         return []
     return [
-        f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: its result is null"
+        f"step {name!r} of playbook {child.path!r} (execution {child.execution_id}) did not run: "
+        "its result is null"
     ]
 
 

@@ -14,7 +14,8 @@ from noetl.facts.reference import loaded, plain
 def reduce_writes(
     reducers: Mapping[str, str], writes: Iterable[Json], ctx: Json, inputs: Inputs
 ) -> dict[str, Json]:
-    """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what ctx has.
+    """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what
+    ctx has.
 
     Raises TemplateError where values do not fit their reducer.
     """
@@ -37,7 +38,8 @@ def _load(value: Json, inputs: Inputs) -> Json:
 
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:
-    """One write folded onto what was there; null counts as nothing (but `append` and `last` keep it)."""
+    """One write folded onto what was there; null counts as nothing (but `append` and `last` keep
+    it)."""
     match reducer:
         case "last":
             return value

@@ -70,7 +70,8 @@ class _Boundary:
 
 
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
-    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and `next.evaluated`."""
+    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
+    `next.evaluated`."""
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     try:
         if run.status == "done":
@@ -96,14 +97,14 @@ def _record(here: _Boundary, failure: ErrorInfo | None) -> Draft:
 
 
 def stops(step: Transition) -> bool:
-    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or else the
-    executor."""
+    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or
+    else the executor."""
     return step.failure.mode != "best_effort"
 
 
 def _follow(here: _Boundary) -> None:
-    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router asks no further
-    choice, and one of mode `first` only what the others assign."""
+    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router
+    asks no further choice, and one of mode `first` only what the others assign."""
     if here.run.final:
         return
     for choice in choices(here.step):

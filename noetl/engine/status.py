@@ -9,8 +9,8 @@ from noetl.engine.state import State
 
 
 def wake_at(state: State) -> datetime | None:
-    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of the time that
-    a called playbook has."""
+    """When a turn is due though nothing may be appended: the end of a cancellation's grace, or of
+    the time that a called playbook has."""
     if state.ended:
         return None
     if state.cancel_deadline is not None:

@@ -1,4 +1,5 @@
-"""What events of tokens change: where they wait, which runs consumed them, and the rounds of joins."""
+"""What events of tokens change: where they wait, which runs consumed them, and the rounds of
+joins."""
 
 from __future__ import annotations
 

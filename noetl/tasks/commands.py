@@ -86,8 +86,9 @@ def _refusal(args: tuple[object, ...]) -> Ignore:
 def _carry_out(
     task: Task[..., object], purpose: Purpose, command_id: str, worker: Callable[[], Worker]
 ) -> None:
-    """Returns where the work is done; else raises what Flower is to be told. Returning counts as an arrival at a
-    chord: where the delivery does not count, it would let the chord's body run early."""
+    """Returns where the work is done; else raises what Flower is to be told. Returning counts as an
+    arrival at a chord: where the delivery does not count, it would let the chord's body run
+    early."""
     before = _Slices.of(task)
     delivery = _run(task, command_id, lambda: purpose.handler(worker(), command_id))
     slices = before.add(delivery)
@@ -97,7 +98,8 @@ def _carry_out(
         case End.REFUSED:
             raise Ignore
         case End.OVER if delivery.is_last or before.are_further:
-            # What other lanes have finished is an end like any other for a lane that waited for its turn meanwhile.
+            # What other lanes have finished is an end like any other for a lane that waited for its
+            # turn meanwhile.
             _arrive(task, slices)
         case End.CANCELLED | End.OVER:
             # Where a delivery before this one has told of an end, Flower keeps to that.
@@ -109,8 +111,8 @@ def _carry_out(
 
 
 def _run(task: Task[..., object], command_id: str, work: Callable[[], Delivery]) -> Delivery:
-    """Runs `work`. Where the store is away the message is dropped: the command's lease, or the lack of
-    a claim, brings it back."""
+    """Runs `work`. Where the store is away the message is dropped: the command's lease, or the lack
+    of a claim, brings it back."""
     try:
         return work()
     except UnknownPurpose as error:
@@ -130,7 +132,8 @@ def _arrive(task: Task[..., object], slices: _Slices) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """What the slices of a lane have come to so far: its messages carry that from one to the next."""
+    """What the slices of a lane have come to so far: its messages carry that from one to the
+    next."""
 
     began: float
     are_further: bool

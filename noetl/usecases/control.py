@@ -58,8 +58,8 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
 
 
 def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
-    """What workers refused during the pause, or would have: now it counts as sent. What is due later, and what
-    belongs to a process of its own, is left to a sweeper."""
+    """What workers refused during the pause, or would have: now it counts as sent. What is due
+    later, and what belongs to a process of its own, is left to a sweeper."""
     now = rt.clock()
     waiting = [one for one in tx.open_commands(row.execution_id) if one.state == "open"]
     ready = [one for one in waiting if not row.shard and (one.due_at is None or one.due_at <= now)]
@@ -80,8 +80,9 @@ def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
-    """Goes on with an execution whose process has gone: what it had sent went with its memory. What it held is given
-    back by whoever knows that it has gone (`sweep.end_leases`), or when the leases run out."""
+    """Goes on with an execution whose process has gone: what it had sent went with its memory. What
+    it held is given back by whoever knows that it has gone (`sweep.end_leases`), or when the leases
+    run out."""
     with rt.store.begin() as tx:
         _lock_running(tx, execution_id)
         _send_again(tx, execution_id)

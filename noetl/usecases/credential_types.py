@@ -74,7 +74,8 @@ def first(data: Mapping[str, Json], names: Iterable[str]) -> Json:
 
 
 def http_type(data: Mapping[str, Json]) -> str | None:
-    """Which of `HTTP_TYPES` `data` is: what its `type` says, else what its fields tell; None: none."""
+    """Which of `HTTP_TYPES` `data` is: what its `type` says, else what its fields tell; None:
+    none."""
     said = str(data.get("type") or "http").lower().replace("-", "_").replace(" ", "_")
     said = _SYNONYMS.get(said, said)
     if said not in ("http", "generic"):
@@ -100,11 +101,15 @@ def fault(type: str, data: Mapping[str, Json]) -> str | None:
 
 
 def _http_fault(data: Mapping[str, Json]) -> str | None:
-    """Other fields may stand beside those that are used: the type is older than those that know theirs."""
+    """Other fields may stand beside those that are used: the type is older than those that know
+    theirs."""
     type = http_type(data)
     if type is None:
         known = ", ".join(HTTP_TYPES)
-        return f"give `token`, `username` and `password`, `key` and `header`, or a `type` ({known}) and its fields"
+        return (
+            "give `token`, `username` and `password`, `key` and `header`, "
+            f"or a `type` ({known}) and its fields"
+        )
     return _find_missing(type, SHAPES[type], data) or _unfit(type, data)
 
 

@@ -19,7 +19,8 @@ class Directories:
         self._known: Cache[str, tuple[Path, ...]] = Cache(_KEPT)
 
     def of(self, execution_id: str) -> tuple[Path, ...]:
-        """The playbook's directory, then the one in which the command was started; none where nobody said."""
+        """The playbook's directory, then the one in which the command was started; none where
+        nobody said."""
         if not execution_id.isdecimal() or len(execution_id) > 19:
             return ()
         found = self._known.get(execution_id)

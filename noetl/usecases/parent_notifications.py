@@ -1,4 +1,5 @@
-"""T9: what one execution has to tell another. No transaction locks two executions that existed before it."""
+"""T9: what one execution has to tell another. No transaction locks two executions that existed
+before it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from noetl.usecases.work.worker import Worker
 
 
 def notify(worker: Worker, command_id: str) -> Delivery:
-    """Tells another execution what the command is about, once. Raises UnknownPurpose, Unavailable."""
+    """Tells another execution what the command is about, once. Raises UnknownPurpose,
+    Unavailable."""
     with worker.rt.store.read() as tx:
         command = tx.command(command_id)
     if command is not None and command.state != "closed":
@@ -49,7 +51,8 @@ def _cancel_child(rt: Runtime, command: CommandRow) -> None:
 
 def _child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
     context = command.context
-    # That of a loop is made of the results of its iterations, and may be large where none of them is.
+    # That of a loop is made of the results of its iterations, and may be large where none of them
+    # is.
     result = rt.hold(context["result"], Keep(command.execution_id))
     error = ErrorInfo(**context["error"]) if context["error"] else None
     # Commands that were written by an earlier version have no warnings.

@@ -1,7 +1,9 @@
-"""What commands are for: one entry for each purpose, with what carries its commands and what carries them out.
+"""What commands are for: one entry for each purpose, with what carries its commands and what
+carries them out.
 
-Celery's tasks, the local dispatcher, simulations, the queue and the label of a command's row, and what the sweeper
-records of a command that was given up are made of these entries. A new purpose is a handler and an entry.
+Celery's tasks, the local dispatcher, simulations, the queue and the label of a command's row, and
+what the sweeper records of a command that was given up are made of these entries. A new purpose is
+a handler and an entry.
 """
 
 from __future__ import annotations
@@ -36,16 +38,19 @@ class Purpose:
     task: str
     #: Carries out the command of that id, once however often it is delivered. Raises Unavailable.
     handler: Callable[[Worker, str], Delivery]
-    #: Where its messages go: to the workers that serve its step, or to the scheduler. Flower hears nothing of the
-    #: latter: they outnumber work and say nothing.
+    #: Where its messages go: to the workers that serve its step, or to the scheduler. Flower hears
+    #: nothing of the latter: they outnumber work and say nothing.
     queue: Literal["step", "scheduler"] = "step"
-    #: Whether a worker claims it before it begins. What nobody claims outlives the end of its execution.
+    #: Whether a worker claims it before it begins. What nobody claims outlives the end of its
+    #: execution.
     is_claimed: bool = False
-    #: Whether those of one loop that leave together are the header of a chord, and arrive there one by one.
+    #: Whether those of one loop that leave together are the header of a chord, and arrive there one
+    #: by one.
     in_chord: bool = False
     #: Commands with a larger number give way to others on the same queue.
     priority: int = 0
-    #: What Flower shows of it: `place` is `playbook:step`; `part`, `number` (of the part) and `iteration` are the row's.
+    #: What Flower shows of it: `place` is `playbook:step`; `part`, `number` (of the part) and
+    #: `iteration` are the row's.
     label: str = "{place}"
     #: What is recorded of it once too many workers took it and none reported; None: only that.
     failure: Callable[[CommandRow, ErrorInfo], Draft] | None = None

@@ -15,13 +15,15 @@ SHOWN_BYTES = 8 * 1024 * 1024
 
 
 def resolve(rt: Runtime, value: Json) -> Json:
-    """What a value stands for where it is a reference, with those inside of it replaced as `Resolver` does."""
+    """What a value stands for where it is a reference, with those inside of it replaced as
+    `Resolver` does."""
     whole = loaded(value, rt.load)
     return Resolver(rt)(value if isinstance(whole, Lazy) else whole)
 
 
 class Resolver:
-    """Replaces references, at any depth, by what they stand for, up to `SHOWN_BYTES` together. Each result counts once.
+    """Replaces references, at any depth, by what they stand for, up to `SHOWN_BYTES` together. Each
+    result counts once.
 
     Beyond that, and where a result is gone, the reference and its preview speak for it.
     """
@@ -64,7 +66,8 @@ class Resolver:
             return reference
 
     def _read_rows(self, reference: JsonMap, rows: Lazy) -> Json:
-        """The list where all of it fits, as far as its first pages tell: it is read until they tell that it will not."""
+        """The list where all of it fits, as far as its first pages tell: it is read until they tell
+        that it will not."""
         before, size, found = self._left, 0, list[Json]()
         for page in rows.pages():
             # References among the items speak for themselves, or count as what they stand for.
@@ -78,7 +81,8 @@ class Resolver:
 
 
 def _size_of(reference: JsonMap) -> int:
-    """Bytes of what it stands for, as far as it says. A manifest tells of its parts while they are read."""
+    """Bytes of what it stands for, as far as it says. A manifest tells of its parts while they are
+    read."""
     meta = reference.get("meta")
     size = meta.get("bytes") if isinstance(meta, Mapping) else None
     if isinstance(size, int):

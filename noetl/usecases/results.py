@@ -1,4 +1,5 @@
-"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs any more."""
+"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs
+any more."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class Page:
 
 
 def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
-    """The items from `offset` on, at most `limit`, with what is inside of them. Raises what `load` raises, and
-    BadRequest where the result is no list."""
+    """The items from `offset` on, at most `limit`, with what is inside of them. Raises what `load`
+    raises, and BadRequest where the result is no list."""
     value = load(reference)
     if not isinstance(value, Lazy | list):
         raise BadRequest(f"The result {reference['ref']} is no list, so it has no rows; get it as a whole.")
@@ -60,8 +61,8 @@ def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
 
 
 def json_of(value: Json, load: Load) -> Iterator[str]:
-    """The JSON text of `value` and of all that its references stand for, in pieces: what is large is never in memory
-    as a whole. Raises what `load` raises."""
+    """The JSON text of `value` and of all that its references stand for, in pieces: what is large
+    is never in memory as a whole. Raises what `load` raises."""
     if isinstance(value, Lazy):
         yield from _find_in_list(itertools.chain.from_iterable(value.pages()), load)
     elif not holds_reference(value):
@@ -102,8 +103,9 @@ def _find_in_list(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs` counts executions whose
-    printed output goes. `unknown` counts places of executions that are not in this database; they are kept."""
+    """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs`
+    counts executions whose printed output goes. `unknown` counts places of executions that are not
+    in this database; they are kept."""
 
     removed: tuple[str, ...] = ()
     objects: int = 0
@@ -115,11 +117,12 @@ class Collected:
 def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     """Removes the places of results (`Keep.place`) whose time is over.
 
-    `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended, `executions/<id>` when
-    `limits.results_keep_s` seconds have passed since all executions of its family had ended: those that it called, and
-    those that called it; what they printed goes with it. `permanent` stays. So does what belongs to an execution that this database does not know:
-    another one may share the store. An ended execution takes no report and calls nobody, so nothing that is removed can
-    be referred to by one that still runs.
+    `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
+    `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
+    family had ended: those that it called, and those that called it; what they printed goes with
+    it. `permanent` stays. So does what belongs to an execution that this database does not know:
+    another one may share the store. An ended execution takes no report and calls nobody, so nothing
+    that is removed can be referred to by one that still runs.
     """
     verdicts = _Verdicts(rt, now)
     removed: list[str] = []

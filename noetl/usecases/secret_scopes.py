@@ -1,4 +1,5 @@
-"""Whose secrets a task may open: those of its execution, of its playbook's path, and of that playbook's keychain."""
+"""Whose secrets a task may open: those of its execution, of its playbook's path, and of that
+playbook's keychain."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from noetl.usecases.ports import Transaction
 
 @dataclass(frozen=True, slots=True)
 class SecretScope:
-    """Whose secrets: an execution, the path of its playbook, and that playbook's keychain by name."""
+    """Whose secrets: an execution, the path of its playbook, and that playbook's keychain by
+    name."""
 
     execution_id: str = ""
     path: str = ""

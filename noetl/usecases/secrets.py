@@ -1,4 +1,5 @@
-"""Opening secrets, for tool calls alone: what a reference or the name of a credential stands for."""
+"""Opening secrets, for tool calls alone: what a reference or the name of a credential stands
+for."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ STORE: Final = "store"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What was opened: a text, or a mapping of fields. `version` where its provider keeps versions."""
+    """What was opened: a text, or a mapping of fields. `version` where its provider keeps
+    versions."""
 
     value: Json
     version: str | None = None
@@ -33,18 +35,20 @@ class Secret:
 
 
 class Provider(Protocol):
-    """Somewhere that secrets are kept. `keep_s`: seconds that a worker may use what it read without asking again."""
+    """Somewhere that secrets are kept. `keep_s`: seconds that a worker may use what it read without
+    asking again."""
 
     keep_s: float
 
     def read(self, name: str, version: str | None) -> Secret:
-        """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or `timeout` where its
-        server does not answer. Messages never quote a value."""
+        """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or
+        `timeout` where its server does not answer. Messages never quote a value."""
 
 
 @runtime_checkable
 class Lookable(Protocol):
-    """A provider that can tell what it has without reading it, and without a network. No provider has to."""
+    """A provider that can tell what it has without reading it, and without a network. No provider
+    has to."""
 
     def has(self, name: str) -> bool:
         """Raises ToolError where the provider gives nothing at all."""
@@ -52,7 +56,8 @@ class Lookable(Protocol):
 
 @runtime_checkable
 class Asking(Protocol):
-    """A provider that can be asked in the name of another credential than its settings'. No provider has to."""
+    """A provider that can be asked in the name of another credential than its settings'. No
+    provider has to."""
 
     def asking_with(self, credential: Mapping[str, Json]) -> Provider:
         """Raises ToolError where the fields of that credential are of no use."""
@@ -68,10 +73,11 @@ class Vault(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenOrder:
-    """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and for how long.
+    """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and
+    for how long.
 
-    `place` is how messages name it. `ttl` bounds the seconds that a token is used. Without `renew` the first token
-    is the only one that `execution_id` gets from a worker.
+    `place` is how messages name it. `ttl` bounds the seconds that a token is used. Without `renew`
+    the first token is the only one that `execution_id` gets from a worker.
     """
 
     place: str
@@ -83,7 +89,8 @@ class TokenOrder:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where secrets come from besides the store. `provider` raises ToolError for a name that there is not."""
+    """Where secrets come from besides the store. `provider` raises ToolError for a name that there
+    is not."""
 
     provider: Callable[[str], Provider]
     token: Callable[[TokenOrder], str]
@@ -107,7 +114,8 @@ class Safe:
         self._kept: Cache[tuple[str, str, str | None], tuple[float, Secret]] = Cache(256)
 
     def credential(self, name: str, execution_id: str = "") -> Mapping[str, Json]:
-        """The fields of what a task means by `auth: name`: an entry of its playbook's keychain, else a credential.
+        """The fields of what a task means by `auth: name`: an entry of its playbook's keychain,
+        else a credential.
 
         Raises ToolError of kind `auth` that names the nearest one.
         """
@@ -121,11 +129,12 @@ class Safe:
         return value
 
     def open(self, reference: JsonMap, versions: Mapping[str, str]) -> Secret:
-        """What `reference` stands for. `versions` are those that the task has used before, by the secret's name."""
+        """What `reference` stands for. `versions` are those that the task has used before, by the
+        secret's name."""
         if not self._vault().has_sealed(reference):
             message = (
-                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot ask for "
-                "secrets; where the keys were changed, add the old one behind the new one."
+                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot "
+                "ask for secrets; where the keys were changed, add the old one behind the new one."
             )
             raise ToolError("auth", message, type="UnsealedSecret")
         scope = self._find_scope(str(reference.get("execution", "")))
@@ -135,7 +144,10 @@ class Safe:
             return whole
         value = pick(whole.value, str(wanted), reference)
         if value in (None, "") and is_own(reference, scope):
-            message = f"{called(reference)} is empty: what the keychain reads there was not given when the execution began."
+            message = (
+                f"{called(reference)} is empty: what the keychain reads there was not given when the "
+                "execution began."
+            )
             raise ToolError("auth", message, type="EmptySecret")
         return Secret(value, whole.version)
 
@@ -233,7 +245,8 @@ class Safe:
             raise ToolError(
                 "auth", f"Credential {name!r} cannot be opened: {error}", type="WrongKey"
             ) from error
-        # A credential that is of no use to a tool is known by its type; what its data says itself wins.
+        # A credential that is of no use to a tool is known by its type; what its data says itself
+        # wins.
         return {"type": row.type, **data}
 
     def _find_scope(self, execution_id: str) -> SecretScope:
@@ -252,7 +265,8 @@ def _unknown(tx: Transaction, name: str, scope: SecretScope, others: list[Audien
         kept = " and ".join(str(one) for one in others)
         return f"Credential {name!r} is kept for {kept}, not for playbook {scope.path!r}."
     hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *scope.keychain])
-    return f"There is no credential {name!r}.{hint or f' Set it with `noetl credential set {name} --type ... --data ...`.'}"
+    hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
+    return f"There is no credential {name!r}.{hint}"
 
 
 def _useless(kind: Json) -> str:

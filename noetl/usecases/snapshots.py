@@ -12,8 +12,8 @@ from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.facts.json import JsonMap
 from noetl.usecases.ports import Transaction
 
-#: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more than 4,300
-#: digits (14,000 iterations), so they are kept as hexadecimal text.
+#: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more
+#: than 4,300 digits (14,000 iterations), so they are kept as hexadecimal text.
 _BITS: Final = ("ended", "failed")
 
 
@@ -23,7 +23,8 @@ def _adapter() -> TypeAdapter[State]:
 
 
 def to_json(state: State) -> JsonMap:
-    """Plain JSON that `from_json` turns into an equal state; the same for equal states in every process."""
+    """Plain JSON that `from_json` turns into an equal state; the same for equal states in every
+    process."""
     value: dict[str, Any] = _adapter().dump_python(state, mode="json")
     rounds = {step: _order(one) for step, one in value["rounds"].items()}
     return _convert_bits({**value, "rounds": rounds}, hex)

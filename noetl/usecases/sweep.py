@@ -38,8 +38,8 @@ class Swept:
 
 
 def sweep(rt: Runtime) -> Swept:
-    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes executions that
-    owe a turn, and forgets the credentials of those that have ended."""
+    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes
+    executions that owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
     expired = _end_expired(rt, now)
     with rt.store.read() as tx:
@@ -72,8 +72,8 @@ PATIENCE = 10
 
 
 def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
-    """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs may be
-    among them: a long backlog is no loss, and would only grow by sending again."""
+    """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs
+    may be among them: a long backlog is no loss, and would only grow by sending again."""
     if not silent:
         return []
     longest = now - timedelta(seconds=PATIENCE * rt.limits.resend_s)
@@ -114,7 +114,7 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
     return len(owing)
 
 
-# --- T6: leases that ran out -------------------------------------------------------------------------
+# --- T6: leases that ran out ----------------------------------------------------------------------
 
 
 def _end_expired(rt: Runtime, now: datetime) -> int:
@@ -122,7 +122,8 @@ def _end_expired(rt: Runtime, now: datetime) -> int:
 
 
 def end_leases(rt: Runtime) -> int:
-    """Ends the leases of all commands that this process may run: whoever held them is known to be gone. How many."""
+    """Ends the leases of all commands that this process may run: whoever held them is known to be
+    gone. How many."""
     return _end_leases(rt, rt.clock(), LATEST)
 
 
@@ -139,7 +140,8 @@ def _end_leases(rt: Runtime, now: datetime, until: datetime) -> int:
 
 
 def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) -> None:
-    """Gives the command back for another delivery, or gives it up, if its lease ends `until` then."""
+    """Gives the command back for another delivery, or gives it up, if its lease ends `until`
+    then."""
     with rt.store.begin() as tx:
         rows = tx.lock_command(seen.command_id)
         if rows is None:
@@ -164,7 +166,8 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
 
 
 def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:
-    """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
+    """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its
+    loop."""
     reason = f"{command.attempt} workers took it and none reported"
     lost = CommandLost(command.command_id, command.attempt, reason)
     drafts = [draft_about(command, lost, f"lost:{command.command_id}")]

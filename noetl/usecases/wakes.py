@@ -26,8 +26,8 @@ def wake_after_report(rt: Runtime) -> None:
 def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
     """Makes a running execution owe a turn though nothing was appended.
 
-    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its last
-    lane, a pause and a cancellation for running work.
+    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its
+    last lane, a pause and a cancellation for running work.
     """
     row = tx.lock(execution_id)
     if row is None or row.status in ENDED:

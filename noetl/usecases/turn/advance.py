@@ -19,8 +19,9 @@ log = logging.getLogger(__name__)
 def advance(rt: Runtime) -> int:
     """Answers one wake: serves everybody who owes a turn. Returns how many turns that were.
 
-    An execution that was passed over, because a worker is just reporting to it, may have nobody else to wake
-    us for what it owed before: its lock is waited for, in a transaction that holds no other yet.
+    An execution that was passed over, because a worker is just reporting to it, may have nobody
+    else to wake us for what it owed before: its lock is waited for, in a transaction that holds no
+    other yet.
     """
     served, waiting = 0, [""]
     while waiting:
@@ -30,8 +31,8 @@ def advance(rt: Runtime) -> int:
 
 
 def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
-    """One transaction, after a wait for `execution_id` where one is named: how many turns were taken, and
-    executions that still owe one (no name where it is not known who)."""
+    """One transaction, after a wait for `execution_id` where one is named: how many turns were
+    taken, and executions that still owe one (no name where it is not known who)."""
     now = rt.clock()
     limit = rt.limits.turn_executions
 
@@ -45,7 +46,8 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
     except Unavailable:
         raise
     except Exception:
-        # An execution whose log or net cannot be read must not hold up all those that are served with it.
+        # An execution whose log or net cannot be read must not hold up all those that are served
+        # with it.
         log.exception("Executions cannot be served together; each of them is served by itself")
         served = _serve_each(rt)
         return served, [""] if served else []
@@ -61,8 +63,9 @@ def _serve_each(rt: Runtime) -> int:
 
 
 def _serve_alone(rt: Runtime, execution_id: str) -> int:
-    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken. At an instant of its
-    own, so that an id which somebody else has drawn in the same millisecond is not drawn again."""
+    """Whoever cannot be served still owes a turn, and is tried again when somebody is woken. At an
+    instant of its own, so that an id which somebody else has drawn in the same millisecond is not
+    drawn again."""
     now = rt.clock()
 
     def choose(tx: Transaction) -> Owing:
@@ -85,8 +88,8 @@ def _owes(row: ExecutionRow, now: datetime) -> bool:
 
 
 def _serve(rt: Runtime, choose: Callable[[Transaction], Owing], now: datetime) -> tuple[list[Turn], Owing]:
-    """T2 for those that `choose` locks. Commands leave after the commit; where the broker does not answer they
-    stay marked as unsent and the sweeper sends them."""
+    """T2 for those that `choose` locks. Commands leave after the commit; where the broker does not
+    answer they stay marked as unsent and the sweeper sends them."""
     with catalog.keeping_nets(rt) as tx:
         owing = choose(tx)
         turns = decide_turns(rt, tx, owing.rows, now) if owing.rows else []

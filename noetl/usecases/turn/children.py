@@ -1,4 +1,5 @@
-"""T8: executions that call one another: the playbook that a task means, and the row of a new child."""
+"""T8: executions that call one another: the playbook that a task means, and the row of a new
+child."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbo
 
 
 def create(tx: Transaction, caller: State, new: NewChild, now: datetime) -> None:
-    """Writes the child's row and its first event, in the transaction that records that it was asked for."""
+    """Writes the child's row and its first event, in the transaction that records that it was asked
+    for."""
     fact, child = new.fact, new.call
     tx.create_execution(
         ExecutionRow(

@@ -50,8 +50,8 @@ class Turn:
 
 
 def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
-    """All that one transaction serves. They draw the ids of those that they call from one range: what they record
-    comes before or behind one another in it."""
+    """All that one transaction serves. They draw the ids of those that they call from one range:
+    what they record comes before or behind one another in it."""
     tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
     turns: list[Turn] = []
@@ -71,8 +71,8 @@ def _turn(
     name: str,
     drafted: int,
 ) -> Turn:
-    """`tail` is what follows the decided version, under the lock; `drafted` the events that others of the turn of
-    that name have drafted."""
+    """`tail` is what follows the decided version, under the lock; `drafted` the events that others
+    of the turn of that name have drafted."""
     plan = rt.plan(tx, row.digest)
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
@@ -136,7 +136,8 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
 
 
 def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
-    """What only this execution has, and loses when it has ended. Raises TemplateError where there is no key."""
+    """What only this execution has, and loses when it has ended. Raises TemplateError where there
+    is no key."""
     try:
         sealed = rt.encrypt(data)
     except ConfigError as error:

@@ -32,8 +32,8 @@ def loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
 def command_rows(
     plan: Plan, decision: Decision, kinds: Mapping[str, KindInfo], now: datetime
 ) -> tuple[CommandRow, ...]:
-    """All commands that leave because of `decision`: work, what other executions are told, and what tools have to
-    end elsewhere."""
+    """All commands that leave because of `decision`: work, what other executions are told, and what
+    tools have to end elsewhere."""
     execution_id = decision.after.execution_id
     work = _with_chords([_work_row(plan, execution_id, command, now) for command in decision.commands])
     told = (_notification_row(decision, one, now) for one in decision.notifications)

@@ -37,7 +37,8 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
     tx.save_turn(
         row.execution_id,
         decided_version=after.version,
-        # What was not decided yet is as the last turn left it: whoever is told of a change compares with that.
+        # What was not decided yet is as the last turn left it: whoever is told of a change compares
+        # with that.
         status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
         next_wake_at=wake_at(after),
         # What was asked for from outside holds until its event has been read.
@@ -65,7 +66,8 @@ def _halt(state: State) -> str:
     if state.ended or state.cancelling:
         return "cancel"
     if state.pause_requested:
-        # Also where a branch has failed: `resume` ends the pause, and then the failure takes its course.
+        # Also where a branch has failed: `resume` ends the pause, and then the failure takes its
+        # course.
         return "pause"
     return "fail" if state.stopping and not state.final_ran else ""
 

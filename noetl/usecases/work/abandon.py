@@ -1,7 +1,8 @@
 """T10: ends what a step that was called off has begun elsewhere.
 
-A cancelled execution does not wait for it: the order is written in the turn that withdraws the step (`orders`), travels
-on the step's queue like any work, and is sent again until somebody has carried it out. Twice does no harm.
+A cancelled execution does not wait for it: the order is written in the turn that withdraws the step
+(`orders`), travels on the step's queue like any work, and is sent again until somebody has carried
+it out. Twice does no harm.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _PATIENCE_S: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """A pipeline, or one iteration of it, that stopped at a task which had recorded what it began."""
+    """A pipeline, or one iteration of it, that stopped at a task which had recorded what it
+    began."""
 
     program: Program
     progress: Progress

@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Batch:
-    """Drafts that are committed together. `wakes`: the scheduler waits for something that is among them."""
+    """Drafts that are committed together. `wakes`: the scheduler waits for something that is among
+    them."""
 
     rt: Runtime
     command: CommandRow
@@ -41,8 +42,8 @@ class Batch:
         then: Callable[[Transaction, LockedRows], T],
         claim: Callable[[Transaction], Draft] | None = None,
     ) -> T:
-        """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the same transaction, and
-        returns what that yields. Raises LeaseLost."""
+        """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the
+        same transaction, and returns what that yields. Raises LeaseLost."""
         rt, command = self.rt, self.command
         self.tools.check()
         with output_of(rt, command) as printed, rt.store.begin() as tx:
@@ -62,7 +63,8 @@ class Batch:
         return found
 
     def ask_for_turn(self, tx: Transaction) -> None:
-        """The scheduler waits for the lane to let go, whether or not there is something to report."""
+        """The scheduler waits for the lane to let go, whether or not there is something to
+        report."""
         self.wakes = True
         if not self.drafts:
             ask_for_turn(tx, self.command.execution_id, self.rt.clock())

@@ -1,9 +1,10 @@
 """Claims: how a lane of a loop over a cursor comes by its rows.
 
-A claim is one call of the cursor's tool, made outside of any transaction of ours. What it yields is recorded by the
-lane in the very next transaction, before a row of it runs. Between the two lies the only moment in which a crash
-makes us forget rows that the user's table has as claimed; a tool that repeats its answer to the same idempotency key
-(`exactly_once` of postgres) closes it: the lane's next delivery asks under the same key.
+A claim is one call of the cursor's tool, made outside of any transaction of ours. What it yields is
+recorded by the lane in the very next transaction, before a row of it runs. Between the two lies the
+only moment in which a crash makes us forget rows that the user's table has as claimed; a tool that
+repeats its answer to the same idempotency key (`exactly_once` of postgres) closes it: the lane's
+next delivery asks under the same key.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _NAP_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The rows that a claim yielded: `items` are the list of them or its reference. With an `error` there are none."""
+    """The rows that a claim yielded: `items` are the list of them or its reference. With an `error`
+    there are none."""
 
     items: Json = field(default_factory=list)
     count: int = 0
@@ -60,7 +62,8 @@ class Claimer:
     failed: bool = False
 
     def claim(self, ctx: JsonMap) -> Claim:
-        """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not ours any more."""
+        """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not
+        ours any more."""
         rt, command = self.worker.rt, self.command
         if self.made is None:
             with rt.store.read() as tx:
@@ -88,8 +91,8 @@ class Claimer:
         return self._rows(outcome)
 
     def record(self, tx: Transaction, claim: Claim, share: int) -> tuple[LoopRow, Draft]:
-        """The loop's row with the rows of the claim among those that lanes take, and the draft that says so. The lane
-        itself is about to take `share` of them."""
+        """The loop's row with the rows of the claim among those that lanes take, and the draft that
+        says so. The lane itself is about to take `share` of them."""
         command, limits = self.command, self.worker.rt.limits
         row = self._extend(tx, claim)
         error = claim.error
@@ -132,7 +135,8 @@ class Claimer:
         return replace(scope, ctx=ctx, builtins={**scope.builtins, **own})
 
     def _rest(self, seconds: float) -> None:
-        """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on from."""
+        """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on
+        from."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.tools.check()

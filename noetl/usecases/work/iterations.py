@@ -47,7 +47,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(slots=True)
 class Iterations:
-    """Runs the pipelines of iterations; what they record waits in the batch until it is committed."""
+    """Runs the pipelines of iterations; what they record waits in the batch until it is
+    committed."""
 
     worker: Worker
     command: CommandRow
@@ -56,7 +57,8 @@ class Iterations:
     batch: Batch
     #: What earlier deliveries recorded, by index.
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
-    #: Of this delivery: how many iterations failed, why the last one did, and whether one has left its worker.
+    #: Of this delivery: how many iterations failed, why the last one did, and whether one has left
+    #: its worker.
     failures: int = 0
     error: ErrorInfo | None = None
     suspended: bool = False
@@ -65,7 +67,8 @@ class Iterations:
     _begun: bool = False
 
     def run(self, index: int) -> None:
-        """Runs the pipeline of one iteration; what it recorded last waits in the batch. Raises LeaseLost."""
+        """Runs the pipeline of one iteration; what it recorded last waits in the batch. Raises
+        LeaseLost."""
         rt, command = self.worker.rt, self.command
         prog = program(self.items.plan, command, index)
         earlier = self.recorded.get(index, [])

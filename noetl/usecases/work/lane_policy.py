@@ -1,4 +1,5 @@
-"""How the lanes of a loop behave, as its step says: when they commit, how much they take, when they stop."""
+"""How the lanes of a loop behave, as its step says: when they commit, how much they take, when they
+stop."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from noetl.usecases.runtime import Limits
 
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
-    """`commits_each`: the end of each iteration is committed by itself. `may_suspend`: one may leave its worker
-    half-way. `fails_fast`: after a failure nothing new begins."""
+    """`commits_each`: the end of each iteration is committed by itself. `may_suspend`: one may
+    leave its worker half-way. `fails_fast`: after a failure nothing new begins."""
 
     commits_each: bool
     may_suspend: bool
@@ -32,8 +33,8 @@ class LanePolicy:
         )
 
     def share(self, limits: Limits, size: int, lanes: int, pace: float) -> int:
-        """How many iterations to take: what one commit interval holds at `pace` seconds each, and never more than a
-        fair part of `size` for each of `lanes`."""
+        """How many iterations to take: what one commit interval holds at `pace` seconds each, and
+        never more than a fair part of `size` for each of `lanes`."""
         if self.commits_each or self.may_suspend:
             # A lane whose iteration suspends ends: it may hold no others.
             return 1

@@ -1,9 +1,9 @@
 """run_lane: the work of a loop.
 
-A lane takes indices in the transaction that reports its previous ones, runs each iteration's pipeline,
-and yields its worker after a slice. One lane runs one iteration at a time, and there are never more
-lanes than `max_in_flight`. A lane whose iteration suspends ends: the iteration keeps its slot, and the
-command that resumes it goes on as a lane.
+A lane takes indices in the transaction that reports its previous ones, runs each iteration's
+pipeline, and yields its worker after a slice. One lane runs one iteration at a time, and there are
+never more lanes than `max_in_flight`. A lane whose iteration suspends ends: the iteration keeps its
+slot, and the command that resumes it goes on as a lane.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from noetl.usecases.work.worker import Worker
 
 
 def run_lane(worker: Worker, command_id: str) -> Delivery:
-    """One slice of a lane; also of the one that goes on with a suspended iteration and then takes more."""
+    """One slice of a lane; also of the one that goes on with a suspended iteration and then takes
+    more."""
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
@@ -50,7 +51,8 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
             if tools.cancelled:
                 give_up(rt, command)
                 return Delivery(End.CANCELLED)
-            # A turn that found all iterations ended does not wait for a lane that came back for more.
+            # A turn that found all iterations ended does not wait for a lane that came back for
+            # more.
             with rt.store.read() as tx:
                 return refusal(tx, command_id, command.attempt)
     return Delivery(end, iterations.error, iterations.failures)
@@ -122,11 +124,11 @@ class _Lane:
         claim_failed = self.claimer is not None and self.claimer.failed
         return claim_failed or (self.iterations.failures > 0 and self.policy.fails_fast)
 
-    # --- taking ---------------------------------------------------------------------------------------
+    # --- taking -----------------------------------------------------------------------------------
 
     def _take(self) -> tuple[tuple[int, ...], End | None]:
-        """The next indices, or how the lane ended. What is pending is committed with it. A cursor is asked for rows
-        where none are left."""
+        """The next indices, or how the lane ended. What is pending is committed with it. A cursor
+        is asked for rows where none are left."""
         share = self._share()
         taken, end = self.batch.commit_with(lambda tx, at: self._next(tx, at, share, may_claim=True))
         while not taken and end is None:
@@ -160,7 +162,8 @@ class _Lane:
     def _next(
         self, tx: Transaction, at: LockedRows, share: int, *, may_claim: bool
     ) -> tuple[tuple[int, ...], End | None]:
-        """The next indices, or the end of the lane where none are left. Neither, where a cursor may have more."""
+        """The next indices, or the end of the lane where none are left. Neither, where a cursor may
+        have more."""
         if at.execution.halt:
             return (), self._leave(tx, at)
         if self._stopped():
@@ -176,7 +179,7 @@ class _Lane:
         row = tx.loop(self.command.execution_id, self.command.run_id)
         return row is not None and row.open
 
-    # --- ending ---------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------
 
     def _yield(self, tx: Transaction, at: LockedRows) -> End:
         """Gives the lease back after a slice."""

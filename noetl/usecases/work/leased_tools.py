@@ -17,8 +17,8 @@ from noetl.usecases.work.reports import LeaseLost
 
 
 class LeasedTools(ToolPort):
-    """The tools, for one command: once its lease is gone no call starts and the running one is ended. What a call
-    prints is kept as that of its attempt."""
+    """The tools, for one command: once its lease is gone no call starts and the running one is
+    ended. What a call prints is kept as that of its attempt."""
 
     def __init__(self, rt: Runtime, command: CommandRow) -> None:
         self._rt = rt
@@ -65,8 +65,8 @@ class LeasedTools(ToolPort):
             self._printing = None
 
     def announce(self, report: Callable[[Call, Draft], None]) -> None:
-        """Once for each call that outlives a heartbeat: `report` may report, because the worker's own thread
-        is inside of the tool and stays there until this returns."""
+        """Once for each call that outlives a heartbeat: `report` may report, because the worker's
+        own thread is inside of the tool and stays there until this returns."""
         with self._lock:
             call = self._call
             age = (self._rt.clock() - self._since).total_seconds()

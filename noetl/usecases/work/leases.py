@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A command that this process works on. `lost` is called once when the work no longer counts, with
-    True where that is because the execution is being cancelled; `alive` after every other heartbeat."""
+    """A command that this process works on. `lost` is called once when the work no longer counts,
+    with True where that is because the execution is being cancelled; `alive` after every other
+    heartbeat."""
 
     command: CommandRow
     lost: Callable[[bool], None]
@@ -125,8 +126,8 @@ class Leases:
 
 
 def measure_skew(tx: Transaction, clock: Clock) -> float | None:
-    """By how many seconds `clock` is ahead of the database's, to within half of the time that asking takes; None where
-    the database has no clock of its own."""
+    """By how many seconds `clock` is ahead of the database's, to within half of the time that
+    asking takes; None where the database has no clock of its own."""
     asked = clock()
     theirs = tx.now()
     if theirs is None:
@@ -135,8 +136,9 @@ def measure_skew(tx: Transaction, clock: Clock) -> float | None:
 
 
 def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
-    """T3. The lease counts from here: what was waited for before, or in order to get into the transaction, is
-    not taken off it. A lease that has run out when it is taken keeps nobody else away."""
+    """T3. The lease counts from here: what was waited for before, or in order to get into the
+    transaction, is not taken off it. A lease that has run out when it is taken keeps nobody else
+    away."""
     now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
     return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)

@@ -21,7 +21,8 @@ from noetl.usecases.work.worker import Worker
 
 @dataclass(slots=True)
 class LoopItems:
-    """What one lane has of its loop. `row` is as of its last claim; `patches` are the writes of its iterations to ctx."""
+    """What one lane has of its loop. `row` is as of its last claim; `patches` are the writes of its
+    iterations to ctx."""
 
     worker: Worker
     command: CommandRow
@@ -50,7 +51,8 @@ class LoopItems:
         return {self.loop.iterator: self._item(index), "index": index, "parent": self._around()}
 
     def _around(self) -> Json:
-        """The iteration of several steps that this one is a part of, or that of the playbook's caller."""
+        """The iteration of several steps that this one is a part of, or that of the playbook's
+        caller."""
         context = self.command.context
         return scope_around(self.worker.rt, context) or context.get("caller")
 

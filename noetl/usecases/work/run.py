@@ -135,7 +135,8 @@ class _Job:
         return self._draft(fact, f"started:{run_id}")
 
     def _with_iteration(self, child: ChildCall | None) -> ChildCall | None:
-        """A playbook sees as its caller's iteration that of the task, or the one that the step is a part of."""
+        """A playbook sees as its caller's iteration that of the task, or the one that the step is a
+        part of."""
         if child is None or child.iter is not None:
             return child
         return replace(child, iter=scope_around(self.rt, self.command.context))

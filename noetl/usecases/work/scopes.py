@@ -1,4 +1,5 @@
-"""What the templates and the code of a command see: the names in its row, and the whole context for code that asks."""
+"""What the templates and the code of a command see: the names in its row, and the whole context for
+code that asks."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
 
 
 def scope_of_caller(context: JsonMap) -> JsonMap | None:
-    """What `iter` is outside of the playbook's own loops: where an iteration called it, its `parent`."""
+    """What `iter` is outside of the playbook's own loops: where an iteration called it, its
+    `parent`."""
     return {"parent": context["caller"]} if "caller" in context else None
 
 
@@ -57,7 +59,8 @@ def scope_around(rt: Runtime, context: JsonMap) -> JsonMap | None:
 
 
 def _bare_around(around: JsonMap | None, iteration: JsonMap | None) -> JsonMap:
-    """What an iteration of one step reads bare of the one around it: what it has no name for itself."""
+    """What an iteration of one step reads bare of the one around it: what it has no name for
+    itself."""
     if around is None or iteration is None:
         return {}
     own = bare_names(iteration)

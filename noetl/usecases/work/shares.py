@@ -1,4 +1,5 @@
-"""What a lane has of its loop: the indices it runs, and what earlier deliveries left of them in the log."""
+"""What a lane has of its loop: the indices it runs, and what earlier deliveries left of them in the
+log."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 def first(
     tx: Transaction, command: CommandRow, plan: Plan, row: LoopRow
 ) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those that
-    it has to finish, else new ones."""
+    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those
+    that it has to finish, else new ones."""
     step = plan.step(command.step)
     sequential = loop_mode(command.context, step) == "sequential"
     unfinished: tuple[int, ...] = ()
@@ -56,7 +57,8 @@ def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
 
 
 def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
-    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across deliveries."""
+    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across
+    deliveries."""
     step = plan.step(command.step)
     if loop_mode(command.context, step) != "sequential" or not _writes_ctx(step.tasks):
         return {}
