@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Batch:
+class LaneBatch:
     """Drafts that are committed together. `wakes`: the scheduler waits for something that is among
     them."""
 

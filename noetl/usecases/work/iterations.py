@@ -35,7 +35,7 @@ from noetl.pipeline.model import (
 )
 from noetl.pipeline.patches import extend
 from noetl.usecases.ports import CommandRow
-from noetl.usecases.work.batches import Batch
+from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.leased_tools import LeasedTools
 from noetl.usecases.work.loop_items import LoopItems
 from noetl.usecases.work.pipelines import due_at, pipeline_ports, program
@@ -54,7 +54,7 @@ class Iterations:
     command: CommandRow
     items: LoopItems
     tools: LeasedTools
-    batch: Batch
+    batch: LaneBatch
     #: What earlier deliveries recorded, by index.
     recorded: dict[int, list[Draft]] = field(default_factory=dict)
     #: Of this delivery: how many iterations failed, why the last one did, and whether one has left

@@ -15,7 +15,7 @@ from noetl.facts.events import Draft
 from noetl.usecases.log_context import set_claim
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.work import shares
-from noetl.usecases.work.batches import Batch
+from noetl.usecases.work.batches import LaneBatch
 from noetl.usecases.work.claims import Claim, Claimer
 from noetl.usecases.work.deliveries import Delivery, End, refusal
 from noetl.usecases.work.iterations import Iterations
@@ -59,7 +59,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
 
 
 def _lane(worker: Worker, command: CommandRow, items: LoopItems, tools: LeasedTools) -> _Lane:
-    batch = Batch(worker.rt, command, tools)
+    batch = LaneBatch(worker.rt, command, tools)
     cursor = items.loop.cursor
     return _Lane(
         worker,
@@ -80,7 +80,7 @@ class _Lane:
     command: CommandRow
     policy: LanePolicy
     items: LoopItems
-    batch: Batch
+    batch: LaneBatch
     iterations: Iterations
     #: Of a loop over a cursor: what claims more rows.
     claimer: Claimer | None

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldCommand:
     """A command that this process works on. `lost` is called once when the work no longer counts,
     with True where that is because the execution is being cancelled; `alive` after every other
     heartbeat."""
@@ -52,7 +52,7 @@ class Leases:
         self._started_at = rt.clock()
         self._seen_at: datetime | None = None
         #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
-        self._held: dict[tuple[str, int], Held] = {}
+        self._held: dict[tuple[str, int], HeldCommand] = {}
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +64,7 @@ class Leases:
         """Keeps the lease of `command` for as long as the block runs."""
         key = (command.command_id, command.attempt)
         with self._lock:
-            self._held[key] = Held(command, lost, alive)
+            self._held[key] = HeldCommand(command, lost, alive)
         try:
             yield
         finally:
@@ -115,7 +115,7 @@ class Leases:
             else:
                 one.alive()
 
-    def _drop(self, one: Held, *, cancelled: bool) -> None:
+    def _drop(self, one: HeldCommand, *, cancelled: bool) -> None:
         with self._lock:
             present = self._held.pop((one.command.command_id, one.command.attempt), None)
         if present is not None:
