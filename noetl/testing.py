@@ -159,7 +159,7 @@ class Mailbox:
             raise Unavailable("The mailbox is away.")
 
 
-#: Kinds that simulations know unless told otherwise.
+#: Kinds that simulations know by default.
 KINDS = (
     {kind: KindInfo(kind, queue=kind, effects="none") for kind in ("http", "noop", "shell")}
     | {

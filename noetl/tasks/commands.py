@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 #: Characters of the longest id: those of an execution, a step and a part of it.
 MAX_ID = 300
 
-#: Characters of an error that Flower is told.
+#: Characters of an error that Flower shows.
 MAX_SAID: Final = 2000
 
 #: What our messages are in the worker's own process.
@@ -40,7 +40,7 @@ def register(app: Celery, worker: Callable[[], Worker]) -> None:
     for purpose in {purpose.task: purpose for purpose in PURPOSES.values()}.values():
         _register(app, purpose, worker)
 
-    # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
+    # Flower shows work, not the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)
     def turn(*_: object) -> None:
         """Earlier releases named an execution; a turn serves all of them."""
@@ -86,7 +86,7 @@ def _refusal(args: tuple[object, ...]) -> Ignore:
 def _carry_out(
     task: Task[..., object], purpose: Purpose, command_id: str, worker: Callable[[], Worker]
 ) -> None:
-    """Returns where the work is done; else raises what Flower is to be told. Returning counts as an
+    """Returns where the work is done; else raises what Flower is to show. Returning counts as an
     arrival at a chord: where the delivery does not count, it would let the chord's body run
     early."""
     before = _Slices.of(task)
@@ -102,7 +102,7 @@ def _carry_out(
             # turn meanwhile.
             _arrive(task, slices)
         case End.CANCELLED | End.OVER:
-            # Where a delivery before this one has told of an end, Flower keeps to that.
+            # Where a delivery before this one has shown an end, Flower keeps to that.
             raise WorkCancelled
         case End.DONE:
             _arrive(task, slices)

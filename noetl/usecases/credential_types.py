@@ -15,7 +15,7 @@ from noetl.facts.nearest import did_you_mean
 
 #: Types that say how to authenticate to an HTTP service.
 HTTP_TYPES: Final = ("basic", "bearer", "api_key", "oauth2")
-#: All types. `http` is any of `HTTP_TYPES`, told by its fields; `generic` is any mapping.
+#: All types. `http` is any of `HTTP_TYPES`, recognized by its fields; `generic` is any mapping.
 TYPES: Final = ("postgres", "http", *HTTP_TYPES, "generic")
 
 USER: Final = ("username", "user")
@@ -80,8 +80,8 @@ def http_type(data: Mapping[str, Json]) -> str | None:
     said = _SYNONYMS.get(said, said)
     if said not in ("http", "generic"):
         return said if said in HTTP_TYPES else None
-    told = {"oauth2": ("token_url",), "basic": USER, "bearer": TOKEN, "api_key": KEY}
-    return next((type for type, names in told.items() if first(data, names) is not None), None)
+    marks = {"oauth2": ("token_url",), "basic": USER, "bearer": TOKEN, "api_key": KEY}
+    return next((type for type, names in marks.items() if first(data, names) is not None), None)
 
 
 def fault(type: str, data: Mapping[str, Json]) -> str | None:

@@ -32,17 +32,17 @@ def loop_row(execution_id: str, loop: OpenedLoop) -> LoopRow:
 def command_rows(
     plan: Plan, decision: Decision, kinds: Mapping[str, KindInfo], now: datetime
 ) -> tuple[CommandRow, ...]:
-    """All commands that leave because of `decision`: work, what other executions are told, and what
-    tools have to end elsewhere."""
+    """All commands that leave because of `decision`: work, notifications of other executions, and
+    what tools have to end elsewhere."""
     execution_id = decision.after.execution_id
     work = _with_chords([_work_row(plan, execution_id, command, now) for command in decision.commands])
-    told = (_notification_row(decision, one, now) for one in decision.notifications)
-    ended = (
+    notified = (_notification_row(decision, one, now) for one in decision.notifications)
+    abandoned = (
         _abandon_row(plan, execution_id, one, now)
         for one in decision.withdrawn
         if _abandons(plan, one.run, kinds)
     )
-    return (*work, *told, *ended)
+    return (*work, *notified, *abandoned)
 
 
 def _work_row(plan: Plan, execution_id: str, command: Command, now: datetime) -> CommandRow:

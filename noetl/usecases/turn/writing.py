@@ -37,7 +37,7 @@ def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
     tx.save_turn(
         row.execution_id,
         decided_version=after.version,
-        # What was not decided yet is as the last turn left it: whoever is told of a change compares
+        # What was not decided yet is as the last turn left it: notifications of a change compare
         # with that.
         status=status_of(after) if turn.caught_up else row.status,  # type: ignore[arg-type]
         next_wake_at=wake_at(after),

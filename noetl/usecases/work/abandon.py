@@ -1,4 +1,4 @@
-"""T10: ends what a step that was called off has begun elsewhere.
+"""T10: ends what a cancelled step has begun elsewhere.
 
 A cancelled execution does not wait for it: the order is written in the turn that withdraws the step
 (`orders`), travels on the step's queue like any work, and is sent again until somebody has carried
@@ -97,7 +97,8 @@ def _abandon(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
 
 
 def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
-    """Lets the tool end what the task began. Yields what of that goes on, and why."""
+    """Lets the tool end what the task began. Returns the error where some of it goes on, else
+    None."""
     catch = _Catch()
     try:
         for _ in run(left.program, left.names, left.progress, pipeline_ports(rt, command, catch)):
