@@ -35,11 +35,11 @@ from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
 from noetl.tools.secrets.vault import Vault
 from noetl.usecases.directories import Directories
+from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.secrets import Safe, Sources
 from noetl.usecases.sweep import LATEST, end_leases
-from noetl.usecases.work.log_writer import LogWriter
 
 
 def now() -> datetime:

@@ -12,6 +12,7 @@
     │   └── LimitExceeded      ... because it is too large (413)
     ├── ToolError              a tool call failed; becomes the error of its outcome
     ├── Unavailable            a server that is needed does not answer (503)
+    ├── UnknownPurpose         a command is for something that this release cannot do
     └── ConfigError            a setting has a value that cannot be used
 
 Messages are one sentence that names the place, the cause and, where there is one, the next move.
@@ -113,6 +114,17 @@ class ToolError(NoetlError):
 
 class Unavailable(NoetlError):
     """A server that is needed (database, broker, API) does not answer."""
+
+
+class UnknownPurpose(NoetlError):
+    """A command was written for a `purpose` that this release has no handler of."""
+
+    def __init__(self, command_id: str, purpose: str) -> None:
+        super().__init__(
+            f"Command {command_id} has the purpose {purpose!r}, which this release does not know; a later release "
+            "wrote it, so let this process run that one too."
+        )
+        self.purpose = purpose
 
 
 class ConfigError(NoetlError):

@@ -1,10 +1,10 @@
 """Test playbooks and decisions without servers, processes or waiting.
 
-    given(plan, *facts).when(*facts).then(*facts)      one decision of the engine
-    Simulation(yaml, tools={...}).run()                a whole execution, every message in your hands
+    given(plan, *facts).when(*facts).then(*facts)   one decision of the engine
+    Simulation(yaml, tools={...}).run()             a whole execution, every message in your hands
 
-A simulation runs the same use cases as production, over the store in memory, a clock that stands still
-until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
+A simulation runs the same use cases as production, over the store in memory, a clock that stands
+still until it is moved, and messages that wait in a list until they are delivered, lost or doubled.
 """
 
 from __future__ import annotations
@@ -33,28 +33,27 @@ from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect
-from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import CommandRow, Store
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.lanes import run_lane
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.worker import Worker
 
 #: When simulations begin.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-# --- one decision ------------------------------------------------------------------------------------
+# --- one decision ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A state to decide on. Facts may come as drafts, where they belong to a step or an iteration."""
+    """A state to decide on. Facts may come as drafts, where they belong to a step or an
+    iteration."""
 
     plan: Plan
     state: State
@@ -63,7 +62,8 @@ class Given:
     def when(self, *facts: Fact | Draft) -> When:
         """Folds `facts`, then decides."""
         state = _folded(self.state, facts)
-        return When(*decide(self.plan, state, self.inputs))
+        decision = decide(self.plan, state, self.inputs)
+        return When(list(decision.drafts), decision.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,11 @@ def _folded(state: State, facts: Sequence[Fact | Draft]) -> State:
     return state
 
 
-# --- whole executions ------------------------------------------------------------------------------------
+# --- whole executions -----------------------------------------------------------------------------
 
 
-#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises fails the call.
+#: What a scripted tool does with a call: yields a result, an outcome, or a wait; what it raises
+#: fails the call.
 Scripted = Callable[[Call], Any]
 
 
@@ -159,7 +160,7 @@ class Mailbox:
             raise Unavailable("The mailbox is away.")
 
 
-#: Kinds that simulations know unless told otherwise.
+#: Kinds that simulations know by default.
 KINDS = (
     {kind: KindInfo(kind, queue=kind, effects="none") for kind in ("http", "noop", "shell")}
     | {
@@ -176,7 +177,8 @@ KINDS = (
 
 
 def default_tools() -> dict[str, Scripted]:
-    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as names."""
+    """`noop` yields its `result` or its input, `python` evaluates `code` with the inputs as
+    names."""
 
     def python(call: Call) -> Json:
         scope: dict[str, Any] = {**call.args, "args": dict(call.args), "input_data": dict(call.args)}
@@ -253,16 +255,8 @@ class Simulation:
             advance(self.rt)
             return
         row = message.command
-        match row.purpose:
-            case "pipeline":
-                run_step(self.worker, row.command_id)
-            case "lane" | "iteration":
-                if run_lane(self.worker, row.command_id).end is End.AGAIN:
-                    self.mailbox.messages.append(message)
-            case "answer" | "waits" | "cancel":
-                tell(self.rt, row.command_id)
-            case "abandon":
-                abandon(self.worker, row.command_id)
+        if find_purpose(row).handler(self.worker, row.command_id).end is End.AGAIN:
+            self.mailbox.messages.append(message)
 
     def pass_time(self, seconds: float) -> None:
         """Moves the clock and sweeps once, as the sweeper would."""
@@ -278,7 +272,8 @@ class Simulation:
         raise AssertionError(f"messages are still moving after {limit} deliveries")
 
     def run(self, payload: JsonMap | None = None, **overrides: Json) -> inspect.Report:
-        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at once."""
+        """Starts an execution, lets it come to rest, and returns its report. Retry delays pass at
+        once."""
         execution_id = self.start(payload, **overrides)
         self.settle()
         for _ in range(100):

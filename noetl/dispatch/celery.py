@@ -1,7 +1,9 @@
-"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or reordered."""
+"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or
+reordered."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -18,9 +20,12 @@ from redis.exceptions import RedisError
 
 from noetl.dispatch import transports
 from noetl.dispatch.deployed import celery_settings
-from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
-from noetl.errors import ConfigError, Unavailable
+from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN, celery_task_id, format_arguments
+from noetl.errors import ConfigError, Unavailable, UnknownPurpose
 from noetl.usecases.ports import CommandRow
+from noetl.usecases.purposes import find_purpose
+
+log = logging.getLogger(__name__)
 
 #: The body of a loop's chord wakes the scheduler before anything else does.
 BODY_PRIORITY = 0
@@ -31,14 +36,17 @@ class CeleryDispatcher:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel alone.
+        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel
+        # alone.
         self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
 
     def send(self, commands: Sequence[CommandRow]) -> None:
-        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
-        # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
+        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is
+        harmless. Commands of a purpose that is not known stay behind, with a line in the log."""
+        # Nobody waits for a lane's result here: without this Celery would subscribe to each of
+        # them.
         with _translated(), denied_join_result():
-            for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
+            for chord_id, members in groupby(filter(_is_known, commands), key=lambda row: row.chord_id):
                 rows = list(members)
                 if chord_id is None or not self._chords:
                     self._send_plain(rows)
@@ -52,8 +60,9 @@ class CeleryDispatcher:
                 self._turn().apply_async(producer=producer)
 
     def _wake_waits(self, producer: Producer) -> bool:
-        """Whether a wake is in the queue that its taker has not seen yet: what was committed before we looked
-        is committed when that one is answered. Where nobody can say, one more does no harm."""
+        """Whether a wake is in the queue that its taker has not seen yet: what was committed before
+        we looked is committed when that one is answered. Where nobody can say, one more does no
+        harm."""
         connection: Any = producer.connection
         if not connection.connected:
             # Publishing connects, and gives up sooner than a question would.
@@ -93,8 +102,9 @@ class CeleryDispatcher:
         )
 
     def _command(self, row: CommandRow) -> Signature:
+        purpose = find_purpose(row)
         return self._app.signature(
-            TASK_OF[row.purpose],
+            purpose.task,
             args=(row.command_id,),
             queue=row.queue,
             priority=row.priority,
@@ -102,7 +112,7 @@ class CeleryDispatcher:
             shadow=row.label,
             # What Flower shows of the arguments.
             argsrepr=format_arguments(row.execution_id, row.command_id),
-            ignore_result=row.purpose != "lane" or not self._chords,
+            ignore_result=not (purpose.in_chord and self._chords),
         )
 
     def _send_plain(self, rows: Sequence[CommandRow]) -> None:
@@ -111,8 +121,8 @@ class CeleryDispatcher:
                 self._command(row).apply_async(producer=producer)
 
     def _send_lanes(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        """Sends members of a chord's header with their place in it, all of them or some of them again: without
-        their place they would never complete it.
+        """Sends members of a chord's header with their place in it, all of them or some of them
+        again: without their place they would never complete it.
 
         Not through `chord()`, which would subscribe to the result of each lane and never read one.
         """
@@ -125,6 +135,15 @@ class CeleryDispatcher:
                 )
 
 
+def _is_known(row: CommandRow) -> bool:
+    try:
+        find_purpose(row)
+    except UnknownPurpose as error:
+        log.error("A command is not sent: %s", error)  # noqa: TRY400
+        return False
+    return True
+
+
 @contextmanager
 def _translated() -> Iterator[None]:
     try:
@@ -134,7 +153,8 @@ def _translated() -> Iterator[None]:
 
 
 def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) -> Celery:
-    """The Celery application for tasks that take so many seconds at most, with the deployer's settings over NoETL's.
+    """The Celery application for tasks that take so many seconds at most, with the deployer's
+    settings over NoETL's.
 
     Raises ConfigError where those contradict what NoETL promises.
     """
@@ -159,8 +179,8 @@ def _check_transport(app: Celery, scheme: str) -> None:
         app.connection_for_write().get_transport_cls()
     except (LookupError, ImportError) as error:
         raise ConfigError(
-            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: {error.args[0]}; write "
-            "redis://host:6379/0, or amqp://user:password@host//."
+            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: "
+            f"{error.args[0]}; write redis://host:6379/0, or amqp://user:password@host//."
         ) from error
 
 

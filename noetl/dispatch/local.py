@@ -13,24 +13,23 @@ import time
 from collections.abc import Sequence
 
 from noetl.errors import NoetlError, Unavailable
-from noetl.usecases.parent_notifications import tell
+from noetl.usecases.log_context import about_command
 from noetl.usecases.ports import CommandRow
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.lanes import run_lane
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.log_context import about_command
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.worker import Worker
 
 log = logging.getLogger(__name__)
 
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
 
-#: What is said while the database cannot be reached or written, by whoever finds that: the same line each time.
+#: What is said while the database cannot be reached or written, by whoever finds that: the same
+#: line each time.
 WAITS = "What is due waits: %s"
 
 #: How long `stop` waits for all threads together.
@@ -38,11 +37,12 @@ PATIENCE_S = 0.5
 
 
 class LocalDispatcher:
-    """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first use."""
+    """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first
+    use."""
 
     def __init__(self, threads: int) -> None:
         self._count = threads
-        self._orders: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
+        self._commands: queue.PriorityQueue[tuple[int, int, CommandRow | None]] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -51,7 +51,7 @@ class LocalDispatcher:
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         for row in commands:
-            self._order(row.priority, row.command_id, row.purpose)
+            self._put(row)
 
     def wake(self) -> None:
         if self._wakes.empty():
@@ -59,7 +59,7 @@ class LocalDispatcher:
 
     def waiting(self, _queue: str) -> int:
         """All commands of the process wait in one line."""
-        return self._orders.qsize()
+        return self._commands.qsize()
 
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
@@ -72,12 +72,12 @@ class LocalDispatcher:
             self._spawn(f"worker-{number}", self._work, worker)
 
     def stop(self) -> None:
-        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind: they
-        are daemons, and what they run ends with the tools."""
+        """Takes no more commands, waits shortly for threads that are idle, and leaves the rest
+        behind: they are daemons, and what they run ends with the tools."""
         self._stopping.set()
         self._wakes.put(False)
         for _ in range(self._count):
-            self._order(-1, "", "")
+            self._commands.put((-1, next(self._numbers), None))
         ends = time.monotonic() + PATIENCE_S
         for thread in self._threads:
             thread.join(timeout=max(ends - time.monotonic(), 0.0))
@@ -89,8 +89,8 @@ class LocalDispatcher:
         self._threads.append(thread)
         thread.start()
 
-    def _order(self, priority: int, command_id: str, purpose: str) -> None:
-        self._orders.put((priority, next(self._numbers), command_id, purpose))
+    def _put(self, row: CommandRow) -> None:
+        self._commands.put((row.priority, next(self._numbers), row))
 
     def _schedule(self, rt: Runtime) -> None:
         while True:
@@ -114,28 +114,20 @@ class LocalDispatcher:
 
     def _work(self, worker: Worker) -> None:
         while not self._stopping.is_set():
-            priority, _, command_id, purpose = self._orders.get()
-            if self._stopping.is_set():
+            row = self._commands.get()[2]
+            if row is None or self._stopping.is_set():
                 return
             try:
-                with about_command(command_id):
-                    self._run(worker, priority, command_id, purpose)
+                with about_command(row.command_id):
+                    self._run(worker, row)
             except NoetlError as error:
                 # Like a worker that died: the lease runs out, and the sweeper decides.
-                log.error("Command %s is left: %s", command_id, error.message)  # noqa: TRY400
+                log.error("Command %s is left: %s", row.command_id, error.message)  # noqa: TRY400
             except Exception:
-                # A defect in one command must not end the thread that serves the others: its lease runs
-                # out and the sweeper decides.
-                log.exception("Command %s failed", command_id)
+                # A defect in one command must not end the thread that serves the others: its lease
+                # runs out and the sweeper decides.
+                log.exception("Command %s failed", row.command_id)
 
-    def _run(self, worker: Worker, priority: int, command_id: str, purpose: str) -> None:
-        match purpose:
-            case "pipeline":
-                run_step(worker, command_id)
-            case "lane" | "iteration":
-                if run_lane(worker, command_id).end is End.AGAIN:
-                    self._order(priority, command_id, purpose)
-            case "answer" | "waits" | "cancel":
-                tell(worker.rt, command_id)
-            case "abandon":
-                abandon(worker, command_id)
+    def _run(self, worker: Worker, row: CommandRow) -> None:
+        if find_purpose(row).handler(worker, row.command_id).end is End.AGAIN:
+            self._put(row)

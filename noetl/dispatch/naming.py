@@ -5,28 +5,14 @@ from __future__ import annotations
 import re
 import uuid
 
-from noetl.usecases.turn.children import SCHEDULER
+from noetl.usecases.purposes import SCHEDULER
 
-STEP = "noetl.step"
-LANE = "noetl.lane"
-ITERATION = "noetl.iteration"
+#: The Celery task that asks the scheduler for a turn. Those that carry commands are named by
+#: `usecases.purposes`.
 TURN = "noetl.turn"
-TELL = "noetl.tell"
-ABANDON = "noetl.abandon"
 
 #: The queue of the scheduler. Exactly one consumer is enough, and best.
 SCHEDULER_QUEUE = SCHEDULER
-
-#: Celery task by the purpose of a command.
-TASK_OF = {
-    "pipeline": STEP,
-    "lane": LANE,
-    "iteration": ITERATION,
-    "answer": TELL,
-    "waits": TELL,
-    "cancel": TELL,
-    "abandon": ABANDON,
-}
 
 
 #: What `format_arguments` makes.
@@ -45,5 +31,6 @@ def parse_arguments(arguments: object) -> dict[str, str]:
 
 
 def celery_task_id(command_id: str) -> str:
-    """The id of the Celery task that carries a command: derived, so that a second send is the same task."""
+    """The id of the Celery task that carries a command: derived, so that a second send is the same
+    task."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:command:{command_id}"))

@@ -1,7 +1,8 @@
 """Playbooks that are called: who waits for which execution, and when one is asked for.
 
-A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes the child
-(`child.requested`), and goes on with the task when that has come to an end (`child.ended`).
+A task that calls a playbook leaves its worker (`step.suspended` with the call). The scheduler makes
+the child (`child.requested`), and goes on with the task when that has come to an end
+(`child.ended`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from noetl.facts.ids import child_id
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 
-# --- folding ----------------------------------------------------------------------------------------
+# --- folding --------------------------------------------------------------------------------------
 
 
 def waits_for_child(
     state: State, run: Run, iteration: int | None, fact: e.StepSuspended | e.IterationSuspended
 ) -> State:
-    """`run`, or one of its iterations, has left its worker until the playbook that it calls has ended."""
+    """`run`, or one of its iterations, has left its worker until the playbook that it calls has
+    ended."""
     assert fact.child is not None, "it called one"
     loop = run.loop
     if loop is not None and iteration is not None:
@@ -73,7 +75,7 @@ def _due(state: State, child: Child) -> State:
     return replace(state, runs={**state.runs, run.id: run})
 
 
-def without_children(state: State, run_id: str) -> State:
+def drop_children(state: State, run_id: str) -> State:
     """`run_id` waits for nobody any more."""
     if not state.children:
         return state
@@ -82,7 +84,8 @@ def without_children(state: State, run_id: str) -> State:
 
 
 def only_waits(state: State) -> bool:
-    """Whether all that runs are calls whose children wait for somebody outside, for as long as it takes."""
+    """Whether all that runs are calls whose children wait for somebody outside, for as long as it
+    takes."""
     return all(_only_waits(state, run) for run in state.runs.values())
 
 
@@ -104,15 +107,16 @@ def _key(run_id: str, iteration: int | None) -> str:
     return f"{run_id}/{'-' if iteration is None else iteration}"
 
 
-# --- deciding ---------------------------------------------------------------------------------------
+# --- deciding -------------------------------------------------------------------------------------
 
 
 def request_children(state: State, inputs: Inputs, ending: Container[str] = ()) -> list[Draft]:
-    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending` get none."""
+    """The calls that nobody has answered yet: each is a child, or an error. Runs that are `ending`
+    get none."""
     calls = (child for child in state.children.values() if child.id is None)
     wanted = [child for child in calls if child.run_id not in ending]
     may = (child for child in wanted if _may_start(state, child))
-    return [_requested(state, inputs, child, number) for number, child in enumerate(may)]
+    return [_request(state, inputs, child, number) for number, child in enumerate(may)]
 
 
 def end_overdue(state: State, now: datetime) -> list[Draft]:
@@ -147,20 +151,20 @@ def _may_start(state: State, child: Child) -> bool:
     return not state.stopping or state.runs[child.run_id].final
 
 
-def _requested(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
+def _request(state: State, inputs: Inputs, child: Child, number: int) -> Draft:
     call = child.call
     place = _place(child)
     if depth_below(state) >= inputs.max_depth:
         message = (
-            f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by the one "
-            "before, is the limit. Does a playbook call itself?"
+            f"Playbook {call.path!r} was not called: {inputs.max_depth} executions deep, each called by "
+            "the one before, is the limit. Does a playbook call itself?"
         )
-        return _refused(child, place, ErrorInfo("limit", message, type="CallDepth"))
+        return _refuse(child, place, ErrorInfo("limit", message, type="CallDepth"))
     found = inputs.playbook(call.path, call.version)
     if isinstance(found, ErrorInfo):
-        return _refused(child, place, found)
+        return _refuse(child, place, found)
     if call.return_step is not None and call.return_step not in found.steps:
-        return _refused(child, place, _no_step(found, call.return_step))
+        return _refuse(child, place, _no_step(found, call.return_step))
     name = child_id(inputs.now, inputs.turn, inputs.place + state.version + number)
     fact = e.ChildRequested(child.task, name, found.path, found.version, found.digest, call.detached)
     return _draft(child, fact, f"child:{place}")
@@ -179,7 +183,7 @@ def depth_below(state: State) -> int:
     return 1 + (state.parent.depth if state.parent else 0)
 
 
-def _refused(child: Child, place: str, error: ErrorInfo) -> Draft:
+def _refuse(child: Child, place: str, error: ErrorInfo) -> Draft:
     return _draft(child, e.ChildEnded(child.task, None, "failed", error=error), f"child:{place}")
 
 
@@ -187,13 +191,14 @@ def _draft(child: Child, fact: e.ChildRequested | e.ChildEnded, key: str) -> Dra
     return Draft(fact, step=child.step, run_id=child.run_id, iteration=child.iteration, dedup_key=key)
 
 
-def called_by(state: State, draft: Draft) -> Child:
+def call_of(state: State, draft: Draft) -> Child:
     """The call that a `child.requested` answers, before it is folded."""
     return state.children[_key(draft.run_id or "", draft.iteration)]
 
 
-def given_up(before: State, after: State) -> Iterator[Child]:
-    """Children that `before` waited for and `after`, one decision later, does not: nobody wants their results."""
+def dropped_children(before: State, after: State) -> Iterator[Child]:
+    """Children that `before` waited for and `after`, one decision later, does not: nobody wants
+    their results."""
     if before.children is after.children:
         return
     for key, child in before.children.items():

@@ -12,21 +12,23 @@ from noetl.net.model import Transition
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`, narrowed to what the step's tasks
-    read. `state` is the one that has just folded `command.issued`.
+    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?}`,
+    narrowed to what the step's tasks read. `state` is the one that has just folded
+    `command.issued`.
 
-    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code names `context`, workload and ctx are whole, and
-    `everything` is the version at which the worker may read the rest.
-    `mode` is how its loop runs, where the net leaves that to its width. `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that of the one that
-    called this playbook.
+    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
+    names `context`, workload and ctx are whole, and `everything` is the version at which the worker
+    may read the rest. `mode` is how its loop runs, where the net leaves that to its width.
+    `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that
+    of the one that called this playbook.
     """
     needs = plan.needs(run.step)
     context: dict[str, Json] = {
         "digest": state.digest,
         "issued": state.version,
         "args": run.args,
-        "workload": _narrowed(state.workload, "workload", needs),
-        "ctx": _narrowed(state.ctx, "ctx", needs, "vars"),
+        "workload": _narrow(state.workload, "workload", needs),
+        "ctx": _narrow(state.ctx, "ctx", needs, "vars"),
         "steps": _steps(state, needs),
     }
     step = plan.step(run.step)
@@ -47,7 +49,7 @@ def loop_mode(context: JsonMap, step: Transition) -> Json:
     return context.get("mode", step.loop.mode) if step.loop is not None else None
 
 
-def _narrowed(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
+def _narrow(store: JsonMap, name: str, needs: Needs, *aliases: str) -> JsonMap:
     heads = (name, *aliases)
     if needs.everything:
         # The pipeline lays its own patches over ctx, so it needs the whole of it to begin with.

@@ -27,16 +27,18 @@ def _no_catalog(path: str, _version: int | None) -> Playbook | ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker holds
-    them: operational facts that are not in the log. `load` fetches references, `hold` turns a value that
-    is too large for the log into one, `paged` a list into a manifest of pages (all by content, hence the same at
-    every call). `env` is the allow-listed environment. `playbook` finds a version (None: the newest) in the
-    catalog, or says why not; what it finds is recorded. `max_depth` bounds how deep calls nest. `keychain` is what
-    templates see under that name: references to secrets. `keep` takes the name and the fields of a credential that this
-    execution alone has: it is encrypted, and in no event.
+    """`now` is UTC. `commands` are the ids of the execution's open commands and whether a worker
+    holds them: operational facts that are not in the log. `load` fetches references, `hold` turns a
+    value that is too large for the log into one, `paged` a list into a manifest of pages (all by
+    content, hence the same at every call). `env` is the allow-listed environment. `playbook` finds
+    a version (None: the newest) in the catalog, or says why not; what it finds is recorded.
+    `max_depth` bounds how deep calls nest. `keychain` is what templates see under that name:
+    references to secrets. `keep` takes the name and the fields of a credential that this execution
+    alone has: it is encrypted, and in no event.
 
-    `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this execution among all
-    versions that the turn records, of all executions that it serves: no two of those that they call get one id.
+    `turn` names the turn that this decision is a part of, and `place` is that of version 0 of this
+    execution among all versions that the turn records, of all executions that it serves: no two of
+    those that they call get one id.
     """
 
     now: datetime
@@ -50,6 +52,8 @@ class Inputs:
     max_generations: int = 5
     playbook: Callable[[str, int | None], Playbook | ErrorInfo] = _no_catalog
     max_depth: int = 10
+    #: The public word for where the execution is that the last turn left.
+    status: str = "pending"
     turn: str = ""
     place: int = 0
     keychain: JsonMap = field(default_factory=dict)

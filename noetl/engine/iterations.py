@@ -18,7 +18,7 @@ def new_loop(fact: e.LoopStarted) -> LoopState:
     return LoopState(fact.count, fact.items, fact.mode, fact.max_in_flight, empty, empty, cursor=cursor)
 
 
-def moved(
+def fold_iteration(
     loop: LoopState,
     index: int,
     fact: e.LoopClaimed
@@ -31,7 +31,7 @@ def moved(
 ) -> LoopState:
     match fact:
         case e.LoopClaimed():
-            return _claimed(loop, fact)
+            return _add_claim(loop, fact)
         case e.LoopDone():
             return replace(loop, closed=True)
         case e.IterationStarted() | e.IterationResumed():
@@ -41,14 +41,14 @@ def moved(
         case e.IterationDone():
             return _iteration_done(loop, index, fact)
         case e.IterationFailed():
-            loop = _closed(loop, index)
+            loop = _close(loop, index)
             bit = 1 << index
             return replace(loop, failed=loop.failed | bit, errors={**loop.errors, index: fact.error})
         case _:
             assert_never(fact)
 
 
-def _claimed(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
+def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
     """Rows bring lanes: one to each that waits, and one that looks for more."""
     earlier = loop.cursor.error if loop.cursor else None
     cursor = CursorState(
@@ -71,8 +71,9 @@ def with_lanes(loop: LoopState, generation: int) -> LoopState:
     return replace(loop, generation=generation, cursor=cursor)
 
 
-def not_drained(loop: LoopState) -> LoopState:
-    """There may be rows again: an iteration has ended, which may have added some, or a lane was lost."""
+def reset_drained(loop: LoopState) -> LoopState:
+    """There may be rows again: an iteration has ended, which may have added some, or a lane was
+    lost."""
     if loop.cursor is None or not loop.cursor.drained:
         return loop
     return replace(loop, cursor=replace(loop.cursor, drained=False))
@@ -80,14 +81,14 @@ def not_drained(loop: LoopState) -> LoopState:
 
 def _iteration_done(loop: LoopState, index: int, fact: e.IterationDone) -> LoopState:
     result = loop.partial.get(index, {}).get(fact.task) if fact.task is not None else None
-    loop = replace(_closed(loop, index), results=loop.results.put(index, result))
+    loop = replace(_close(loop, index), results=loop.results.put(index, result))
     if not fact.writes:
         return loop
     return replace(loop, writes=loop.writes.put(index, [list(write) for write in fact.writes]))
 
 
-def _closed(loop: LoopState, index: int) -> LoopState:
-    loop = replace(not_drained(loop), ended=loop.ended | 1 << index)
+def _close(loop: LoopState, index: int) -> LoopState:
+    loop = replace(reset_drained(loop), ended=loop.ended | 1 << index)
     if index in loop.partial:
         loop = replace(loop, partial=_without(loop.partial, index))
     if index in loop.suspended:
@@ -100,8 +101,8 @@ def _without(mapping: Mapping[int, Any], key: int) -> dict[int, Any]:
 
 
 def loop_result(loop: LoopState, paged: Callable[[Iterable[Json]], Json] = list) -> dict[str, Json]:
-    """What a loop step yields: results in item order, the counts, and errors where there are any. `paged` makes
-    the lists."""
+    """What a loop step yields: results in item order, the counts, and errors where there are any.
+    `paged` makes the lists."""
     result: dict[str, Json] = {"results": paged(loop.results), "stats": loop_stats(loop)}
     if loop.errors:
         failed = (loop.errors.get(index) for index in range(loop.count))

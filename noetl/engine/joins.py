@@ -31,21 +31,22 @@ class Enabled:
         merged: dict[str, Json] = {}
         for token in self.tokens:
             for name, value in token.args.items():
-                merged[name] = _merged(merged[name], value, inputs) if name in merged else value
+                merged[name] = _merge(merged[name], value, inputs) if name in merged else value
         return merged
 
 
-def _merged(base: Json, over: Json, inputs: Inputs) -> Json:
-    """`over` on top of `base`. What is kept by reference is opened only where both may be mappings."""
+def _merge(base: Json, over: Json, inputs: Inputs) -> Json:
+    """`over` on top of `base`. What is kept by reference is opened only where both may be
+    mappings."""
     if inputs.load is None or not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return deep_merge(base, over)
     base, over = opened(base, inputs.load), opened(over, inputs.load)
     return inputs.hold(deep_merge(base, over))
 
 
-def enabled(plan: Plan, state: State) -> Iterable[Enabled]:
-    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx changed,
-    and those before the final step wait for the end of everything else."""
+def find_enabled(plan: Plan, state: State) -> Iterable[Enabled]:
+    """What can fire now, in order of arrival. Tokens that admission denied count only once ctx
+    changed, and those before the final step wait for the end of everything else."""
     seen = {plan.net.final_step}
     for waiting in state.tokens.values():
         name = waiting.token.step
@@ -71,7 +72,7 @@ def _at_step(plan: Plan, state: State, step: Transition, waiting: list[Waiting])
         case "all":
             yield from _all(plan, state, step, waiting)
         case "first" | "count":
-            yield from _counted(plan, state, step, waiting)
+            yield from _find_counted(plan, state, step, waiting)
         case "auto":
             if not plan.is_or_join(step):
                 yield from _each(state, step, waiting)
@@ -93,7 +94,7 @@ def _all(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> 
         yield Enabled(step.name, tuple(one.token for one in first.values()))
 
 
-def _counted(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
+def _find_counted(plan: Plan, state: State, step: Transition, waiting: list[Waiting]) -> Iterable[Enabled]:
     number = min(one.token.round for one in waiting)
     current = state.rounds.get(step.name)
     if current is not None and not _over(plan, state, step.name, current):
@@ -126,7 +127,8 @@ def _over(plan: Plan, state: State, join: str, current: Round) -> bool:
 
 
 def rest_of(plan: Plan, state: State, join: str, taken: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest` withdraws."""
+    """(runs, tokens) that could still reach a join that just fired: what `cancel_rest`
+    withdraws."""
     reach = plan.reach.get(join)
     if reach is None:
         return [], []

@@ -1,4 +1,5 @@
-"""The keychain of one execution: entries that are templates, rendered once, before any secret is opened."""
+"""The keychain of one execution: entries that are templates, rendered once, before any secret is
+opened."""
 
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ _KEPT_AS: Mapping[str, str] = {"credential": "credential", "token": "auth"}
 def render_keychain(
     net: Net, state: State, inputs: Inputs, workload: JsonMap, warnings: list[Warned]
 ) -> JsonMap:
-    """Name of an entry → the entry as this execution means it; those without templates are left out.
+    """Name of an entry → the entry as this execution means it; those without templates are left
+    out.
 
-    Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for what they yield is
-    in the log. The `data` that an entry brings is not: `inputs.keep` takes it, the entry names the credential that it
-    becomes, and its templates see other entries, too, as references. Raises TemplateError where one fails, and BadRequest
-    for a value that cannot be one of a keychain.
+    Templates see the workload, `payload`, `execution_id`, `job`, `env` and `now()`: no secrets, for
+    what they yield is in the log. The `data` that an entry brings is not: `inputs.keep` takes it,
+    the entry names the credential that it becomes, and its templates see other entries, too, as
+    references. Raises TemplateError where one fails, and BadRequest for a value that cannot be one
+    of a keychain.
     """
     request = {**request_names(state, inputs), "workload": workload}
     early = layered(request, workload)
@@ -43,7 +46,7 @@ def render_keychain(
     found: dict[str, Json] = {}
     for entry in net.keychain:
         try:
-            meant = {**_settled_entry(entry, early, inputs, warnings), **_kept(entry, own, inputs, warnings)}
+            meant = {**_settled_entry(entry, early, inputs, warnings), **_keep(entry, own, inputs, warnings)}
         except TemplateError as error:
             raise TemplateError(f"{_place(entry)}: {error.message}") from error
         except BadRequest as error:
@@ -57,20 +60,20 @@ def _settled_entry(
     entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     own = {key: value for key, value in entry.items() if key not in _FIXED}
-    rendered = _rendered(_place(entry), own, names, inputs, warnings)
+    rendered = _render(_place(entry), own, names, inputs, warnings)
     if rendered != own:
-        own = dict(_settled(rendered))
+        own = dict(_find_settled(rendered))
     return {**{key: entry[key] for key in ("name", "kind") if key in entry}, **own}
 
 
-def _kept(
+def _keep(
     entry: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> dict[str, Json]:
     """Hands over what the entry brings; what names it instead."""
     data = entry.get("data")
     if not isinstance(data, Mapping):
         return {}
-    inputs.keep(_place(entry), _rendered(_place(entry), data, names, inputs, warnings))
+    inputs.keep(_place(entry), _render(_place(entry), data, names, inputs, warnings))
     return {_KEPT_AS[str(entry["kind"])]: _place(entry)}
 
 
@@ -79,7 +82,7 @@ def _place(entry: JsonMap) -> str:
     return called({"keychain": entry["name"]})
 
 
-def _rendered(
+def _render(
     place: str, own: JsonMap, names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
 ) -> JsonMap:
     rendered: JsonMap = evaluate_at(place, own, names, warnings, load=inputs.load)
@@ -87,7 +90,7 @@ def _rendered(
     return rendered if inputs.load is None else opened(rendered, inputs.load)
 
 
-def _settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
+def _find_settled(rendered: JsonMap) -> Iterator[tuple[str, Json]]:
     for key, value in rendered.items():
         if holds_secret(value):
             raise BadRequest(f"`{key}` is a secret, and would stand in the log; write where it is kept.")

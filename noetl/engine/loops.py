@@ -9,7 +9,7 @@ from typing import Any, Literal
 from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import loop_result, loop_stats
 from noetl.engine.plan import Plan
-from noetl.engine.reducers import reduced
+from noetl.engine.reducers import reduce_writes
 from noetl.engine.state import LoopState, Run, State
 from noetl.errors import TemplateError
 from noetl.expressions import evaluate, evaluate_at
@@ -45,15 +45,16 @@ def start_loop(
         count, items = _collection(loop, names, inputs, warnings)
         width = _width(loop, names, inputs)
     except TemplateError as error:
-        return [failed(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
+        return [fail_run(run, ErrorInfo("template", error.message, step=step.name, line=step.line or None))]
     if count > inputs.max_items:
-        return [failed(run, too_many(step, count, inputs.max_items))]
+        return [fail_run(run, too_many(step, count, inputs.max_items))]
     cursor = loop.cursor is not None
     mode = mode_of(loop, width)
     started = LoopStarted(count, inputs.hold(items), mode, width, tuple(warnings), cursor)
     drafts = [Draft(started, step=step.name, run_id=run.id, dedup_key=f"loop:{run.id}")]
-    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring the others.
-    return drafts + _lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
+    # Of a cursor's lanes the first one looks whether there is anything; rows that it finds bring
+    # the others.
+    return drafts + _issue_lanes(state, step, run, 1 if cursor else min(width, count), generation=1)
 
 
 def mode_of(loop: Loop, width: int) -> Literal["sequential", "parallel"]:
@@ -94,7 +95,7 @@ def _width(loop: Loop, names: Mapping[str, Any], inputs: Inputs) -> int:
     return width
 
 
-def _lanes(
+def _issue_lanes(
     state: State, step: Transition, run: Run, count: int, generation: int, first: int = 0
 ) -> list[Draft]:
     return [
@@ -129,10 +130,10 @@ def tend_loop(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]
         return _close(step, state, inputs, run, loop, stop)
     if stop is not None or state.pause_requested or (state.stopping and not run.final):
         return []
-    moved = _resume(state, step, run, loop) or _more(state, inputs, step, run, loop)
+    moved = _resume(state, step, run, loop) or _add_lanes(state, inputs, step, run, loop)
     if moved or busy:
         return moved
-    return _again(state, inputs, step, run, loop)
+    return _reissue(state, inputs, step, run, loop)
 
 
 def _at_work(run: Run, inputs: Inputs) -> int:
@@ -140,17 +141,18 @@ def _at_work(run: Run, inputs: Inputs) -> int:
     return sum(inputs.commands.get(command) is not None for command in run.commands.values())
 
 
-def _more(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
+def _add_lanes(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
     """Further lanes of a cursor's loop, where rows wait and there is room."""
     if loop.cursor is None or not loop.cursor.wanted:
         return []
     free = loop.max_in_flight - _at_work(run, inputs) - len(loop.calling)
     first = sum(part.startswith("l") and issue == loop.generation for part, issue in run.issues.items())
-    return _lanes(state, step, run, min(free, loop.cursor.wanted), loop.generation, first)
+    return _issue_lanes(state, step, run, min(free, loop.cursor.wanted), loop.generation, first)
 
 
 def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
-    """The error that fails the loop: that of a claim, or the first failure that its policy does not tolerate."""
+    """The error that fails the loop: that of a claim, or the first failure that its policy does not
+    tolerate."""
     if loop.cursor is not None and loop.cursor.error is not None:
         return loop.cursor.error
     if not loop.errors or step.loop is None:
@@ -167,12 +169,12 @@ def _close(
     done = LoopDone(stats["total"], stats["completed"], stats["failed"])
     drafts = [Draft(done, step=run.step, run_id=run.id, dedup_key=f"loop.done:{run.id}")]
     if stop is not None:
-        return [*drafts, failed(run, replace(stop, stats=stats))]
+        return [*drafts, fail_run(run, replace(stop, stats=stats))]
     try:
-        patch = reduced(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
+        patch = reduce_writes(step.loop.reduce if step.loop else {}, loop.writes, state.ctx, inputs)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
-        return [*drafts, failed(run, replace(problem, stats=stats))]
+        return [*drafts, fail_run(run, replace(problem, stats=stats))]
     if patch:
         drafts.append(Draft(CtxPatched(patch, "loop"), step=run.step, run_id=run.id))
     result = loop_result(loop, inputs.paged)
@@ -211,7 +213,7 @@ def resume_command(
     return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 
 
-def missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
+def find_missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ...]:
     """Indices that neither ended, nor wait, nor have a command of their own among `commands`."""
     away = {*loop.suspended, *loop.calling}
     own = {part for part, command in run.commands.items() if part.startswith("i") and command in commands}
@@ -222,19 +224,19 @@ def missing(run: Run, loop: LoopState, commands: Iterable[str]) -> tuple[int, ..
     )
 
 
-def _again(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
-    """Every lane is gone and iterations are missing: a new generation, or their failure. An iteration that
-    waits for a playbook keeps its slot."""
-    lost, free = missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
+def _reissue(state: State, inputs: Inputs, step: Transition, run: Run, loop: LoopState) -> list[Draft]:
+    """Every lane is gone and iterations are missing: a new generation, or their failure. An
+    iteration that waits for a playbook keeps its slot."""
+    lost, free = find_missing(run, loop, inputs.commands), loop.max_in_flight - len(loop.calling)
     asking = int(loop.cursor is not None and not loop.cursor.drained)
     if free < 1 or not (lost or asking):
         return []
     if loop.generation >= inputs.max_generations:
-        return [_lost(run, loop, inputs, index) for index in lost] or [_never_claimed(run, loop)]
-    return _lanes(state, step, run, min(free, max(len(lost), asking)), loop.generation + 1)
+        return [_fail_lost(run, loop, inputs, index) for index in lost] or [_fail_claims(run, loop)]
+    return _issue_lanes(state, step, run, min(free, max(len(lost), asking)), loop.generation + 1)
 
 
-def _never_claimed(run: Run, loop: LoopState) -> Draft:
+def _fail_claims(run: Run, loop: LoopState) -> Draft:
     message = (
         f"The cursor of step {run.step!r} was never asked to its end: its workers were lost again and again."
     )
@@ -243,7 +245,7 @@ def _never_claimed(run: Run, loop: LoopState) -> Draft:
     return Draft(fact, step=run.step, run_id=run.id, dedup_key=f"claim:{run.id}/lost/{loop.generation}")
 
 
-def _lost(run: Run, loop: LoopState, inputs: Inputs, index: int) -> Draft:
+def _fail_lost(run: Run, loop: LoopState, inputs: Inputs, index: int) -> Draft:
     message = f"Iteration {index} of step {run.step!r} never reported: its workers were lost again and again."
     error = ErrorInfo("internal", message, type="WorkerLost", step=run.step, iteration=index)
     error = replace(error, item_text=_item_text(loop, inputs, index))
@@ -264,5 +266,5 @@ def _item_text(loop: LoopState, inputs: Inputs, index: int) -> str | None:
     return brief(items[index]) if index < len(items) else None
 
 
-def failed(run: Run, error: ErrorInfo) -> Draft:
+def fail_run(run: Run, error: ErrorInfo) -> Draft:
     return Draft(StepFailed(error), step=run.step, run_id=run.id, dedup_key=f"end:{run.id}")

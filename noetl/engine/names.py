@@ -38,8 +38,8 @@ class StepNames(Mapping[str, Any]):
 def step_names(
     state: State, inputs: Inputs, step: Transition, args: JsonMap, extra: JsonMap | None = None
 ) -> Mapping[str, Any]:
-    """Names before a step runs: built-ins, the iterator around it, steps, args, ctx, workload, in that order of
-    precedence."""
+    """Names before a step runs: built-ins, the iterator around it, steps, args, ctx, workload, in
+    that order of precedence."""
     builtins: dict[str, Any] = {
         "workload": state.workload,
         "ctx": state.ctx,
@@ -60,13 +60,15 @@ def step_names(
         builtins["iter"] = {"parent": state.parent.iter}
     if extra:
         builtins.update(extra)
-    # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called so wins.
+    # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called
+    # so wins.
     clock = {"now": inputs.now.isoformat}
     return layered(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, clock)
 
 
 def scope_around(state: State, step: Transition) -> JsonMap | None:
-    """The scope of the iteration, of several steps, that `step` is a part of, or a reference to it."""
+    """The scope of the iteration, of several steps, that `step` is a part of, or a reference to
+    it."""
     scope = state.ctx.get(step.iteration) if step.iteration else None
     return scope if isinstance(scope, Mapping) else None
 
@@ -79,7 +81,8 @@ def boundary(run: Run, step: Transition) -> BoundaryName:
 
 
 def outcome_of(run: Run) -> Outcome:
-    """The envelope of the whole step: its own result or error, and what its last task said besides."""
+    """The envelope of the whole step: its own result or error, and what its last task said
+    besides."""
     last = run.last_task
     if run.error is not None:
         # An error of another origin (a worker that was lost) is not that task's.

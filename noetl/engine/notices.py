@@ -1,4 +1,5 @@
-"""What a run has to say of itself without failing: names that nothing defined, and notes of tools."""
+"""What a run has to say of itself without failing: names that nothing defined, and notes of
+tools."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _LONGEST: Final = 500
 class Notice:
     """A warning of a run and how often it was recorded.
 
-    `template` became null and stands at `place` of the `task`, of the `step`, or of the playbook; or there is a
-    `message`, which is a tool's, of an earlier version, or about what the execution was given.
+    `template` became null and stands at `place` of the `task`, of the `step`, or of the playbook;
+    or there is a `message`, which is a tool's, of an earlier version, or about what the execution
+    was given.
     """
 
     message: str = ""
@@ -37,7 +39,8 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """The first `MOST` notices of an execution, and how many more were recorded that are none of these."""
+    """The first `MOST` notices of an execution, and how many more were recorded that are none of
+    these."""
 
     kept: tuple[Notice, ...] = ()
     more: int = 0
@@ -76,7 +79,8 @@ def _of_meta(fact: Any) -> Json:
     return fact.meta.get("warnings", ())
 
 
-#: Where the facts that warn have their warnings. What is wrong with a child's answer is repeated by the task that called.
+#: Where the facts that warn have their warnings. What is wrong with a child's answer is repeated by
+#: the task that called.
 _WARNINGS: Final[Mapping[type[Any], Callable[[Any], Json]]] = {
     **dict.fromkeys((e.Evaluated, e.StepScheduled, e.LoopStarted, e.NextEvaluated, e.TaskLoopStarted), _own),
     **dict.fromkeys(

@@ -1,4 +1,5 @@
-"""Errors that an execution went on after: a policy continued, or a loop tolerated a failed iteration."""
+"""Errors that an execution went on after: a policy continued, or a loop tolerated a failed
+iteration."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ MOST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PassedErrors:
-    """The errors that a step went on after, over all its runs: how many, and the first `MOST` of them.
+    """The errors that a step went on after, over all its runs: how many, and the first `MOST` of
+    them.
 
-    `failed` of them are iterations that failed in loops that were done all the same, of `items` in all.
+    `failed` of them are iterations that failed in loops that were done all the same, of `items` in
+    all.
     """
 
     count: int = 0
@@ -30,8 +33,8 @@ class PassedErrors:
         return self.count > 0
 
     def after_task(self, fact: TaskFailed | TaskItemFailed) -> PassedErrors:
-        """With the error, where the pipeline goes on. A task that fails with the error of one of its items takes back
-        those that it had: they are that failure."""
+        """With the error, where the pipeline goes on. A task that fails with the error of one of
+        its items takes back those that it had: they are that failure."""
         if isinstance(fact, TaskItemFailed) or not fact.fatal:
             return replace(self, count=self.count + 1, errors=self._with([fact.error]))
         is_of_item = fact.error.item is not None and fact.error.stats is not None

@@ -1,4 +1,5 @@
-"""A net with what the engine derives from it once: reachability of joins, names that steps depend on."""
+"""A net with what the engine derives from it once: reachability of joins, names that steps depend
+on."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _INPUTS: Final = frozenset({"workload", "payload", "input", "args"})
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """From where a join can still be reached: `runs` are steps whose active run can send a token on its
-    way, `tokens` steps whose waiting token can."""
+    """From where a join can still be reached: `runs` are steps whose active run can send a token on
+    its way, `tokens` steps whose waiting token can."""
 
     runs: frozenset[str]
     tokens: frozenset[str]
@@ -27,7 +28,8 @@ class Reach:
 
 @dataclass(frozen=True)
 class Needs:
-    """The names that the templates of a step's pipeline use; `everything` where code names `context`."""
+    """The names that the templates of a step's pipeline use; `everything` where code names
+    `context`."""
 
     chains: frozenset[tuple[str, ...]]
     everything: bool
@@ -73,7 +75,8 @@ class Plan:
 
     @cached_property
     def inputs_read(self) -> frozenset[tuple[str, ...]] | None:
-        """What templates read below `workload`, `payload`, `input` and `args`; None where something reads all of it."""
+        """What templates read below `workload`, `payload`, `input` and `args`; None where something
+        reads all of it."""
         if any(task.wants_context for step in self.net.transitions for task in step.calls):
             return None
         if any(chain in self.names_read for chain in (("workload",), ("payload",))):
@@ -91,17 +94,18 @@ class Plan:
         return len(self.net.incoming[name]) > 1 and self.net.steps[name].join.mode in ("auto", "all", "count")
 
     def _reach(self, join: str) -> Reach:
-        """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait for
-        itself) nor another join that waits for this one (of the two, neither could ever fire first)."""
+        """Paths to `join`, guards ignored, that pass neither the join itself (a cycle does not wait
+        for itself) nor another join that waits for this one (of the two, neither could ever fire
+        first)."""
         waiting = (name for name in self._after(join) if name != join and self._waits(name))
         mutual = frozenset(name for name in waiting if not self._goes_first(name, join))
         before = frozenset(_walk(join, self._predecessors, mutual | {join})) - {join}
         return Reach(before, before - mutual)
 
     def _goes_first(self, name: str, join: str) -> bool:
-        """Whether of two OR-joins the one called `name`, to which `join` leads, does not wait for it. Where they lead
-        to each other and neither dominates the other (a cycle with several entries), the first in the document
-        begins."""
+        """Whether of two OR-joins the one called `name`, to which `join` leads, does not wait for
+        it. Where they lead to each other and neither dominates the other (a cycle with several
+        entries), the first in the document begins."""
         return (
             self.order[name] < self.order[join]
             and self.is_or_join(self.step(name))
@@ -111,8 +115,8 @@ class Plan:
         )
 
     def _after(self, join: str) -> frozenset[str]:
-        """What `join` leads to. What comes after a step that dominates it is its next round: joins there do not wait
-        for it."""
+        """What `join` leads to. What comes after a step that dominates it is its next round: joins
+        there do not wait for it."""
         if join not in self._behind:
             self._behind[join] = frozenset(_walk(join, self._successors, self._dominators(join)))
         return self._behind[join]
@@ -163,7 +167,7 @@ def _all_chains(net: Net) -> Iterator[tuple[str, ...]]:
 def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
     """Of the templates of a step that are not its tasks'."""
     yield from names_used(step.args)
-    yield from _assigned(step.set)
+    yield from _names_of_assignments(step.set)
     if step.loop is not None:
         yield from names_used([step.loop.collection, step.loop.max_in_flight])
     for rule in step.admit.rules if step.admit else ():
@@ -171,7 +175,7 @@ def _chains_around(step: Transition) -> Iterator[tuple[str, ...]]:
     for arc in step.arcs:
         yield from _guard(arc.when)
         yield from names_used(arc.args)
-        yield from _assigned(arc.set)
+        yield from _names_of_assignments(arc.set)
 
 
 def _chains(task: Task) -> Iterator[tuple[str, ...]]:
@@ -180,13 +184,13 @@ def _chains(task: Task) -> Iterator[tuple[str, ...]]:
     for template in (rendered, task.args, task.spec.get("timeout"), collection, task.over, task.given):
         yield from names_used(template)
     yield from _guard(task.after)
-    yield from _assigned(task.set)
+    yield from _names_of_assignments(task.set)
     for rule in (*(task.rules or ()), *task.then):
         yield from _guard(rule.when)
         then = rule.then
         for template in (then.attempts, then.delay, then.jitter):
             yield from names_used(template)
-        yield from _assigned(then.set)
+        yield from _names_of_assignments(then.set)
 
 
 def _guard(when: Json) -> Iterator[tuple[str, ...]]:
@@ -194,7 +198,7 @@ def _guard(when: Json) -> Iterator[tuple[str, ...]]:
         yield from names_used(when, guard=True)
 
 
-def _assigned(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
+def _names_of_assignments(assignments: tuple[Assignment, ...]) -> Iterator[tuple[str, ...]]:
     for assignment in assignments:
         yield from names_used(assignment.value)
         if assignment.scope == "ctx" and "." in assignment.name:

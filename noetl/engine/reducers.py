@@ -11,18 +11,19 @@ from noetl.facts.json import Json
 from noetl.facts.reference import loaded, plain
 
 
-def reduced(
+def reduce_writes(
     reducers: Mapping[str, str], writes: Iterable[Json], ctx: Json, inputs: Inputs
 ) -> dict[str, Json]:
-    """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what ctx has.
+    """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what
+    ctx has.
 
     Raises TemplateError where values do not fit their reducer.
     """
     folded: dict[str, Json] = {}
     for pairs in writes:
         for name, value in pairs or ():
-            before = folded[name] if name in folded else _loaded(_at(ctx, name), inputs)
-            folded[name] = reduce_value(reducers[name], before, _loaded(value, inputs), name)
+            before = folded[name] if name in folded else _load(_at(ctx, name), inputs)
+            folded[name] = reduce_value(reducers[name], before, _load(value, inputs), name)
     return {name: inputs.hold(value) for name, value in folded.items()}
 
 
@@ -32,12 +33,13 @@ def _at(ctx: Json, path: str) -> Json:
     return ctx
 
 
-def _loaded(value: Json, inputs: Inputs) -> Json:
+def _load(value: Json, inputs: Inputs) -> Json:
     return value if inputs.load is None else plain(loaded(value, inputs.load))
 
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:
-    """One write folded onto what was there; null counts as nothing (but `append` and `last` keep it)."""
+    """One write folded onto what was there; null counts as nothing (but `append` and `last` keep
+    it)."""
     match reducer:
         case "last":
             return value

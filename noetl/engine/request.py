@@ -1,4 +1,5 @@
-"""What an execution is given, held against what its playbook knows: the workload, and what templates read."""
+"""What an execution is given, held against what its playbook knows: the workload, and what
+templates read."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 def check_overrides(plan: Plan, payload: JsonMap, overrides: JsonMap) -> JsonMap:
-    """`overrides` without the marks of keys that they add. Raises BadRequest for a key that nothing declares or reads."""
+    """`overrides` without the marks of keys that they add. Raises BadRequest for a key that nothing
+    declares or reads."""
     added = {key[len(ADDS) :]: value for key, value in overrides.items() if key.startswith(ADDS)}
     plain = {key: value for key, value in overrides.items() if not key.startswith(ADDS)}
     declared: JsonMap = deep_merge(deep_merge(plan.net.workload, payload), added)
@@ -35,7 +37,8 @@ def check_overrides(plan: Plan, payload: JsonMap, overrides: JsonMap) -> JsonMap
 
 
 def unread_keys(plan: Plan, payload: JsonMap) -> list[JsonMap]:
-    """`{message, place}` of the keys of `payload` that the workload does not declare and no template reads."""
+    """`{message, place}` of the keys of `payload` that the workload does not declare and no
+    template reads."""
     return [_warning(plan, path) for path in islice(unknown_keys(plan, payload, plan.net.workload), _MOST)]
 
 
@@ -79,6 +82,7 @@ def _undeclared_paths(given: JsonMap, declared: JsonMap, above: _Path) -> Iterab
 
 
 def _touches(chain: _Path, path: _Path) -> bool:
-    """Whether a template that reads `chain` reads what is at `path`, or a part of it, or something that holds it."""
+    """Whether a template that reads `chain` reads what is at `path`, or a part of it, or something
+    that holds it."""
     length = min(len(chain), len(path))
     return chain[:length] == path[:length]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.engine.evolve import patched
+from noetl.engine.assignments import assign
 from noetl.engine.inputs import Inputs
 from noetl.engine.joins import place_token
 from noetl.engine.names import boundary, boundary_names
@@ -54,8 +54,8 @@ class _Boundary:
         if patch:
             fact = CtxPatched(patch, "step" if cause == "step" else "arc")
             self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
-        state = replace(self.state, ctx=patched(self.names["ctx"], patch))
-        run = replace(self.run, variables=patched(self.names["step"], own))
+        state = replace(self.state, ctx=assign(self.names["ctx"], patch))
+        run = replace(self.run, variables=assign(self.names["step"], own))
         self.names = boundary_names(state, self.inputs, run, self.step)
 
     def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
@@ -65,25 +65,26 @@ class _Boundary:
         for name, value in values:
             target, whole = assigned_below(ctx, name, value, self.inputs.load)
             patch[target] = self.inputs.hold(whole)
-            ctx = patched(ctx, {target: patch[target]})
+            ctx = assign(ctx, {target: patch[target]})
         return patch
 
 
 def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
-    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and `next.evaluated`."""
+    """The facts that end `run`: ctx patches of its `set` and of chosen arcs, and
+    `next.evaluated`."""
     here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
     try:
         if run.status == "done":
             here.assign(here.step.set, "step", "set")
         _follow(here)
-        failure = _unhandled(here)
+        failure = _find_failure(here)
     except TemplateError as error:
         here.tokens.clear()
         failure = ErrorInfo("template", error.message, step=run.step, line=here.step.line or None)
-    return [*here.patches, _evaluated(here, failure)]
+    return [*here.patches, _record(here, failure)]
 
 
-def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
+def _record(here: _Boundary, failure: ErrorInfo | None) -> Draft:
     fact = NextEvaluated(
         boundary=str(boundary(here.run, here.step)),
         arcs=tuple(here.decisions),
@@ -96,14 +97,14 @@ def _evaluated(here: _Boundary, failure: ErrorInfo | None) -> Draft:
 
 
 def stops(step: Transition) -> bool:
-    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or else the
-    executor."""
+    """Whether a failed branch at `step` fails the whole execution at once: as the step says, or
+    else the executor."""
     return step.failure.mode != "best_effort"
 
 
 def _follow(here: _Boundary) -> None:
-    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router asks no further
-    choice, and one of mode `first` only what the others assign."""
+    """Asks the arcs in order, choice by choice. Where something has routed, an exclusive router
+    asks no further choice, and one of mode `first` only what the others assign."""
     if here.run.final:
         return
     for choice in choices(here.step):
@@ -151,7 +152,7 @@ def _holds(here: _Boundary, arc: Arc, *, routes: bool) -> bool:
     return held
 
 
-def _unhandled(here: _Boundary) -> ErrorInfo | None:
+def _find_failure(here: _Boundary) -> ErrorInfo | None:
     if here.tokens:
         return None
     if here.run.status == "failed":
@@ -164,7 +165,7 @@ def _unhandled(here: _Boundary) -> ErrorInfo | None:
     return None
 
 
-def scheduled(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
+def schedule_step(run_id: str, step: str, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
     """The fact that `step` fires."""
     fact = StepScheduled(tokens, args, **more)
     return Draft(fact, step=step, run_id=run_id, dedup_key=f"scheduled:{run_id}")

@@ -12,8 +12,9 @@ _WIDTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`length` JSON values, null at first. `put` shares all but one chunk with the vector it came from,
-    so that a loop of 10,000 iterations costs 10,000 small copies and not 10,000 large ones."""
+    """`length` JSON values, null at first. `put` shares all but one chunk with the vector it came
+    from, so that a loop of 10,000 iterations costs 10,000 small copies and not 10,000 large
+    ones."""
 
     length: int
     chunks: tuple[tuple[Json, ...], ...]
@@ -35,7 +36,8 @@ class Slots:
         return Slots(longer.length, tuple(chunks))
 
     def put(self, index: int, value: Json) -> Slots:
-        """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the vector."""
+        """A copy in which `index` (from 0) holds `value`. Raises IndexError outside of the
+        vector."""
         outer, inner = divmod(index, _WIDTH)
         chunk = list(self.chunks[outer])
         chunk[inner] = value

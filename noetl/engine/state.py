@@ -1,4 +1,5 @@
-"""The instance side: what is true of one execution at one version. Frozen, comparable, JSON-able."""
+"""The instance side: what is true of one execution at one version. Frozen, comparable,
+JSON-able."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class Waiting:
 class CursorState:
     """How far the claims of a loop over a cursor have come.
 
-    `drained`: the last one found no row, and no iteration has ended since. `wanted` is how many more lanes would
-    have something to do. `error` is the failure of a claim.
+    `drained`: the last one found no row, and no iteration has ended since. `wanted` is how many
+    more lanes would have something to do. `error` is the failure of a claim.
     """
 
     drained: bool = False
@@ -46,8 +47,9 @@ class LoopState:
     """How far a loop has come. `ended`, `failed` and `begun` are bit sets over the indices.
 
     `partial` holds the task results of iterations that are still open, by index and task;
-    `suspended` the due instants of those that left their worker; `calling` those that wait for a playbook.
-    With a `cursor` there are as many iterations as rows have been claimed so far: `count` grows.
+    `suspended` the due instants of those that left their worker; `calling` those that wait for a
+    playbook. With a `cursor` there are as many iterations as rows have been claimed so far: `count`
+    grows.
     """
 
     count: int
@@ -82,8 +84,8 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True)
 class LastTask:
-    """What the task that ended last said besides its result: `meta`, and its tool's own section (`http`,
-    `pg`). `fatal` where its failure is that of the run."""
+    """What the task that ended last said besides its result: `meta`, and its tool's own section
+    (`http`, `pg`). `fatal` where its failure is that of the run."""
 
     fatal: bool
     meta: JsonMap
@@ -112,7 +114,8 @@ class Run:
     loop: LoopState | None = None
     issues: Mapping[str, int] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
-    #: Set while a suspended pipeline has no command: when it is due (UTC, ISO 8601; empty: at once).
+    #: Set while a suspended pipeline has no command: when it is due (UTC, ISO 8601; empty: at
+    #: once).
     resume_at: str | None = None
 
     @property
@@ -122,9 +125,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A task that waits for a playbook, at most until `due_at`: `id` is that of the execution, once it was made.
-    `number` tells the calls of one pipeline apart. `waits`: only somebody outside makes the child go on, as it was
-    at its version `heard`."""
+    """A task that waits for a playbook, at most until `due_at`: `id` is that of the execution, once
+    it was made. `number` tells the calls of one pipeline apart. `waits`: only somebody outside
+    makes the child go on, as it was at its version `heard`."""
 
     run_id: str
     step: str
@@ -169,7 +172,8 @@ class StepRecord:
 class State:
     """The fold of an execution's events up to `version`.
 
-    `tokens` (by id) and `runs` (by id) keep the order in which they came to be: decisions follow it.
+    `tokens` (by id) and `runs` (by id) keep the order in which they came to be: decisions follow
+    it.
     """
 
     execution_id: str
@@ -222,8 +226,8 @@ class State:
 
 
 def result_of(state: State) -> Json:
-    """The execution's result, as it is in the log: that of `final_step`, else of `end`, else of the step that
-    ended well last."""
+    """The execution's result, as it is in the log: that of `final_step`, else of `end`, else of the
+    step that ended well last."""
     record = state.steps.get(state.result_step or "")
     return record.result if record else None
 

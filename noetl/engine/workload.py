@@ -1,5 +1,5 @@
-"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once; and what ctx begins
-with."""
+"""The workload of one execution: the playbook's, overlaid by payload and overrides, rendered once;
+and what ctx begins with."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from noetl.net.model import Net, Template
 
 
 def render_workload(net: Net, state: State, inputs: Inputs, warnings: list[Warned] | None = None) -> JsonMap:
-    """`workload` templates see each other, payload values, `execution_id`, `job`, `env`, `keychain` and `now()`.
+    """`workload` templates see each other, payload values, `execution_id`, `job`, `env`, `keychain`
+    and `now()`.
 
-    Values of payload and overrides are data and never rendered. What became null is added to `warnings`. Raises
-    TemplateError where a template fails or values refer to each other in a circle.
+    Values of payload and overrides are data and never rendered. What became null is added to
+    `warnings`. Raises TemplateError where a template fails or values refer to each other in a
+    circle.
     """
     given = deep_merge(state.payload, state.overrides)
     return _Workload(net, given, state, inputs, warnings).all()
 
 
 def rendered_keys(net: Net, state: State, inputs: Inputs) -> dict[str, Json | TemplateError]:
-    """The same, each value by itself: where one cannot be rendered its error stands in its place. For who looks ahead."""
+    """The same, each value by itself: where one cannot be rendered its error stands in its place.
+    For who looks ahead."""
     workload = _Workload(net, deep_merge(state.payload, state.overrides), state, inputs, None)
     return {key: workload.tried(key) for key in workload}
 
 
 def render_ctx(net: Net, workload: JsonMap, state: State, inputs: Inputs, warnings: list[Warned]) -> JsonMap:
-    """What variables of the execution begin with: `ctx` templates see what those of the workload see, and the rendered
-    `workload` itself. Raises TemplateError where a template fails."""
+    """What variables of the execution begin with: `ctx` templates see what those of the workload
+    see, and the rendered `workload` itself. Raises TemplateError where a template fails."""
     if not net.ctx:
         return {}
     own = {"workload": workload, "keychain": inputs.keychain}
@@ -88,14 +91,16 @@ class _Workload(Mapping[str, Any]):
         if (key,) in self._open and isinstance(template, Mapping):
             # What is in it may name its neighbours.
             return _Inside(self, (key,), template, self._given.get(key))
-        return self.once((key,), lambda: self._rendered(key))
+        return self.once((key,), lambda: self._render(key))
 
     def names_itself(self, path: tuple[str, ...], template: Template) -> bool:
-        """Whether the text at `path` is asked for by itself: it means what was given, and nothing was."""
+        """Whether the text at `path` is asked for by itself: it means what was given, and nothing
+        was."""
         return self._open[-1:] == [path] and isinstance(template, str)
 
     def once(self, path: tuple[str, ...], render: Callable[[], Json]) -> Json:
-        """What `render` makes of the value at `path`. Raises TemplateError where it is asked for on the way."""
+        """What `render` makes of the value at `path`. Raises TemplateError where it is asked for on
+        the way."""
         if path in self._done:
             return self._done[path]
         if path in self._open:
@@ -121,7 +126,7 @@ class _Workload(Mapping[str, Any]):
         """What the value at `path`, inside of another one, comes to."""
         return self.once(path, lambda: self.evaluated(path, template))
 
-    def _rendered(self, key: str) -> Json:
+    def _render(self, key: str) -> Json:
         if key not in self._templates:
             return self._given[key]
         template = self._templates[key]
@@ -131,7 +136,8 @@ class _Workload(Mapping[str, Any]):
         if not (isinstance(template, Mapping) and isinstance(given, Mapping)):
             return given
         if is_reference(given) and self._inputs.load is not None:
-            # What a caller hands over may be too large for the log. It lies over the template all the same.
+            # What a caller hands over may be too large for the log. It lies over the template all
+            # the same.
             whole = loaded(given, self._inputs.load)
             return (
                 self._inputs.hold(self._over((key,), template, whole))
@@ -141,7 +147,8 @@ class _Workload(Mapping[str, Any]):
         return self._over((key,), template, given)
 
     def _over(self, path: tuple[str, ...], template: JsonMap, given: JsonMap) -> Json:
-        """`given` deeply over `template`: what is given stays as it is, what is left is rendered."""
+        """`given` deeply over `template`: what is given stays as it is, what is left is
+        rendered."""
         kept = {name: value for name, value in template.items() if name not in given}
         merged: dict[str, Json] = dict(self.evaluated(path, kept))
         for name, value in given.items():
@@ -153,7 +160,8 @@ class _Workload(Mapping[str, Any]):
         return merged
 
     def evaluated(self, path: tuple[str, ...], template: Template) -> Json:
-        """What the template at `path` comes to; of a mapping each value by itself, as others may ask for it."""
+        """What the template at `path` comes to; of a mapping each value by itself, as others may
+        ask for it."""
         if isinstance(template, Mapping):
             return {name: self.inner((*path, name), value) for name, value in template.items()}
         place = ".".join(("workload", *path))

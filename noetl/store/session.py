@@ -120,9 +120,9 @@ class Session:
         return error
 
 
-def lines(ids: Sequence[T]) -> list[Sequence[T]]:
+def lines(ids: Sequence[T]) -> list[list[T]]:
     """`ids` in portions that one statement can bind."""
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
+    return [list(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH)]
 
 
 def text_or_none(value: Json) -> str | None:

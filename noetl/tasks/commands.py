@@ -6,32 +6,29 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 from celery import Celery, Task, current_task
 from celery.canvas import Signature
 from celery.exceptions import Ignore, Reject
 
-from noetl.dispatch.naming import ABANDON, ITERATION, LANE, STEP, TELL, TURN
+from noetl.dispatch.naming import TURN
 from noetl.dispatch.refused import refuse
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, UnknownPurpose
 from noetl.facts.outcome import ErrorInfo
 from noetl.tasks.requests import BEGAN, ERROR, FAILED, WorkCancelled, WorkFailed
-from noetl.usecases.parent_notifications import tell
+from noetl.usecases.log_context import about_command
+from noetl.usecases.purposes import PURPOSES, Purpose
 from noetl.usecases.turn.advance import advance
-from noetl.usecases.work.abandon import abandon
 from noetl.usecases.work.deliveries import Delivery, End
-from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.log_context import about_command
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.worker import Worker
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 #: Characters of the longest id: those of an execution, a step and a part of it.
 MAX_ID = 300
 
-#: Characters of an error that Flower is told.
+#: Characters of an error that Flower shows.
 MAX_SAID: Final = 2000
 
 #: What our messages are in the worker's own process.
@@ -40,41 +37,35 @@ REQUEST: Final = "noetl.tasks.requests:WorkRequest"
 
 def register(app: Celery, worker: Callable[[], Worker]) -> None:
     """Adds the tasks to `app`. `worker` yields this process's worker, made on first use."""
+    for purpose in {purpose.task: purpose for purpose in PURPOSES.values()}.values():
+        _register(app, purpose, worker)
 
-    @app.task(name=STEP, Request=REQUEST)
-    def step(*args: object) -> None:
-        with about_command(_id(args)) as command_id:
-            _end(_guarded(command_id, lambda: run_step(worker(), command_id)))
-
-    @app.task(name=ITERATION, bind=True, Request=REQUEST)
-    def iteration(self: Task[..., object], *args: object) -> None:
-        with about_command(_id(args)) as command_id:
-            _lane(self, command_id, worker)
-
-    @app.task(name=LANE, bind=True, ignore_result=False, Request=REQUEST)
-    def lane(self: Task[..., object], *args: object) -> None:
-        with about_command(_id(args)) as command_id:
-            _lane(self, command_id, worker)
-
-    @app.task(name=ABANDON)
-    def abandon_step(*args: object) -> None:
-        with about_command(_id(args)) as command_id:
-            _guarded(command_id, lambda: abandon(worker(), command_id))
-
-    # Flower is told of work, not of the wakes between: they outnumber it and say nothing.
+    # Flower shows work, not the wakes between: they outnumber it and say nothing.
     @app.task(name=TURN, send_events=False)
     def turn(*_: object) -> None:
         """Earlier releases named an execution; a turn serves all of them."""
         advance(worker().rt)
 
-    @app.task(name=TELL, send_events=False)
-    def tell_other(*args: object) -> None:
+
+def _register(app: Celery, purpose: Purpose, worker: Callable[[], Worker]) -> None:
+    """Adds the task that carries the commands of `purpose`, and of those that share it."""
+    is_scheduler = purpose.queue == "scheduler"
+
+    @app.task(
+        name=purpose.task,
+        bind=True,
+        Request=REQUEST,
+        ignore_result=not purpose.in_chord,
+        send_events=not is_scheduler,
+    )
+    def carry_out(self: Task[..., object], *args: object) -> None:
         try:
             with about_command(_id(args)) as command_id:
-                _guarded(command_id, lambda: tell(worker().rt, command_id))
+                _carry_out(self, purpose, command_id, worker)
         finally:
-            # While this was in the queue, whoever wanted a turn took it for a wake.
-            advance(worker().rt)
+            if is_scheduler:
+                # While this was in the queue, whoever wanted a turn took it for a wake.
+                advance(worker().rt)
 
 
 def _id(args: tuple[object, ...]) -> str:
@@ -92,52 +83,57 @@ def _refusal(args: tuple[object, ...]) -> Ignore:
     return Ignore(reason)
 
 
-def _guarded(command_id: str, work: Callable[[], T]) -> T:
-    """Runs `work`. Where the store is away the message is dropped: the command's lease, or the lack of
-    a claim, brings it back."""
+def _carry_out(
+    task: Task[..., object], purpose: Purpose, command_id: str, worker: Callable[[], Worker]
+) -> None:
+    """Returns where the work is done; else raises what Flower is to show. Returning counts as an
+    arrival at a chord: where the delivery does not count, it would let the chord's body run
+    early."""
+    before = _Slices.of(task)
+    delivery = _run(task, command_id, lambda: purpose.handler(worker(), command_id))
+    slices = before.add(delivery)
+    match delivery.end:
+        case End.AGAIN:
+            task.replace(_next_slice(task, command_id, slices))  # raises: nothing follows
+        case End.REFUSED:
+            raise Ignore
+        case End.OVER if delivery.is_last or before.are_further:
+            # What other lanes have finished is an end like any other for a lane that waited for its
+            # turn meanwhile.
+            _arrive(task, slices)
+        case End.CANCELLED | End.OVER:
+            # Where a delivery before this one has shown an end, Flower keeps to that.
+            raise WorkCancelled
+        case End.DONE:
+            _arrive(task, slices)
+        case _:
+            assert_never(delivery.end)
+
+
+def _run(task: Task[..., object], command_id: str, work: Callable[[], Delivery]) -> Delivery:
+    """Runs `work`. Where the store is away the message is dropped: the command's lease, or the lack
+    of a claim, brings it back."""
     try:
         return work()
+    except UnknownPurpose as error:
+        refuse(_queue(task), error.message, command_id)
+        raise Ignore(error.message) from error
     except NoetlError as error:
         log.exception("Command %s could not be worked on", command_id)
         raise Reject(str(error), requeue=False) from error
 
 
-def _end(delivery: Delivery) -> None:
-    """Returns where the work is done; else raises what Flower is to be told. Returning would count as an arrival at a
-    chord, and let its body run early."""
-    match delivery.end:
-        case End.REFUSED | End.AGAIN:
-            raise Ignore
-        case End.CANCELLED | End.OVER:
-            # Where a delivery before this one has told of an end, Flower keeps to that.
-            raise WorkCancelled
-        case End.DONE:
-            if delivery.error is not None:
-                raise _failure(delivery.error)
-        case _:
-            assert_never(delivery.end)
-
-
-def _lane(task: Task[..., object], command_id: str, worker: Callable[[], Worker]) -> None:
-    """One slice of a lane, or all of it."""
-    before = _Slices.of(task)
-    delivery = _guarded(command_id, lambda: run_lane(worker(), command_id))
-    slices = before.add(delivery)
-    if delivery.end is End.AGAIN:
-        task.replace(_next_slice(task, command_id, slices))  # raises: nothing follows
-    # What other lanes have finished is an end like any other for a lane that waited for its turn meanwhile.
-    is_over = delivery.end is End.OVER and (delivery.is_last or before.are_further)
-    if not is_over and delivery.end is not End.DONE:
-        _end(delivery)
+def _arrive(task: Task[..., object], slices: _Slices) -> None:
     if slices.failed:
-        # It has arrived: what it raises must not be taken for the end of its chord.
+        # What it raises must not be taken for the end of its chord, if it is in one.
         task.backend.mark_as_done(str(task.request.id), None, task.request, store_result=False)
         raise slices.failure()
 
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """What the slices of a lane have come to so far: its messages carry that from one to the next."""
+    """What the slices of a lane have come to so far: its messages carry that from one to the
+    next."""
 
     began: float
     are_further: bool

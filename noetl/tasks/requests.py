@@ -1,9 +1,11 @@
-"""What Celery's events tell of our tasks, and so what Flower shows: how the work ended, not only that Celery is done.
+"""What Celery's events tell of our tasks, and so what Flower shows: how the work ended, not only
+that Celery is done.
 
-Celery tells nothing of a task that raises `Ignore`: neither of a lane that sends itself on, nor of one that is refused. And a
-task that raises anything else ends the chord that it is a part of. So a task that is to be shown as something else than a
-success raises one of the exceptions here, which Celery takes for `Ignore`, and the event is sent by the worker's own
-process, over the connection that it has for events.
+Celery tells nothing of a task that raises `Ignore`: neither of a lane that sends itself on, nor of
+one that is refused. And a task that raises anything else ends the chord that it is a part of. So a
+task that is to be shown as something else than a success raises one of the exceptions here, which
+Celery takes for `Ignore`, and the event is sent by the worker's own process, over the connection
+that it has for events.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ from typing import Any, Final
 from celery.exceptions import Ignore
 from celery.worker.request import Request
 
-#: Headers of a lane's messages behind the first one: when its first slice began, in seconds since 1970, how many of its
-#: iterations have failed since, and the error of the last of them.
+#: Headers of a lane's messages behind the first one: when its first slice began, in seconds since
+#: 1970, how many of its iterations have failed since, and the error of the last of them.
 BEGAN: Final = "noetl_began"
 FAILED: Final = "noetl_failed"
 ERROR: Final = "noetl_error"
 
 
 class WorkFailed(Ignore):
-    """The step, or an iteration of the lane, failed. Its arguments are the error in one sentence and its traceback."""
+    """The step, or an iteration of the lane, failed. Its arguments are the error in one sentence
+    and its traceback."""
 
 
 class WorkCancelled(Ignore):

@@ -27,7 +27,8 @@ MOST_WARNINGS: Final = 100
 
 
 def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: bool = False) -> PlaybookRow:
-    """Keeps `content` under its `metadata.path`: a new version when it changed, else the newest one.
+    """Keeps `content` under its `metadata.path`: a new version when it changed, else the newest
+    one.
 
     Raises PlaybookInvalid with every problem of the document; `strict` makes warnings errors.
     """
@@ -46,7 +47,8 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
 
 
 def warnings_of(row: PlaybookRow) -> list[JsonMap]:
-    """What the compiler warned of when the version was registered, as `noetl.facts.warnings.shown` has it."""
+    """What the compiler warned of when the version was registered, as `noetl.facts.warnings.shown`
+    has it."""
     return [shown(source="playbook", **warning) for warning in row.warnings]
 
 
@@ -70,7 +72,8 @@ def _texts(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
 
 @contextmanager
 def keeping_nets(rt: Runtime) -> Iterator[Transaction]:
-    """A transaction that may store nets. Where it comes to nothing they are not stored, and not taken for it."""
+    """A transaction that may store nets. Where it comes to nothing they are not stored, and not
+    taken for it."""
     try:
         with rt.store.begin() as tx:
             yield tx
@@ -134,9 +137,9 @@ def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
 
 
 def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -> PlaybookRow:
-    """As `find`, but a file in the library of this process counts as the newest version: it is registered in `tx`
-    where it says something else than the catalog. Raises NotFound, and PlaybookInvalid for a file that cannot be
-    run."""
+    """As `find`, but a file in the library of this process counts as the newest version: it is
+    registered in `tx` where it says something else than the catalog. Raises NotFound, and
+    PlaybookInvalid for a file that cannot be run."""
     newest = tx.playbook(path)
     if rt.library is None or (newest is not None and version is not None):
         return find(tx, path, version)
@@ -146,7 +149,8 @@ def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -
     if newest is None:
         known = [*(one.path for one in tx.playbooks()), *rt.library.paths()]
         raise NotFound(
-            f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's directory."
+            f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's "
+            "directory."
             f"{did_you_mean(path, known)}"
         )
     return newest if version is None else find(tx, path, version)
@@ -155,7 +159,8 @@ def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -
 def _from_file(
     rt: Runtime, tx: Transaction, path: str, found: PlaybookFile, newest: PlaybookRow | None
 ) -> PlaybookRow | None:
-    """The version that `found` makes; `newest` where it has got another path since the library looked."""
+    """The version that `found` makes; `newest` where it has got another path since the library
+    looked."""
     compiled = compile_playbook(found.content, file=found.file, kinds=rt.kinds)
     net = _net_to_call(compiled)
     if net.path != path:
@@ -165,7 +170,8 @@ def _from_file(
 
 
 def _net_to_call(compiled: Compiled) -> Net:
-    """Raises PlaybookInvalid whose message has the problems themselves: it becomes the error of a task."""
+    """Raises PlaybookInvalid whose message has the problems themselves: it becomes the error of a
+    task."""
     try:
         return net_of(compiled)
     except PlaybookInvalid as error:
@@ -177,7 +183,8 @@ def _net_to_call(compiled: Compiled) -> Net:
 
 
 def calls(net: Net) -> list[str]:
-    """The paths of playbooks that tasks of `net` name as they are; templates among them are not known yet."""
+    """The paths of playbooks that tasks of `net` name as they are; templates among them are not
+    known yet."""
     named = (
         task.config.get("path") for step in net.transitions for task in step.tasks if task.kind == "playbook"
     )

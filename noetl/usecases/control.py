@@ -10,22 +10,22 @@ from noetl.errors import BadRequest, Conflict, LimitExceeded, NotFound, Unavaila
 from noetl.facts.events import CancelRequested, CtxPatched, Draft, PauseRequested, Resumed
 from noetl.facts.json import JsonMap
 from noetl.facts.reference import Keep
-from noetl.usecases.inspect import state_at
+from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.run import wake
+from noetl.usecases.wakes import wake
 
 
 def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | None = None) -> None:
-    """Asks for the end. Nothing new starts; running work is told, and waited for during the grace.
+    """Asks for the end. Nothing new starts; running work is interrupted, and waited for during the grace.
 
     Asking twice is fine. Raises NotFound, and Conflict after the end.
     """
     grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
     deadline = rt.clock() + timedelta(seconds=grace)
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if not tx.recorded(execution_id, "cancel"):
             fact = CancelRequested(deadline.isoformat(), reason)
             _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
@@ -37,7 +37,7 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
 def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Nothing new starts until `resume`; running work ends. Pausing twice is fine."""
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if not row.halt:
             _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
             tx.set_halt(execution_id, "pause")
@@ -47,19 +47,19 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
 def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
     """Goes on after `pause`. Raises Conflict where the execution was not paused."""
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
         tx.set_halt(execution_id, "")
-        ready = _refused(rt, tx, row)
+        ready = _reopen(rt, tx, row)
     _send(rt, ready)
     wake(rt)
 
 
-def _refused(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
-    """What workers refused during the pause, or would have: now it counts as sent. What is due later, and what
-    belongs to a process of its own, is left to a sweeper."""
+def _reopen(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow]:
+    """What workers refused during the pause, or would have: now it counts as sent. What is due
+    later, and what belongs to a process of its own, is left to a sweeper."""
     now = rt.clock()
     waiting = [one for one in tx.open_commands(row.execution_id) if one.state == "open"]
     ready = [one for one in waiting if not row.shard and (one.due_at is None or one.due_at <= now)]
@@ -80,10 +80,11 @@ def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
-    """Goes on with an execution whose process has gone: what it had sent went with its memory. What it held is given
-    back by whoever knows that it has gone (`sweep.end_leases`), or when the leases run out."""
+    """Goes on with an execution whose process has gone: what it had sent went with its memory. What
+    it held is given back by whoever knows that it has gone (`sweep.end_leases`), or when the leases
+    run out."""
     with rt.store.begin() as tx:
-        _running(tx, execution_id)
+        _lock_running(tx, execution_id)
         _send_again(tx, execution_id)
     for child in _children(rt, execution_id):
         with rt.store.begin() as tx:
@@ -98,7 +99,9 @@ def _send_again(tx: Transaction, execution_id: str) -> None:
 
 def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
     """The executions that it waits for, and those that they wait for."""
-    for child in state_at(rt, execution_id).children.values():
+    with rt.store.read() as tx:
+        state = moment.look(tx, moment.find(tx, execution_id)).state()
+    for child in state.children.values():
         if child.id is not None:
             yield child.id
             yield from _children(rt, child.id)
@@ -111,7 +114,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
     """
     _check(rt, patch)
     with rt.store.begin() as tx:
-        row = _running(tx, execution_id)
+        row = _lock_running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
         draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Keep(execution_id))
         events = tx.append(execution_id, expected, [draft], rt.clock())
@@ -133,7 +136,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
         raise LimitExceeded(f"The patch has {size} bytes; at most {rt.limits.max_payload_bytes} are allowed.")
 
 
-def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
+def _lock_running(tx: Transaction, execution_id: str) -> ExecutionRow:
     row = tx.lock(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")

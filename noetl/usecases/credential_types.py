@@ -15,7 +15,7 @@ from noetl.facts.nearest import did_you_mean
 
 #: Types that say how to authenticate to an HTTP service.
 HTTP_TYPES: Final = ("basic", "bearer", "api_key", "oauth2")
-#: All types. `http` is any of `HTTP_TYPES`, told by its fields; `generic` is any mapping.
+#: All types. `http` is any of `HTTP_TYPES`, recognized by its fields; `generic` is any mapping.
 TYPES: Final = ("postgres", "http", *HTTP_TYPES, "generic")
 
 USER: Final = ("username", "user")
@@ -74,13 +74,14 @@ def first(data: Mapping[str, Json], names: Iterable[str]) -> Json:
 
 
 def http_type(data: Mapping[str, Json]) -> str | None:
-    """Which of `HTTP_TYPES` `data` is: what its `type` says, else what its fields tell; None: none."""
+    """Which of `HTTP_TYPES` `data` is: what its `type` says, else what its fields tell; None:
+    none."""
     said = str(data.get("type") or "http").lower().replace("-", "_").replace(" ", "_")
     said = _SYNONYMS.get(said, said)
     if said not in ("http", "generic"):
         return said if said in HTTP_TYPES else None
-    told = {"oauth2": ("token_url",), "basic": USER, "bearer": TOKEN, "api_key": KEY}
-    return next((type for type, names in told.items() if first(data, names) is not None), None)
+    marks = {"oauth2": ("token_url",), "basic": USER, "bearer": TOKEN, "api_key": KEY}
+    return next((type for type, names in marks.items() if first(data, names) is not None), None)
 
 
 def fault(type: str, data: Mapping[str, Json]) -> str | None:
@@ -96,19 +97,23 @@ def fault(type: str, data: Mapping[str, Json]) -> str | None:
             return f"type '{type}' has no field {unknown[:80]!r}.{did_you_mean(unknown, shape.names)}".rstrip(
                 "."
             )
-    return _missing(type, shape, data) or _unfit(type, data)
+    return _find_missing(type, shape, data) or _unfit(type, data)
 
 
 def _http_fault(data: Mapping[str, Json]) -> str | None:
-    """Other fields may stand beside those that are used: the type is older than those that know theirs."""
+    """Other fields may stand beside those that are used: the type is older than those that know
+    theirs."""
     type = http_type(data)
     if type is None:
         known = ", ".join(HTTP_TYPES)
-        return f"give `token`, `username` and `password`, `key` and `header`, or a `type` ({known}) and its fields"
-    return _missing(type, SHAPES[type], data) or _unfit(type, data)
+        return (
+            "give `token`, `username` and `password`, `key` and `header`, "
+            f"or a `type` ({known}) and its fields"
+        )
+    return _find_missing(type, SHAPES[type], data) or _unfit(type, data)
 
 
-def _missing(type: str, shape: Shape, data: Mapping[str, Json]) -> str | None:
+def _find_missing(type: str, shape: Shape, data: Mapping[str, Json]) -> str | None:
     for group in shape.needs:
         value = first(data, group)
         if value is None:

@@ -1,4 +1,5 @@
-"""Credentials: encrypted before they reach the store, for everybody, for some playbooks, or for one execution."""
+"""Credentials: encrypted before they reach the store, for everybody, for some playbooks, or for one
+execution."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ EVERYBODY: Final = Audience()
 
 
 def audience(path: str | None = None, execution: str | None = None) -> Audience:
-    """For the playbooks at `path` and below, for one execution, or for everybody. Raises BadRequest."""
+    """For the playbooks at `path` and below, for one execution, or for everybody. Raises
+    BadRequest."""
     if path and execution:
         raise BadRequest("A credential is kept for a path or for an execution, not for both.")
     if execution:
@@ -51,8 +53,8 @@ def save(
     data: JsonMap,
     of: Audience = EVERYBODY,
 ) -> CredentialRow:
-    """Creates or replaces. Raises BadRequest for a bad name, type or data; NotFound or Conflict for an execution
-    that there is not, or that has ended."""
+    """Creates or replaces. Raises BadRequest for a bad name, type or data; NotFound or Conflict for
+    an execution that there is not, or that has ended."""
     if not name or len(name) > 128 or not all(c.isalnum() or c in "-_./" for c in name):
         raise BadRequest(f"{name!r} is not a credential name: use letters, digits, `-`, `_`, `.` and `/`.")
     if type not in TYPES:
@@ -103,14 +105,14 @@ def delete(rt: Runtime, name: str, of: Audience = EVERYBODY) -> None:
 
 
 def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
-    """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises ConfigError that
-    names one that no key opens: then nothing has changed."""
+    """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises
+    ConfigError that names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
         rows = tx.credentials()
-        return sum(tx.reencrypt_credential(row, rt.encrypt(_opened(row, decrypt))) for row in rows)
+        return sum(tx.reencrypt_credential(row, rt.encrypt(_open(row, decrypt))) for row in rows)
 
 
-def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:
+def _open(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:
     try:
         return decrypt(row.data)
     except ConfigError as error:
@@ -118,8 +120,8 @@ def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) 
 
 
 def best(rows: Iterable[CredentialRow], path: str, execution_id: str) -> CredentialRow | None:
-    """The one that an execution of the playbook at `path` uses: its own, else the one of the nearest path, else
-    the global one."""
+    """The one that an execution of the playbook at `path` uses: its own, else the one of the
+    nearest path, else the global one."""
     usable = [(_nearness(row, path, execution_id), row) for row in rows]
     found = max((one for one in usable if one[0] >= 0), key=lambda one: one[0], default=None)
     return None if found is None else found[1]

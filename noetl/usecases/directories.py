@@ -19,20 +19,21 @@ class Directories:
         self._known: Cache[str, tuple[Path, ...]] = Cache(_KEPT)
 
     def of(self, execution_id: str) -> tuple[Path, ...]:
-        """The playbook's directory, then the one in which the command was started; none where nobody said."""
+        """The playbook's directory, then the one in which the command was started; none where
+        nobody said."""
         if not execution_id.isdecimal() or len(execution_id) > 19:
             return ()
         found = self._known.get(execution_id)
         if found is None:
             with self._store.read() as tx:
-                found = tuple(map(Path, _requested(tx, execution_id)))
+                found = tuple(map(Path, _read_request(tx, execution_id)))
             self._known.put(execution_id, found)
         return found
 
 
-def _requested(tx: Transaction, execution_id: str) -> tuple[str, ...]:
+def _read_request(tx: Transaction, execution_id: str) -> tuple[str, ...]:
     for event in tx.events(execution_id, limit=1, types=(Requested.type,)):
         if isinstance(event.fact, Requested):
             parent = event.fact.parent
-            return event.fact.directories if parent is None else _requested(tx, parent.execution_id)
+            return event.fact.directories if parent is None else _read_request(tx, parent.execution_id)
     return ()

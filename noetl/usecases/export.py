@@ -1,8 +1,9 @@
 """Data out: everything that is known as rows of tables (`noetl.projection.tables`).
 
-Whoever comes again gets what is new. Where the last export stood is kept for each execution by itself: versions have no
-gaps within an execution, while positions over all of them do for a moment. A transaction that takes long commits a lower
-position behind a higher one, and a reader that only went forward would never see it.
+Whoever comes again gets what is new. Where the last export stood is kept for each execution by
+itself: versions have no gaps within an execution, while positions over all of them do for a moment.
+A transaction that takes long commits a lower position behind a higher one, and a reader that only
+went forward would never see it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _PLAIN: Final = REFERENCES | {"event_log"}
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """All rows of the execution up to `version`, and up to chunk `log` of what it printed, have been given."""
+    """All rows of the execution up to `version`, and up to chunk `log` of what it printed, have
+    been given."""
 
     execution_id: str
     version: int = 0
@@ -40,7 +42,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where an export begins. `head` tells what is known of an execution; it is asked for falling ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
+    """Where an export begins. `head` tells what is known of an execution; it is asked for falling
+    ids, each once. `playbooks` are the newest versions known of each path, `nets` digests."""
 
     head: Callable[[str], Head] = Head
     playbooks: Mapping[str, int] = field(default_factory=dict)
@@ -51,11 +54,11 @@ Item: TypeAlias = Row | Head
 
 
 def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = None) -> Iterator[Item]:
-    """The rows of `tables` that are not `known`: definitions, then executions from the newest to the oldest, a `Head`
-    behind each of them. `last` bounds how many executions are looked at.
+    """The rows of `tables` that are not `known`: definitions, then executions from the newest to
+    the oldest, a `Head` behind each of them. `last` bounds how many executions are looked at.
 
-    Reads in many short transactions, so each execution is as of a moment of its own: a version that was its head.
-    Raises NoetlError where an event cannot be read.
+    Reads in many short transactions, so each execution is as of a moment of its own: a version that
+    was its head. Raises NoetlError where an event cannot be read.
     """
     return _Export(rt, tables, known, last).items()
 
@@ -69,7 +72,7 @@ class _Export:
         self._nets = set(known.nets)
 
     def items(self) -> Iterator[Item]:
-        yield from self._wanted(self._playbooks())
+        yield from self._filter(self._playbooks())
         if not needs_executions(self._tables):
             return
         before: str | None = None
@@ -88,10 +91,10 @@ class _Export:
             self._left -= len(found)
         return found
 
-    def _wanted(self, items: Iterator[Row]) -> Iterator[Row]:
+    def _filter(self, items: Iterator[Row]) -> Iterator[Row]:
         return (item for item in items if item.table in self._tables)
 
-    # --- definitions --------------------------------------------------------------------------------
+    # --- definitions ------------------------------------------------------------------------------
 
     def _playbooks(self) -> Iterator[Row]:
         with self._rt.store.read() as tx:
@@ -115,21 +118,21 @@ class _Export:
             net = self._rt.plan(tx, digest).net
         yield from net_rows(digest, net)
 
-    # --- executions ---------------------------------------------------------------------------------
+    # --- executions -------------------------------------------------------------------------------
 
     def _execution(self, row: ExecutionRow) -> Iterator[Item]:
         since = self._known.head(row.execution_id)
         if row.head_version > since.version:
-            yield from self._wanted(self._net(row.digest))
-            yield from self._wanted(self._since(row, since.version))
+            yield from self._filter(self._net(row.digest))
+            yield from self._filter(self._since(row, since.version))
         log = since.log
         if "log" in self._tables:
-            for chunk in self._printed(row.execution_id, log):
+            for chunk in self._read_chunks(row.execution_id, log):
                 log = chunk.seq
                 yield Row("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
         yield Head(row.execution_id, max(row.head_version, since.version), log)
 
-    def _printed(self, execution_id: str, after: int) -> Iterator[LogChunk]:
+    def _read_chunks(self, execution_id: str, after: int) -> Iterator[LogChunk]:
         more: int | None = after
         while more is not None:
             page = logs.page(self._rt, execution_id, LogFilter(), more, PAGE)
@@ -139,13 +142,14 @@ class _Export:
     def _since(self, row: ExecutionRow, since: int) -> Iterator[Row]:
         """What a version above `since` changed."""
         if self._tables & FOLDED:
-            yield from self._folded(row, since)
+            yield from self._fold(row, since)
         elif self._tables & _PLAIN:
             for event in self._events(row, since):
                 yield from self._alone(event)
 
-    def _folded(self, row: ExecutionRow, since: int) -> Iterator[Row]:
-        """The fold begins at the first event: rows know of earlier ones. What those settled was given before."""
+    def _fold(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+        """The fold begins at the first event: rows know of earlier ones. What those settled was
+        given before."""
         with self._rt.store.read() as tx:
             projection = Projection(row.execution_id, self._rt.plan(tx, row.digest).net)
         for event in self._events(row, 0):

@@ -20,12 +20,14 @@ _HINT: Final = "correct the name, or write `| default(...)` where it may be abse
 
 
 def report_warnings(playbook: PlaybookRow, notices: Notices, net: Callable[[], Net]) -> list[JsonMap]:
-    """The warnings of a report: those of the playbook, then those of the run; `net` is asked for where there are any."""
+    """The warnings of a report: those of the playbook, then those of the run; `net` is asked for
+    where there are any."""
     return catalog.warnings_of(playbook) + (run_warnings(notices, net()) if notices.kept else [])
 
 
 def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
-    """The warnings of a run: `{source: run, message, hint, file, line, step, task, place, template, count, ...}`."""
+    """The warnings of a run: `{source: run, message, hint, file, line, step, task, place, template,
+    count, ...}`."""
     found = [_warning(notice, net) for notice in notices.kept]
     if notices.more:
         message = f"{notices.more} more warnings were recorded; they stand in the events."
@@ -53,7 +55,8 @@ def _warning(notice: Notice, net: Net) -> JsonMap:
 
 
 def _line(notice: Notice, net: Net) -> int | None:
-    """The line of the place in the playbook; that of its task, or of its step, where it has none of its own."""
+    """The line of the place in the playbook; that of its task, or of its step, where it has none of
+    its own."""
     step = net.steps.get(notice.step or "")
     if step is None:
         return None
@@ -72,8 +75,9 @@ def _line_in(task: Task, place: str) -> int:
 def start_warnings(
     playbook: PlaybookRow, plan: Plan | None = None, payload: JsonMap | None = None
 ) -> list[JsonMap]:
-    """What is known to be wrong before anything runs, with the playbook and with the payload: the report will say it as
-    well. `plan` is that of the playbook; without a payload it is not asked."""
+    """What is known to be wrong before anything runs, with the playbook and with the payload: the
+    report will say it as well. `plan` is that of the playbook; without a payload it is not
+    asked."""
     found = catalog.warnings_of(playbook)
     if plan is None or not payload:
         return found
@@ -82,7 +86,8 @@ def start_warnings(
 
 
 def step_errors(record: StepRecord) -> dict[str, Json]:
-    """`{errors: {count, text, first}}` of a step that went on after errors; nothing of any other."""
+    """`{errors: {count, text, first}}` of a step that went on after errors; nothing of any
+    other."""
     if not record.passed:
         return {}
     first = [error.as_json() for error in record.passed.errors]

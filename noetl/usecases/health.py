@@ -25,8 +25,8 @@ class Reachable(Protocol):
 def health(rt: Runtime) -> dict[str, Json]:
     """`{status: ok|degraded|down, database: {status, detail?}, broker: {status, detail?}}`.
 
-    Without its database nothing is acknowledged (`down`); without its broker requests are recorded and
-    run later (`degraded`). A broker's status is `none` where messages stay in the process.
+    Without its database nothing is acknowledged (`down`); without its broker requests are recorded
+    and run later (`degraded`). A broker's status is `none` where messages stay in the process.
     """
     database, broker = _database(rt), _broker(rt)
     status = "ok" if broker["status"] != "down" else "degraded"

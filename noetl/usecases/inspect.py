@@ -1,6 +1,7 @@
 """Questions about executions. One status everywhere: that of the execution's row.
 
-An answer that shows several facts about an execution reads all of them in one transaction, at one version.
+An answer that shows several facts about an execution reads all of them in one transaction, at one
+version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from noetl.facts.reference import loaded
 from noetl.net.model import Net
 from noetl.usecases import catalog, findings, moment
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.resolve import Resolver, resolve
 from noetl.usecases.runtime import Runtime
 
@@ -35,7 +37,8 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
 
 
 def look(rt: Runtime, execution_id: str, version: int | None = None) -> moment.Moment:
-    """One execution as it is now, with the log behind `version`. Raises NotFound, and BadRequest beyond the head."""
+    """One execution as it is now, with the log behind `version`. Raises NotFound, and BadRequest
+    beyond the head."""
     with rt.store.read() as tx:
         return moment.look(tx, moment.find(tx, execution_id), version)
 
@@ -47,12 +50,10 @@ def is_idle(rt: Runtime, execution_id: str) -> bool:
 
 
 def has_to_tell(rt: Runtime, execution_id: str) -> bool:
-    """Whether others are still to hear from it: its caller how it is or ended, children and machines elsewhere that nobody
-    waits for them."""
+    """Whether others are still to hear from it: its caller how it is or ended, children and
+    machines elsewhere that nobody waits for them."""
     with rt.store.read() as tx:
-        return any(
-            one.purpose in ("answer", "waits", "cancel", "abandon") for one in tx.open_commands(execution_id)
-        )
+        return any(not find_purpose(one).is_claimed for one in tx.open_commands(execution_id))
 
 
 def executions(
@@ -130,8 +131,9 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
 
 
 def _children(tx: Transaction, execution_id: str) -> list[JsonMap]:
-    """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id, path, version,
-    status, step, iteration, errors_passed_over, warnings_count}`, with the step and the iteration that called."""
+    """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id,
+    path, version, status, step, iteration, errors_passed_over, warnings_count}`, with the step and
+    the iteration that called."""
     return [_child(tx, row) for row in tx.executions(parent=execution_id, limit=SHOWN_CHILDREN)]
 
 
@@ -152,8 +154,9 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result}, `children` are
-    `{execution_id, path, version, status, step, iteration, ...}`, the newest first, `warnings` as in `findings`."""
+    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
+    `children` are `{execution_id, path, version, status, step, iteration, ...}`, the newest first,
+    `warnings` as in `findings`."""
 
     row: ExecutionRow
     result: Json
@@ -191,8 +194,8 @@ class Report:
 
 
 def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
-    """The whole story in short. With `resolve`, references are replaced by what they stand for, as far as `Resolver`
-    goes."""
+    """The whole story in short. With `resolve`, references are replaced by what they stand for, as
+    far as `Resolver` goes."""
     with rt.store.read() as tx:
         here = moment.look(tx, moment.find(tx, execution_id))
         children = _children(tx, execution_id)
@@ -222,7 +225,8 @@ def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
 
 
 def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> dict[str, Json]:
-    """`{execution_id, version, status, ctx, steps, marking: {tokens, running}}` as of `version`, or now.
+    """`{execution_id, version, status, ctx, steps, marking: {tokens, running}}` as of `version`, or
+    now.
 
     Raises as `look` does.
     """
@@ -253,7 +257,8 @@ def _marking(state: State) -> JsonMap:
 
 
 def variable(rt: Runtime, execution_id: str, name: str) -> Json:
-    """What the dotted `name` holds in ctx, resolved as in `result`. Raises NotFound with the nearest name."""
+    """What the dotted `name` holds in ctx, resolved as in `result`. Raises NotFound with the
+    nearest name."""
     value: Json = state_at(rt, execution_id).ctx
     for number, part in enumerate(name.split(".")):
         value = loaded(value, rt.load)
@@ -278,8 +283,8 @@ class Result:
 
 
 def result(rt: Runtime, execution_id: str, *, ask_idle: bool = False) -> Result:
-    """The execution's result. A result that is a reference is what it stands for, and those inside of it are replaced
-    as in `report`. Raises NotFound."""
+    """The execution's result. A result that is a reference is what it stands for, and those inside
+    of it are replaced as in `report`. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         here = moment.look(tx, row) if row.status in ENDED else None

@@ -31,8 +31,8 @@ LARGEST_SELECTED: Final = 4096
 
 
 def hold_draft(rt: Runtime, draft: Draft, keep: Keep) -> Draft:
-    """The draft with every value above the inline limit replaced by its reference. Results of tasks are kept when
-    they come (`keep_outcome`)."""
+    """The draft with every value above the inline limit replaced by its reference. Results of tasks
+    are kept when they come (`keep_outcome`)."""
     match draft.fact:
         case TaskCheckpointed() as fact:
             return replace(draft, fact=replace(fact, checkpoint=rt.hold(fact.checkpoint, keep)))
@@ -56,16 +56,17 @@ def _each(rt: Runtime, values: JsonMap, keep: Keep) -> JsonMap:
     return {key: rt.hold(value, keep) for key, value in values.items()}
 
 
-# --- results of tasks -------------------------------------------------------------------------------
+# --- results of tasks -----------------------------------------------------------------------------
 
 
 def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str) -> Outcome:
-    """The outcome with its result as the log will hold it: large ones leave the worker's memory here. A store that
-    takes nothing fails the task, with its reason; for the worker it would be a command that no delivery can end."""
+    """The outcome with its result as the log will hold it: large ones leave the worker's memory
+    here. A store that takes nothing fails the task, with its reason; for the worker it would be a
+    command that no delivery can end."""
     if not outcome.ok:
         return outcome
     try:
-        held = _kept(rt, outcome.result, how, execution_id)
+        held = _keep_result(rt, outcome.result, how, execution_id)
     except (Unavailable, BadRequest, NotFound, LimitExceeded) as error:
         kind = "connection" if isinstance(error, Unavailable) else "limit"
         info = ErrorInfo(kind, error.message, type="ResultNotKept", retryable=kind == "connection")
@@ -73,19 +74,20 @@ def keep_outcome(rt: Runtime, outcome: Outcome, how: Keeping, execution_id: str)
     return outcome if held is outcome.result else replace(outcome, result=held)
 
 
-def _kept(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
+def _keep_result(rt: Runtime, result: Json, how: Keeping, execution_id: str) -> Json:
     held = result
     if not is_reference(result):
         if not (how.aliased or rt.is_large(result, how.inline_bytes)):
             return result
         held = rt.results.put(result, how.keep(execution_id, rt.clock()))
-    return {**held, **_selected(rt, result, how)} if how.select else held
+    return {**held, **_select(rt, result, how)} if how.select else held
 
 
-def _selected(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
-    """What is kept with the reference. `extracted`: name → value; an alias is there whether its path names something or
-    not: it is nobody else's name. `aliases`: name → path of parts that are too large for that, where the names differ.
-    Raises LimitExceeded for such parts unless they may be fetched."""
+def _select(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Json]]:
+    """What is kept with the reference. `extracted`: name → value; an alias is there whether its
+    path names something or not: it is nobody else's name. `aliases`: name → path of parts that are
+    too large for that, where the names differ. Raises LimitExceeded for such parts unless they may
+    be fetched."""
     parts = selected(result, {part.name: part.path for part in how.select}, rt.load)
     large = {part.name: part for part in how.select if _size(parts.get(part.name)) > LARGEST_SELECTED}
     if large and how.on_large == "fail":
@@ -99,17 +101,17 @@ def _selected(rt: Runtime, result: Json, how: Keeping) -> dict[str, dict[str, Js
 def _refuse(part: Selected, parts: JsonMap) -> NoReturn:
     size = _size(parts[part.name])
     raise LimitExceeded(
-        f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most {LARGEST_SELECTED:,} are kept "
-        "with a reference: select less of it, or write on_large: fetch beside it."
+        f"'{part.path}', which spec.result.select names, has {size:,} bytes; at most {LARGEST_SELECTED:,} "
+        "are kept with a reference: select less of it, or write on_large: fetch beside it."
     )
 
 
-# --- lists ------------------------------------------------------------------------------------------
+# --- lists ----------------------------------------------------------------------------------------
 
 
-def paged(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
-    """`items` as a list; where that is too large for the log, as a manifest of pages that are kept by reference, or
-    the reference to one. Items that are references stay references."""
+def keep_pages(rt: Runtime, items: Iterable[Json], keep: Keep) -> Json:
+    """`items` as a list; where that is too large for the log, as a manifest of pages that are kept
+    by reference, or the reference to one. Items that are references stay references."""
     # With the comma behind each.
     sized = ((item, _size(item) + 2) for item in items)
     first: list[tuple[Json, int]] = []

@@ -22,8 +22,8 @@ GONE: Final = "[a part of this is gone from the result store]\n"
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Chunks of an execution in order, as of the moment at which it stood as `row` says. `next` is the number to read on
-    behind; None where there were no more."""
+    """Chunks of an execution in order, as of the moment at which it stood as `row` says. `next` is
+    the number to read on behind; None where there were no more."""
 
     row: ExecutionRow
     chunks: Sequence[LogChunk]
@@ -83,6 +83,7 @@ def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> LogPage
 
 
 def last_lines(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> list[str]:
-    """The last lines that were printed, whatever the stream; none where nothing was. Raises NotFound."""
+    """The last lines that were printed, whatever the stream; none where nothing was. Raises
+    NotFound."""
     chunks = end(rt, execution_id, where, lines).chunks
     return "".join(chunk.text for chunk in chunks).splitlines()[-lines:]

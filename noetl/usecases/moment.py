@@ -1,17 +1,18 @@
-"""One execution as one transaction sees it: what every answer that shows several facts about it is made of."""
+"""One execution as one transaction sees it: what every answer that shows several facts about it is
+made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from noetl.engine.decide import status_of
 from noetl.engine.evolve import replay
 from noetl.engine.state import State, initial_state
+from noetl.engine.status import status_of
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.events import ChildEnded, ChildWaiting, Draft, Event
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
-from noetl.usecases.turn.advance import stored_state
+from noetl.usecases.snapshots import stored_state
 
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
@@ -29,7 +30,8 @@ def is_id(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One execution at one version: its row, and the events behind `start`, read in one transaction."""
+    """One execution at one version: its row, and the events behind `start`, read in one
+    transaction."""
 
     row: ExecutionRow
     start: State
@@ -43,7 +45,8 @@ class Moment:
     def status(self, state: State) -> str:
         """What to call `state`, which is one of this execution.
 
-        In the middle of a turn nothing runs and yet nothing is waited for: the scheduler went on by itself.
+        In the middle of a turn nothing runs and yet nothing is waited for: the scheduler went on by
+        itself.
         """
         status = status_of(state)
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
@@ -52,12 +55,14 @@ class Moment:
 
 
 def _is_decided(draft: Draft) -> bool:
-    """Whether the scheduler wrote it, and not because another execution said so: that comes from outside as well."""
+    """Whether the scheduler wrote it, and not because another execution said so: that comes from
+    outside as well."""
     return draft.source == "server" and not isinstance(draft.fact, ChildWaiting | ChildEnded)
 
 
 def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Moment:
-    """The execution as `tx` sees it, with what its states from `version` on are made of; without one, its newest state.
+    """The execution as `tx` sees it, with what its states from `version` on are made of; without
+    one, its newest state.
 
     Raises BadRequest beyond the head.
     """
@@ -70,10 +75,11 @@ def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Mome
 
 
 def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
-    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for input, its own or
-    that of executions that it called.
+    """Whether nothing happens to it by itself: it has ended, or has had every turn and waits for
+    input, its own or that of executions that it called.
 
-    What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called such an execution.
+    What owes a turn is not waiting any more, whatever its last turn wrote; nor is one that called
+    such an execution.
     """
     if row.status in ENDED:
         return True

@@ -75,7 +75,8 @@ class CommandRow:
     execution_id: str
     run_id: str
     step: str
-    purpose: Literal["pipeline", "lane", "iteration", "answer", "waits", "cancel", "abandon"]
+    #: What it is for: see `usecases.purposes`. A later release may have written one that this one does not know.
+    purpose: str
     part: str
     queue: str
     issue: int

@@ -1,4 +1,5 @@
-"""What a forecast needs, and whether it is there: credentials, secrets, playbooks. Looked up by name; none is opened."""
+"""What a forecast needs, and whether it is there: credentials, secrets, playbooks. Looked up by
+name; none is opened."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _NEEDED: Final = "its name is known only then"
 
 @dataclass(frozen=True, slots=True)
 class Provisions:
-    """Where to look. `tx` None: there is no store yet. `library` are the files beside the playbook."""
+    """Where to look. `tx` None: there is no store yet. `library` are the files beside the
+    playbook."""
 
     tx: Transaction | None
     provider: Callable[[str], Provider]

@@ -1,4 +1,5 @@
-"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs any more."""
+"""Results that lie outside of the log: looking into them, and clearing away those that nobody needs
+any more."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class Page:
 
 
 def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
-    """The items from `offset` on, at most `limit`, with what is inside of them. Raises what `load` raises, and
-    BadRequest where the result is no list."""
+    """The items from `offset` on, at most `limit`, with what is inside of them. Raises what `load`
+    raises, and BadRequest where the result is no list."""
     value = load(reference)
     if not isinstance(value, Lazy | list):
         raise BadRequest(f"The result {reference['ref']} is no list, so it has no rows; get it as a whole.")
@@ -60,18 +61,18 @@ def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
 
 
 def json_of(value: Json, load: Load) -> Iterator[str]:
-    """The JSON text of `value` and of all that its references stand for, in pieces: what is large is never in memory
-    as a whole. Raises what `load` raises."""
+    """The JSON text of `value` and of all that its references stand for, in pieces: what is large
+    is never in memory as a whole. Raises what `load` raises."""
     if isinstance(value, Lazy):
-        yield from _listed(itertools.chain.from_iterable(value.pages()), load)
+        yield from _find_in_list(itertools.chain.from_iterable(value.pages()), load)
     elif not holds_reference(value):
         yield json.dumps(value, ensure_ascii=False)
     elif is_reference(value):
         yield from _behind(value, load)
     elif isinstance(value, Mapping):
-        yield from _mapped(value, load)
+        yield from _find_in_mapping(value, load)
     else:
-        yield from _listed(value, load)
+        yield from _find_in_list(value, load)
 
 
 def _behind(reference: JsonMap, load: Load) -> Iterator[str]:
@@ -84,14 +85,14 @@ def _behind(reference: JsonMap, load: Load) -> Iterator[str]:
         yield from json_of(value, load)
 
 
-def _mapped(value: JsonMap, load: Load) -> Iterator[str]:
+def _find_in_mapping(value: JsonMap, load: Load) -> Iterator[str]:
     for number, (key, item) in enumerate(value.items()):
         yield f"{', ' if number else '{'}{json.dumps(key, ensure_ascii=False)}: "
         yield from json_of(item, load)
     yield "}"
 
 
-def _listed(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterator[str]:
+def _find_in_list(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterator[str]:
     before = "["
     for item in items:
         yield before
@@ -102,8 +103,9 @@ def _listed(items: Iterator[Json] | Sequence[Json], load: Load) -> Iterator[str]
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs` counts executions whose
-    printed output goes. `unknown` counts places of executions that are not in this database; they are kept."""
+    """What `collect` did, or would do: `removed` are places, `objects` what lay in them, `logs`
+    counts executions whose printed output goes. `unknown` counts places of executions that are not
+    in this database; they are kept."""
 
     removed: tuple[str, ...] = ()
     objects: int = 0
@@ -115,11 +117,12 @@ class Collected:
 def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
     """Removes the places of results (`Keep.place`) whose time is over.
 
-    `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended, `executions/<id>` when
-    `limits.results_keep_s` seconds have passed since all executions of its family had ended: those that it called, and
-    those that called it; what they printed goes with it. `permanent` stays. So does what belongs to an execution that this database does not know:
-    another one may share the store. An ended execution takes no report and calls nobody, so nothing that is removed can
-    be referred to by one that still runs.
+    `until/<hour>` goes when the hour is over, `running/<id>` when that execution has ended,
+    `executions/<id>` when `limits.results_keep_s` seconds have passed since all executions of its
+    family had ended: those that it called, and those that called it; what they printed goes with
+    it. `permanent` stays. So does what belongs to an execution that this database does not know:
+    another one may share the store. An ended execution takes no report and calls nobody, so nothing
+    that is removed can be referred to by one that still runs.
     """
     verdicts = _Verdicts(rt, now)
     removed: list[str] = []
@@ -142,7 +145,7 @@ def collect(rt: Runtime, now: datetime, *, dry_run: bool = False) -> Collected:
 def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
     """Removes what executions printed whose results' time is over; how many executions."""
     count, after = 0, None
-    while ids := _logged(rt, after):
+    while ids := _list_logged(rt, after):
         after = ids[-1]
         for execution_id in ids:
             if verdicts.of(f"executions/{execution_id}"):
@@ -152,7 +155,7 @@ def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
     return count
 
 
-def _logged(rt: Runtime, after: str | None) -> list[str]:
+def _list_logged(rt: Runtime, after: str | None) -> list[str]:
     with rt.store.read() as tx:
         return tx.logged(after, _PAGE)
 
@@ -193,10 +196,10 @@ class _Verdicts:
             keep_s = self._rt.limits.results_keep_s
             if not keep_s:
                 return False
-            ended = self._ended(tx, row)
+            ended = self._find_end(tx, row)
         return ended is not None and ended + timedelta(seconds=keep_s) <= self._now
 
-    def _ended(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
+    def _find_end(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
         """When the last of its family ended; None while one runs."""
         while row.parent_id is not None and (caller := tx.execution(row.parent_id)) is not None:
             row = caller

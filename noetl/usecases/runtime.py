@@ -20,8 +20,8 @@ from noetl.facts.secret import Seal, unsealed
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
+from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Clock, Dispatcher, Library, Results, Store, Transaction
-from noetl.usecases.work.log_writer import LogWriter
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -88,8 +88,8 @@ class Limits:
     max_depth: int = 10
     #: Nesting of values that are kept at all.
     max_payload_bytes: int = 1024 * 1024
-    #: Whether a worker that reports also wakes the scheduler. Without, loops are woken by their chord's body
-    #: and everything else by the sweeper.
+    #: Whether a worker that reports also wakes the scheduler. Without, loops are woken by their
+    #: chord's body and everything else by the sweeper.
     report_wake: bool = True
 
 
@@ -146,13 +146,14 @@ class Runtime:
         """What the reference stands for. Raises NotFound where it is gone, or its time is over."""
         if _is_over(expires := reference.get("expires_at"), self.clock()):
             raise NotFound(
-                f"The result {reference.get('ref')} has expired: its ttl ended at {expires}; run its step again."
+                f"The result {reference.get('ref')} has expired: its ttl ended at {expires}; "
+                "run its step again."
             )
         return self.results.load(reference)
 
     def is_large(self, value: Json, limit: int | None = None) -> bool:
-        """Whether the JSON of `value` has more bytes than `limit` (None: than the log takes). A reference never has,
-        however small the limit: there is nothing to be won."""
+        """Whether the JSON of `value` has more bytes than `limit` (None: than the log takes). A
+        reference never has, however small the limit: there is nothing to be won."""
         if limit is None:
             limit = self.limits.inline_bytes
         if isinstance(value, bool | int | float | None) or (
@@ -181,7 +182,8 @@ def _is_over(expires: Json, now: datetime) -> bool:
 
 
 def _surely_exceeds(value: Json, limit: int) -> bool:
-    """Whether the JSON is larger than `limit` for certain, told without making it and without walking all of it."""
+    """Whether the JSON is larger than `limit` for certain, told without making it and without
+    walking all of it."""
     size = 0
     pending = [value]
     while pending and size <= limit:

@@ -1,22 +1,22 @@
-"""Opening secrets, for tool calls alone: what a reference or the name of a credential stands for."""
+"""Opening secrets, for tool calls alone: what a reference or the name of a credential stands
+for."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from noetl.errors import ConfigError, ToolError
-from noetl.facts.events import Evaluated
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.secret import called, deeper, is_secret
-from noetl.net.codec import from_json
+from noetl.facts.secret import called
 from noetl.usecases.credentials import Audience, best
 from noetl.usecases.ports import Store, Transaction
 from noetl.usecases.runtime import Cache
+from noetl.usecases.secret_fields import base_name, fields_of, pick
+from noetl.usecases.secret_scopes import SecretScope, is_own, read_scope
 
 #: The provider that is always there: the encrypted credentials.
 STORE: Final = "store"
@@ -24,7 +24,8 @@ STORE: Final = "store"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What was opened: a text, or a mapping of fields. `version` where its provider keeps versions."""
+    """What was opened: a text, or a mapping of fields. `version` where its provider keeps
+    versions."""
 
     value: Json
     version: str | None = None
@@ -34,18 +35,20 @@ class Secret:
 
 
 class Provider(Protocol):
-    """Somewhere that secrets are kept. `keep_s`: seconds that a worker may use what it read without asking again."""
+    """Somewhere that secrets are kept. `keep_s`: seconds that a worker may use what it read without
+    asking again."""
 
     keep_s: float
 
     def read(self, name: str, version: str | None) -> Secret:
-        """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or `timeout` where its
-        server does not answer. Messages never quote a value."""
+        """Raises ToolError, of kind `auth` where the secret cannot be had, `connection` or
+        `timeout` where its server does not answer. Messages never quote a value."""
 
 
 @runtime_checkable
 class Lookable(Protocol):
-    """A provider that can tell what it has without reading it, and without a network. No provider has to."""
+    """A provider that can tell what it has without reading it, and without a network. No provider
+    has to."""
 
     def has(self, name: str) -> bool:
         """Raises ToolError where the provider gives nothing at all."""
@@ -53,7 +56,8 @@ class Lookable(Protocol):
 
 @runtime_checkable
 class Asking(Protocol):
-    """A provider that can be asked in the name of another credential than its settings'. No provider has to."""
+    """A provider that can be asked in the name of another credential than its settings'. No
+    provider has to."""
 
     def asking_with(self, credential: Mapping[str, Json]) -> Provider:
         """Raises ToolError where the fields of that credential are of no use."""
@@ -69,10 +73,11 @@ class Vault(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenOrder:
-    """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and for how long.
+    """A token that is wanted: from whom (`auth` as tasks write it, with its credential opened), and
+    for how long.
 
-    `place` is how messages name it. `ttl` bounds the seconds that a token is used. Without `renew` the first token
-    is the only one that `execution_id` gets from a worker.
+    `place` is how messages name it. `ttl` bounds the seconds that a token is used. Without `renew`
+    the first token is the only one that `execution_id` gets from a worker.
     """
 
     place: str
@@ -83,17 +88,9 @@ class TokenOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Whose secrets: an execution, the path of its playbook, and that playbook's keychain by name."""
-
-    execution_id: str = ""
-    path: str = ""
-    keychain: Mapping[str, JsonMap] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Sources:
-    """Where secrets come from besides the store. `provider` raises ToolError for a name that there is not."""
+    """Where secrets come from besides the store. `provider` raises ToolError for a name that there
+    is not."""
 
     provider: Callable[[str], Provider]
     token: Callable[[TokenOrder], str]
@@ -113,104 +110,109 @@ class Safe:
         self._vault = vault
         self._sources = sources
         self._clock = clock
-        self._places: Cache[str, Place] = Cache(1024)
+        self._scopes: Cache[str, SecretScope] = Cache(1024)
         self._kept: Cache[tuple[str, str, str | None], tuple[float, Secret]] = Cache(256)
 
     def credential(self, name: str, execution_id: str = "") -> Mapping[str, Json]:
-        """The fields of what a task means by `auth: name`: an entry of its playbook's keychain, else a credential.
+        """The fields of what a task means by `auth: name`: an entry of its playbook's keychain,
+        else a credential.
 
         Raises ToolError of kind `auth` that names the nearest one.
         """
-        place = self._place(execution_id)
-        entry = place.keychain.get(name)
+        scope = self._find_scope(execution_id)
+        entry = scope.keychain.get(name)
         if entry is None:
-            return self._stored(name, place)
-        value = _fields(self._entry(entry, place, None).value)
+            return self._read_credential(name, scope)
+        value = fields_of(self._open_entry(entry, scope, None).value)
         if not isinstance(value, Mapping):
             raise ToolError("auth", f"keychain.{name} is a text, and no credential.", type="UnusableSecret")
         return value
 
     def open(self, reference: JsonMap, versions: Mapping[str, str]) -> Secret:
-        """What `reference` stands for. `versions` are those that the task has used before, by the secret's name."""
+        """What `reference` stands for. `versions` are those that the task has used before, by the
+        secret's name."""
         if not self._vault().has_sealed(reference):
             message = (
-                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot ask for "
-                "secrets; where the keys were changed, add the old one behind the new one."
+                f"{called(reference)} is not opened: no key of this process made its reference. Data cannot "
+                "ask for secrets; where the keys were changed, add the old one behind the new one."
             )
             raise ToolError("auth", message, type="UnsealedSecret")
-        place = self._place(str(reference.get("execution", "")))
-        whole = self._whole(reference, place, versions)
+        scope = self._find_scope(str(reference.get("execution", "")))
+        whole = self._open_whole(reference, scope, versions)
         wanted = reference.get("field")
         if wanted is None:
             return whole
-        value = _picked(whole.value, str(wanted), reference)
-        if value in (None, "") and _is_own(reference, place):
-            message = f"{called(reference)} is empty: what the keychain reads there was not given when the execution began."
+        value = pick(whole.value, str(wanted), reference)
+        if value in (None, "") and is_own(reference, scope):
+            message = (
+                f"{called(reference)} is empty: what the keychain reads there was not given when the "
+                "execution began."
+            )
             raise ToolError("auth", message, type="EmptySecret")
         return Secret(value, whole.version)
 
     def find(self, provider: str, name: str, version: str | None, execution_id: str) -> Secret:
         """The secret that a provider has under a name. Raises ToolError."""
-        place = self._place(execution_id)
-        return self._provided(provider, name, version, place)
+        scope = self._find_scope(execution_id)
+        return self._read_provider(provider, name, version, scope)
 
-    def _whole(self, reference: JsonMap, place: Place, versions: Mapping[str, str]) -> Secret:
+    def _open_whole(self, reference: JsonMap, scope: SecretScope, versions: Mapping[str, str]) -> Secret:
         base = base_name(reference)
         if "keychain" in reference:
-            entry = place.keychain.get(str(reference["keychain"]))
+            entry = scope.keychain.get(str(reference["keychain"]))
             if entry is None:
                 raise ToolError(
                     "auth", f"{base} is no entry of its playbook's keychain.", type="UnknownSecret"
                 )
-            return self._entry(entry, place, versions.get(base))
+            return self._open_entry(entry, scope, versions.get(base))
         version = reference.get("version") or versions.get(base)
-        return self._provided(str(reference["provider"]), str(reference["name"]), version, place)
+        return self._read_provider(str(reference["provider"]), str(reference["name"]), version, scope)
 
-    def _entry(self, entry: JsonMap, place: Place, version: str | None) -> Secret:
+    def _open_entry(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
         name = f"keychain.{entry.get('name')}"
         match entry.get("kind"):
             case "credential":
-                return Secret(self._stored(str(entry.get("credential")), place))
+                return Secret(self._read_credential(str(entry.get("credential")), scope))
             case "secret":
-                return self._kept_elsewhere(entry, place, version)
+                return self._read_elsewhere(entry, scope, version)
             case "token":
-                return self._token(entry, place, name)
+                return self._get_token(entry, scope, name)
             case kind:
                 raise ToolError("auth", f"{name} cannot be opened: {_useless(kind)}", type="UnusableSecret")
 
-    def _kept_elsewhere(self, entry: JsonMap, place: Place, version: str | None) -> Secret:
+    def _read_elsewhere(self, entry: JsonMap, scope: SecretScope, version: str | None) -> Secret:
         pinned, auth = entry.get("version"), entry.get("auth")
         if pinned is not None:
             version = str(pinned)
         provider, path = str(entry.get("provider")), str(entry.get("path"))
-        found = self._provided(provider, path, version, place, entry.get("ttl"), auth)
+        found = self._read_provider(provider, path, version, scope, entry.get("ttl"), auth)
         part = entry.get("field")
-        return found if part is None else Secret(_picked(found.value, str(part), entry), found.version)
+        return found if part is None else Secret(pick(found.value, str(part), entry), found.version)
 
-    def _token(self, entry: JsonMap, place: Place, name: str) -> Secret:
+    def _get_token(self, entry: JsonMap, scope: SecretScope, name: str) -> Secret:
         auth = entry.get("auth")
         fields: dict[str, Json] = {}
         if isinstance(auth, Mapping):
             fields = {key: value for key, value in auth.items() if key != "credential"}
             auth = auth.get("credential")
-        data = {**(self._stored(str(auth), place) if auth is not None else {}), **fields}
+        data = {**(self._read_credential(str(auth), scope) if auth is not None else {}), **fields}
         ttl, renew = entry.get("ttl"), entry.get("auto_renew", True)
-        order = TokenOrder(name, data, None if ttl is None else float(ttl), bool(renew), place.execution_id)
+        order = TokenOrder(name, data, None if ttl is None else float(ttl), bool(renew), scope.execution_id)
         token = self._sources.token(order)
         return Secret({"type": "bearer", "token": token, "access_token": token})
 
-    def _provided(
+    def _read_provider(
         self,
         provider: str,
         name: str,
         version: str | None,
-        place: Place,
+        scope: SecretScope,
         keep_s: float | None = None,
         auth: Json = None,
     ) -> Secret:
         if provider == STORE:
-            return Secret(self._stored(name, place))
-        source = self._source(provider, auth, place)
+            return Secret(self._read_credential(name, scope))
+        source = self._find_provider(provider, auth, scope)
         key = (provider, name, version)
         # What one credential may read is not kept for those who ask with another.
         kept = self._kept.get(key) if auth is None else None
@@ -222,75 +224,49 @@ class Safe:
             self._kept.put(key, (self._clock() + lasts, found))
         return found
 
-    def _source(self, provider: str, auth: Json, place: Place) -> Provider:
+    def _find_provider(self, provider: str, auth: Json, scope: SecretScope) -> Provider:
         """Who is asked; those that ask nobody for a credential do without `auth`."""
         source = self._sources.provider(provider)
         if auth is None or not isinstance(source, Asking):
             return source
         name = auth.get("credential") if isinstance(auth, Mapping) else auth
-        return source.asking_with(self.credential(str(name), place.execution_id))
+        return source.asking_with(self.credential(str(name), scope.execution_id))
 
-    def _stored(self, name: str, place: Place) -> Mapping[str, Json]:
+    def _read_credential(self, name: str, scope: SecretScope) -> Mapping[str, Json]:
         with self._store.read() as tx:
             rows = tx.credentials(name)
-            row = best(rows, place.path, place.execution_id)
+            row = best(rows, scope.path, scope.execution_id)
             if row is None:
                 others = [Audience(row.scope, row.place) for row in rows]
-                raise ToolError("auth", _unknown(tx, name, place, others), type="UnknownCredential")
+                raise ToolError("auth", _unknown(tx, name, scope, others), type="UnknownCredential")
         try:
             data = self._vault().decrypt(row.data)
         except ConfigError as error:
             raise ToolError(
                 "auth", f"Credential {name!r} cannot be opened: {error}", type="WrongKey"
             ) from error
-        # A credential that is of no use to a tool is known by its type; what its data says itself wins.
+        # A credential that is of no use to a tool is known by its type; what its data says itself
+        # wins.
         return {"type": row.type, **data}
 
-    def _place(self, execution_id: str) -> Place:
+    def _find_scope(self, execution_id: str) -> SecretScope:
         if not execution_id.isdecimal() or len(execution_id) > 19:
-            return Place()
-        place = self._places.get(execution_id)
-        if place is None:
+            return SecretScope()
+        scope = self._scopes.get(execution_id)
+        if scope is None:
             with self._store.read() as tx:
-                place = _read(tx, execution_id)
-            self._places.put(execution_id, place)
-        return place
+                scope = read_scope(tx, execution_id)
+            self._scopes.put(execution_id, scope)
+        return scope
 
 
-def _read(tx: Transaction, execution_id: str) -> Place:
-    row = tx.execution(execution_id)
-    body = None if row is None else tx.net(row.digest)
-    if row is None or body is None:
-        return Place(execution_id)
-    keychain = {str(entry["name"]): entry for entry in from_json(body).keychain if "name" in entry}
-    return Place(execution_id, row.path, {**keychain, **_rendered(tx, execution_id)})
-
-
-def _rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
-    """The entries that are templates, as they were rendered when the execution was evaluated."""
-    for event in tx.events(execution_id, limit=1, types=(Evaluated.type,)):
-        if isinstance(event.fact, Evaluated):
-            return event.fact.keychain
-    return {}
-
-
-def _is_own(reference: JsonMap, place: Place) -> bool:
-    """Whether the entry that is meant brings its own values."""
-    entry = place.keychain.get(str(reference.get("keychain")), {})
-    return bool(entry.get("credential", entry.get("auth")) == called({"keychain": entry.get("name")}))
-
-
-def base_name(reference: JsonMap) -> str:
-    """How the whole of a secret is called, whatever field of it a reference means."""
-    return called({key: value for key, value in reference.items() if key != "field"})
-
-
-def _unknown(tx: Transaction, name: str, place: Place, others: list[Audience]) -> str:
+def _unknown(tx: Transaction, name: str, scope: SecretScope, others: list[Audience]) -> str:
     if others:
         kept = " and ".join(str(one) for one in others)
-        return f"Credential {name!r} is kept for {kept}, not for playbook {place.path!r}."
-    hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *place.keychain])
-    return f"There is no credential {name!r}.{hint or f' Set it with `noetl credential set {name} --type ... --data ...`.'}"
+        return f"Credential {name!r} is kept for {kept}, not for playbook {scope.path!r}."
+    hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *scope.keychain])
+    hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
+    return f"There is no credential {name!r}.{hint}"
 
 
 def _useless(kind: Json) -> str:
@@ -300,44 +276,3 @@ def _useless(kind: Json) -> str:
             "`noetl credential set`, and make the entry one of kind credential."
         )
     return f"kind {str(kind)[:40]!r} means nothing; there are credential, secret and token."
-
-
-def _fields(value: Json) -> Json:
-    """A text that is a JSON mapping has the fields of that."""
-    if not isinstance(value, str):
-        return value
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return found if isinstance(found, Mapping) else value
-
-
-def _picked(value: Json, field: str, reference: JsonMap) -> Json:
-    """`field` is dotted. `value` of a text is the text, and `data` of what has none is itself."""
-    rest = field
-    while rest:
-        if is_secret(value):
-            # What the entry is made of is opened by whoever opens the entry.
-            return deeper(value, rest)
-        inner = _fields(value)
-        if isinstance(inner, Mapping) and rest in inner:
-            return inner[rest]
-        head, _, rest = rest.partition(".")
-        if isinstance(inner, Mapping) and head in inner:
-            value = inner[head]
-        elif isinstance(inner, list) and head.isdecimal() and int(head) < len(inner):
-            value = inner[int(head)]
-        elif head != "data" and not (head == "value" and isinstance(value, str)):
-            raise _no_field(inner, head, reference)
-    return value
-
-
-def _no_field(value: Json, head: str, reference: JsonMap) -> ToolError:
-    place = f"keychain.{reference['name']}" if "provider" not in reference and "name" in reference else ""
-    place = place or base_name(reference)
-    if not isinstance(value, Mapping):
-        why = f"{place} has no field {head[:80]!r}: it is a text without fields."
-    else:
-        why = f"{place} has no field {head[:80]!r}.{did_you_mean(head, map(str, value))}"
-    return ToolError("auth", why, type="UnknownField")

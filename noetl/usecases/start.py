@@ -27,24 +27,28 @@ from noetl.usecases import catalog
 from noetl.usecases.findings import start_warnings
 from noetl.usecases.ports import ExecutionRow, KeyOwner, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.wakes import wake
 
-#: Requests that one transaction records: enough to share a commit, few enough to hold no lock for long.
+#: Requests that one transaction records: enough to share a commit, few enough to hold no lock for
+#: long.
 CHUNK: Final = 100
-#: How often a transaction is tried whose execution ids another process drew in the same millisecond.
+#: How often a transaction is tried whose execution ids another process drew in the same
+#: millisecond.
 TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What to run and with what. `payload` is merged over the workload, `overrides` over that: their keys are those of
-    the workload, or begin with `+` and are added to it."""
+    """What to run and with what. `payload` is merged over the workload, `overrides` over that:
+    their keys are those of the workload, or begin with `+` and are added to it."""
 
     path: str
     version: int | None = None
     payload: JsonMap = field(default_factory=dict)
     overrides: JsonMap = field(default_factory=dict)
     idempotency_key: str | None = None
-    #: Of a playbook that came with the request: what counts is then its text, not the version it got.
+    #: Of a playbook that came with the request: what counts is then its text, not the version it
+    #: got.
     content_sha256: str | None = None
     #: Where relative names of files start: absolute paths on the machine of the workers.
     directories: tuple[str, ...] = ()
@@ -52,8 +56,9 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An execution that was asked for, as it is in the store. `warnings` is what is known to be wrong before anything
-    runs, with the playbook and with the payload: the report will say it as well."""
+    """An execution that was asked for, as it is in the store. `warnings` is what is known to be
+    wrong before anything runs, with the playbook and with the payload: the report will say it as
+    well."""
 
     row: ExecutionRow
     warnings: Sequence[JsonMap]
@@ -71,8 +76,8 @@ def start(rt: Runtime, request: StartRequest) -> Started:
     """Records the request and wakes the scheduler.
 
     With an idempotency key the same request returns the same execution, and another one under that
-    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, and BadRequest also for
-    overrides that the playbook does not know.
+    key raises Conflict. Raises NotFound, LimitExceeded, PlaybookInvalid, Unavailable, and
+    BadRequest also for overrides that the playbook does not know.
     """
     (answer,) = start_all(rt, [request])
     if isinstance(answer, NoetlError):
@@ -81,10 +86,12 @@ def start(rt: Runtime, request: StartRequest) -> Started:
 
 
 def start_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
-    """Starts each request as `start` does; an error is the answer to its own request and to no other.
+    """Starts each request as `start` does; an error is the answer to its own request and to no
+    other.
 
-    Up to `CHUNK` requests share a transaction. Where the store fails, those of that transaction and all behind it
-    are answered with Unavailable; what earlier transactions recorded stays acknowledged.
+    Up to `CHUNK` requests share a transaction. Where the store fails, those of that transaction and
+    all behind it are answered with Unavailable; what earlier transactions recorded stays
+    acknowledged.
     """
     answers: list[Answer] = []
     for first in range(0, len(requests), CHUNK):
@@ -93,13 +100,13 @@ def start_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
         except Unavailable as error:
             return answers + [error] * (len(requests) - first)
         # Without a broker the sweeper finds who owes a turn.
-        with suppress(Unavailable):
-            rt.dispatcher.wake()
+        wake(rt)
     return answers
 
 
 def _start_chunk(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
-    """One transaction, tried again where another process drew one of its ids in the same millisecond.
+    """One transaction, tried again where another process drew one of its ids in the same
+    millisecond.
 
     Raises Unavailable.
     """
@@ -110,7 +117,8 @@ def _start_chunk(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
 
 
 def _record_all(rt: Runtime, requests: Sequence[StartRequest]) -> list[Answer]:
-    """Records in one transaction whatever can be recorded. Nothing is written of a request that has an error."""
+    """Records in one transaction whatever can be recorded. Nothing is written of a request that has
+    an error."""
     now = rt.clock()
     ids = _draw_ids(rt, now, len(requests))
     with catalog.keeping_nets(rt) as tx:
@@ -134,8 +142,8 @@ def _draw_ids(rt: Runtime, now: datetime, count: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The playbook of a request, the digest of its net, the overrides as the playbook knows them, and what there is to
-    be warned of."""
+    """The playbook of a request, the digest of its net, the overrides as the playbook knows them,
+    and what there is to be warned of."""
 
     row: PlaybookRow
     digest: str
@@ -177,7 +185,8 @@ def _claim_keys(
 ) -> Mapping[str, KeyOwner]:
     """Whose each idempotency key is. Of requests with the same key the first one may get it.
 
-    They are claimed in their own order: two batches with the same keys then wait for one another, and never both.
+    They are claimed in their own order: two batches with the same keys then wait for one another,
+    and never both.
     """
     claims: dict[str, KeyOwner] = {}
     for request, new_id in requests:
@@ -220,7 +229,8 @@ def _record(
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
-    """The execution that the same request has already started; Conflict where it was another request."""
+    """The execution that the same request has already started; Conflict where it was another
+    request."""
     row = tx.execution(owner.execution_id)
     if owner.request_sha256 == _fingerprint(request) and row is not None:
         return Started(row, found.warnings)

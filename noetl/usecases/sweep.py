@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from noetl.errors import Unavailable
-from noetl.facts.events import CommandLost, Draft, IterationFailed, StepFailed
+from noetl.errors import Unavailable, UnknownPurpose
+from noetl.facts.events import CommandLost
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.reports import ask_for_turn
+from noetl.usecases.wakes import ask_for_turn
+from noetl.usecases.work.reports import draft_about
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +38,8 @@ class Swept:
 
 
 def sweep(rt: Runtime) -> Swept:
-    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes executions that
-    owe a turn, and forgets the credentials of those that have ended."""
+    """Sends what is due and unsent, sends again what nobody claimed, ends expired leases, wakes
+    executions that owe a turn, and forgets the credentials of those that have ended."""
     now = rt.clock()
     expired = _end_expired(rt, now)
     with rt.store.read() as tx:
@@ -70,8 +72,8 @@ PATIENCE = 10
 
 
 def _lost(rt: Runtime, silent: list[CommandRow], now: datetime) -> list[CommandRow]:
-    """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs may be
-    among them: a long backlog is no loss, and would only grow by sending again."""
+    """Those of the unclaimed whose messages are gone. Where messages still wait in the queue theirs
+    may be among them: a long backlog is no loss, and would only grow by sending again."""
     if not silent:
         return []
     longest = now - timedelta(seconds=PATIENCE * rt.limits.resend_s)
@@ -112,29 +114,34 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
     return len(owing)
 
 
-# --- T6: leases that ran out -------------------------------------------------------------------------
+# --- T6: leases that ran out ----------------------------------------------------------------------
 
 
 def _end_expired(rt: Runtime, now: datetime) -> int:
-    with rt.store.read() as tx:
-        expired = tx.expired(now, BATCH)
-    for row in expired:
-        _end_lease(rt, row, now, now)
-    return len(expired)
+    return _end_leases(rt, now, now)
 
 
 def end_leases(rt: Runtime) -> int:
-    """Ends the leases of all commands that this process may run: whoever held them is known to be gone. How many."""
-    now = rt.clock()
+    """Ends the leases of all commands that this process may run: whoever held them is known to be
+    gone. How many."""
+    return _end_leases(rt, rt.clock(), LATEST)
+
+
+def _end_leases(rt: Runtime, now: datetime, until: datetime) -> int:
+    """Ends the leases that end `until` then. How many there were."""
     with rt.store.read() as tx:
-        held = tx.expired(LATEST, BATCH)
-    for row in held:
-        _end_lease(rt, row, now, LATEST)
-    return len(held)
+        expired = tx.expired(until, BATCH)
+    for row in expired:
+        try:
+            _end_lease(rt, row, now, until)
+        except UnknownPurpose as error:
+            log.error("A command whose workers were lost is not given up: %s", error)  # noqa: TRY400
+    return len(expired)
 
 
 def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) -> None:
-    """Gives the command back for another delivery, or gives it up, if its lease ends `until` then."""
+    """Gives the command back for another delivery, or gives it up, if its lease ends `until`
+    then."""
     with rt.store.begin() as tx:
         rows = tx.lock_command(seen.command_id)
         if rows is None:
@@ -159,20 +166,16 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
 
 
 def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:
-    """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its loop."""
+    """`command.lost`, and the failure of what it was to do. A lane's iterations are missed by its
+    loop."""
     reason = f"{command.attempt} workers took it and none reported"
     lost = CommandLost(command.command_id, command.attempt, reason)
-    drafts = [_draft(command, lost, f"lost:{command.command_id}")]
+    drafts = [draft_about(command, lost, f"lost:{command.command_id}")]
     message = f"Step {command.step!r} was given up: {reason}."
     error = ErrorInfo("internal", message, type="WorkerLost", step=command.step, iteration=command.iteration)
-    if command.purpose == "pipeline":
-        drafts.append(_draft(command, StepFailed(error), f"end:{command.run_id}"))
-    elif command.purpose == "iteration":
-        key = f"iteration:{command.run_id}/{command.iteration}"
-        if not tx.recorded(command.execution_id, key):
-            drafts.append(_draft(command, IterationFailed(error), key))
+    fail = find_purpose(command).failure
+    if fail is not None:
+        failure = fail(command, error)
+        if not tx.recorded(command.execution_id, failure.dedup_key or ""):
+            drafts.append(failure)
     tx.append(execution.execution_id, execution.head_version, drafts, now)
-
-
-def _draft(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
-    return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

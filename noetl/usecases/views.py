@@ -12,8 +12,9 @@ from noetl.facts.logs import LogChunk
 
 
 def envelope(event: Event) -> dict[str, Json]:
-    """`{event_id, execution_id, version, type, step, step_run_id, iteration, attempt, source, status, payload,
-    recorded_at, duration_ms, dedup_key, schema}`; `recorded_at` is ISO 8601 in UTC."""
+    """`{event_id, execution_id, version, type, step, step_run_id, iteration, attempt, source,
+    status, payload, recorded_at, duration_ms, dedup_key, schema}`; `recorded_at` is ISO 8601 in
+    UTC."""
     draft, fact = event.draft, event.fact
     return {
         "event_id": event.event_id,
@@ -46,8 +47,8 @@ def _plain(value: object) -> Json:
 
 
 def chunk_view(chunk: LogChunk) -> dict[str, Json]:
-    """`{seq, step, run_id, iteration, task, attempt, delivery, stream, start, text, recorded_at}`; `start` is the chunk's
-    offset, `recorded_at` ISO 8601 in UTC."""
+    """`{seq, step, run_id, iteration, task, attempt, delivery, stream, start, text, recorded_at}`;
+    `start` is the chunk's offset, `recorded_at` ISO 8601 in UTC."""
     place = chunk.place
     return {
         "seq": chunk.seq,

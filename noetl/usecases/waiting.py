@@ -16,14 +16,14 @@ from noetl.usecases.runtime import Runtime
 
 T = TypeVar("T")
 
-#: Seconds between two looks of who waits for an execution to be idle. That depends on those that it called, too, and who
-#: watches it does not hear of their commits.
+#: Seconds between two looks of who waits for an execution to be idle. That depends on those that it
+#: called, too, and who watches it does not hear of their commits.
 IDLE_LOOK_S: Final = 1.0
 
 
 def result(rt: Runtime, execution_id: str, seconds: float, *, until_idle: bool = False) -> Result:
-    """As `inspect.result`, once the execution has ended (or, with `until_idle`, nothing happens to it by itself), or so many
-    seconds are over."""
+    """As `inspect.result`, once the execution has ended (or, with `until_idle`, nothing happens to
+    it by itself), or so many seconds are over."""
 
     def is_due(found: Result) -> bool:
         return found.row.status in ENDED or bool(found.idle)
@@ -77,7 +77,8 @@ def _wait(
     is_due: Callable[[T], bool],
     look_s: float,
 ) -> T:
-    """What `look` finds as soon as `is_due`, or when the time is over. Looks every `look_s` seconds, whatever is heard."""
+    """What `look` finds as soon as `is_due`, or when the time is over. Looks every `look_s`
+    seconds, whatever is heard."""
     ends = time.monotonic() + seconds
     with rt.store.watch(execution_id) as watch:
         while True:

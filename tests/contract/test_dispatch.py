@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 import redis
 
 from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.dispatch.naming import SCHEDULER_QUEUE
+from noetl.dispatch.refused import refused
 from noetl.errors import Unavailable
+from noetl.tasks.commands import register
+from noetl.testing import Simulation
+from noetl.usecases.ports import CommandRow
 from tests import services
 
 
@@ -41,3 +48,51 @@ def test_a_wake_that_no_broker_takes_says_so() -> None:
     url = f"redis://127.0.0.1:{services.free_port()}/0"
     with pytest.raises(Unavailable, match="does not answer"):
         CeleryDispatcher(make_app(url, None)).wake()
+
+
+# --- purposes that nobody registered ------------------------------------------------------------------------
+
+
+def command(name: str, purpose: str) -> CommandRow:
+    return CommandRow(f"1/{name}", "1", "start#1", "start", purpose, "-", "workers", 1)
+
+
+def test_a_command_for_something_unknown_stays_behind_and_others_leave(
+    dispatcher: CeleryDispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        dispatcher.send([command("a", "later"), command("b", "pipeline")])
+    assert dispatcher.waiting("workers") == 1
+    assert [record.message for record in caplog.records] == [
+        "A command is not sent: Command 1/a has the purpose 'later', which this release does not know; a later release "
+        "wrote it, so let this process run that one too."
+    ]
+
+
+@pytest.fixture
+def dead_letters() -> Iterator[list[tuple[str, str]]]:
+    found: list[tuple[str, str]] = []
+
+    def keep(reason: str = "", body: str = "", **_: object) -> None:
+        found.append((reason, body))
+
+    refused.connect(keep)
+    yield found
+    refused.disconnect(keep)
+
+
+def test_a_message_about_something_unknown_becomes_a_dead_letter(
+    redis_url: str, dead_letters: list[tuple[str, str]]
+) -> None:
+    sim = Simulation("{metadata: {path: one}, workflow: [{step: start, tool: {kind: noop}}]}")
+    execution_id = sim.start()
+    row = CommandRow(f"{execution_id}/a", execution_id, "-", "-", "later", "-", "scheduler", 1)
+    with sim.rt.store.begin() as tx:
+        tx.add_commands([row])
+    app = make_app(redis_url, redis_url)
+    register(app, lambda: sim.worker)
+    assert app.tasks["noetl.tell"].apply(args=(row.command_id,)).state == "IGNORED"
+    ((reason, body),) = dead_letters
+    assert reason.startswith(f"Command {row.command_id} has the purpose 'later'")
+    assert body == row.command_id
+    assert len(sim.events(execution_id)) > 1, "a turn was taken all the same"

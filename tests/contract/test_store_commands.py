@@ -239,6 +239,16 @@ def test_thousands_of_commands_are_closed_at_once(store: Store) -> None:
         assert tx.open_commands("100") == []
 
 
+def test_commands_are_named_by_any_sequence(store: Store) -> None:
+    create(store)
+    add(store, command("c1"), command("c2"))
+    with store.begin() as tx:
+        tx.mark_sent(("c1", "c2"), None)
+        tx.close_commands(("c1",))
+    with store.read() as tx:
+        assert [row.command_id for row in tx.open_commands("100")] == ["c2"]
+
+
 def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shards.db'}"
     upgrade(url)

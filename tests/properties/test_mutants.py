@@ -12,25 +12,26 @@ from functools import cache
 from typing import Any
 
 import pytest
-import world as world_of_tests
 from books import Book, call_of_kid, kid, tool
 from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, PATIENT, Schedule, World
 
 from noetl.engine import decide as engine_decide
+from noetl.engine import decision as engine_decision
 from noetl.engine import iterations as engine_iterations
+from noetl.engine import life as engine_life
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
 from noetl.store import memory_commands, memory_log
-from noetl.usecases import sweep
+from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.turn import advance as turns
-from noetl.usecases.turn import children
-from noetl.usecases.turn import commands as turn_orders
-from noetl.usecases.work import lanes, reports, shares
-from noetl.usecases.work import run as work
+from noetl.usecases.turn import children, deciding, writing
+from noetl.usecases.work import batches, iterations, reports, shares
+from noetl.usecases.work.deliveries import Delivery, End
+from noetl.usecases.work.worker import Worker
 
 TOOLS = {"python": tool}
 
@@ -266,11 +267,11 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
         rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
         tails = tx.tails([row.execution_id for row in rows], 500)
         found = [
-            turns._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
+            deciding._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
             for row in rows
         ]
     if send_first:
-        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+        turns._send(rt, [command for turn in found for command in turn.commands], now)
     with rt.store.begin() as tx:
         for turn in found:
             head = tx.lock(turn.row.execution_id)
@@ -279,9 +280,9 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
                 return 0, [""]
             moved = head.head_version - turn.row.head_version
             before = replace(turn.before, version=turn.before.version + moved)
-            turns._write(rt, tx, replace(turn, before=before), now)
+            writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
-        turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
+        turns._send(rt, [command for turn in found for command in turn.commands], now)
     return len(found), []
 
 
@@ -310,7 +311,7 @@ def fan_in_by_counting_lanes(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "not what the log says")
 def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
-    original = turns._cached
+    original = deciding._find_state
 
     def stale(rt: Any, tx: Any, row: Any) -> Any:
         # What another scheduler appended since is taken for known.
@@ -323,7 +324,7 @@ def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
         )
         return replace(state, version=max(state.version, last))
 
-    patch.setattr(turns, "_cached", stale)
+    patch.setattr(deciding, "_find_state", stale)
 
 
 @defect("a healthy chain needs no sweeper", "effects without need")
@@ -344,9 +345,10 @@ def a_refused_lane_that_returns(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @defect("everything and a cancellation happen", "after the cancellation|still running")
 def cancel_ignored(patch: pytest.MonkeyPatch) -> None:
-    rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide._cancel)
+    rules = tuple(rule for rule in engine_decide._RULES if rule is not engine_decide.cancel)
     patch.setattr(engine_decide, "_RULES", rules)
-    patch.setattr(engine_decide, "_halted", lambda state: state.pause_requested)
+    for module in (engine_decide, engine_life):
+        patch.setattr(module, "is_halted", lambda state: state.pause_requested)
 
 
 @defect("a healthy loop needs no sweeper", "the result is")
@@ -367,12 +369,12 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "already recorded")
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
-    def standing(tx: Any, claimed: Any) -> Any:
+    def lock_lease(tx: Any, claimed: Any) -> Any:
         rows = tx.lock_command(claimed.command_id)
-        return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
+        return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
 
-    for module in (reports, lanes, work):
-        patch.setattr(module, "standing", standing)
+    for module in (reports, batches):
+        patch.setattr(module, "lock_lease", lock_lease)
 
 
 @defect("workers die", "still running")
@@ -406,7 +408,7 @@ def max_in_flight_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @defect("a failing loop ends without a sweeper", "still running")
 def lanes_that_let_go_in_silence(patch: pytest.MonkeyPatch) -> None:
-    for module in (lanes, work, sweep):
+    for module in (batches, reports, sweep):
         patch.setattr(module, "ask_for_turn", lambda tx, run, now: None)
 
 
@@ -417,18 +419,19 @@ def sequential_lanes_that_forget_what_they_took(patch: pytest.MonkeyPatch) -> No
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")
 def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> None:
-    original = lanes._Lane._suspend
+    original = iterations.Iterations._suspend
 
     def goes_on(self: Any, index: int, move: Any) -> None:
         original(self, index, move)
         self.suspended = False
 
-    patch.setattr(lanes._Lane, "_suspend", goes_on)
+    patch.setattr(iterations.Iterations, "_suspend", goes_on)
 
 
 @defect("what executions tell one another comes twice", "heard twice")
 def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
-    def tell_again(rt: Runtime, command_id: str) -> None:
+    def notify_again(worker: Worker, command_id: str) -> Delivery:
+        rt = worker.rt
         with rt.store.read() as tx:
             command = tx.command(command_id)
         assert command is not None
@@ -440,8 +443,10 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
             if row is not None and row.status not in ENDED:
                 tx.append(command.part, row.head_version, [draft], rt.clock())
             tx.close_commands([command_id])
+        return Delivery(End.DONE)
 
-    patch.setattr(world_of_tests, "tell", tell_again)
+    answer = replace(purposes.PURPOSES["answer"], handler=notify_again)
+    patch.setattr(purposes, "PURPOSES", {**purposes.PURPOSES, "answer": answer})
 
 
 @defect("those who call die", "never made|is still")
@@ -465,26 +470,28 @@ def children_made_behind_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 @defect("healthy calls need no sweeper", "children of .* at once, 2 allowed|calls of .* at once, 2 allowed")
 def slots_given_away_while_an_iteration_waits_for_its_child(patch: pytest.MonkeyPatch) -> None:
-    again = engine_loops._again
+    again = engine_loops._reissue
 
     def wide(state: Any, inputs: Any, step: Any, run: Any, loop: Any) -> Any:
-        lost = engine_loops.missing(run, loop, inputs.commands)
+        lost = engine_loops.find_missing(run, loop, inputs.commands)
         held = replace(loop, calling=()) if lost and loop.generation < 900 else loop
         if held is loop:
             return again(state, inputs, step, run, loop)
-        return engine_loops._lanes(state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1)
+        return engine_loops._issue_lanes(
+            state, step, run, min(loop.max_in_flight, len(lost)), loop.generation + 1
+        )
 
-    patch.setattr(engine_loops, "_again", wide)
+    patch.setattr(engine_loops, "_reissue", wide)
 
 
 @defect("those who call are cancelled", "outlives its caller|was not told")
 def cancellations_that_are_not_handed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn_orders, "given_up", lambda before, after: ())
+    patch.setattr(engine_decision, "dropped_children", lambda before, after: ())
 
 
 @defect("everything happens to calls", "waits for child|is still")
 def answers_that_nobody_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turn_orders, "tidings", lambda before, after, lost, now: [])
+    patch.setattr(engine_decision, "notifications", lambda before, after, status, given_up: ())
 
 
 def first_trouble(name: str, **options: Any) -> str:

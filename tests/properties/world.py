@@ -22,14 +22,13 @@ from noetl.pipeline.model import Call, Suspension, ToolPort
 from noetl.store.memory import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
-from noetl.usecases.parent_notifications import tell
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction
+from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Cache, Limits, Runtime
 from noetl.usecases.sweep import sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.deliveries import End
-from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.run import Worker, run_step
+from noetl.usecases.work.worker import Worker
 
 #: Long leases and many lives: what is lost on the way must not show in the outcome.
 PATIENT = Limits(
@@ -401,17 +400,12 @@ class World:
             self._turn(message)
             return
         row = message.command
+        handler = find_purpose(row).handler
         leases = StillLeases(self.sim.rt)
         worker = Worker(self.ports, f"worker-{self._numbers}", leases)
 
         def work() -> None:
-            if row.purpose == "pipeline":
-                run_step(worker, row.command_id)
-                return
-            if row.purpose in ("answer", "waits", "cancel"):
-                tell(self.ports, row.command_id)
-                return
-            end = run_lane(worker, row.command_id).end
+            end = handler(worker, row.command_id).end
             stop_here()
             if end is End.AGAIN:
                 self.mailbox.messages.append(message)

@@ -16,7 +16,8 @@ from noetl.facts.secret import MARK, called, holds_secret, is_secret, unmarked
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.kit.blackout import Blackout, texts_of
 from noetl.usecases.credential_types import PUBLIC
-from noetl.usecases.secrets import Safe, Secret, base_name
+from noetl.usecases.secret_fields import base_name
+from noetl.usecases.secrets import Safe, Secret
 
 #: Every secret that this process has opened lately: for its log.
 _seen: Final = Blackout(most=20_000)

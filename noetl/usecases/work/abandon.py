@@ -1,7 +1,8 @@
-"""T10: ends what a step that was called off has begun elsewhere.
+"""T10: ends what a cancelled step has begun elsewhere.
 
-A cancelled execution does not wait for it: the order is written in the turn that withdraws the step (`orders`), travels
-on the step's queue like any work, and is sent again until somebody has carried it out. Twice does no harm.
+A cancelled execution does not wait for it: the command is written in the turn that withdraws the
+step (`turn.rows`), travels on the step's queue like any work, and is sent again until somebody has
+carried it out. Twice does no harm.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from noetl.engine.plan import Plan
+from noetl.errors import NoetlError
 from noetl.facts.events import Draft, TaskAbandoned, TaskCheckpointed
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.fold import replay
@@ -19,8 +21,11 @@ from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Call, Later, Names, Program, Progress, ToolPort
 from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.lanes import names_of_iteration
-from noetl.usecases.work.run import Worker, hands, names, program
+from noetl.usecases.work.deliveries import Delivery, End
+from noetl.usecases.work.loop_items import LoopItems
+from noetl.usecases.work.pipelines import pipeline_ports, program
+from noetl.usecases.work.scopes import names
+from noetl.usecases.work.worker import Worker
 
 #: How long a tool may take to end what it began, in seconds.
 _PATIENCE_S: Final = 90.0
@@ -28,7 +33,8 @@ _PATIENCE_S: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """A pipeline, or one iteration of it, that stopped at a task which had recorded what it began."""
+    """A pipeline, or one iteration of it, that stopped at a task which had recorded what it
+    began."""
 
     program: Program
     progress: Progress
@@ -39,24 +45,25 @@ class _Left:
         return self.program.tasks[self.progress.pc].name
 
 
-def abandon(worker: Worker, command_id: str) -> None:
-    """Carries out an order, once. Raises Unavailable."""
+def abandon(worker: Worker, command_id: str) -> Delivery:
+    """Lets the tools of a withdrawn run end what they began elsewhere, once. Raises Unavailable."""
     rt = worker.rt
     with rt.store.read() as tx:
         command = tx.command(command_id)
         if command is None or command.state == "closed":
-            return
-        left = list(_left(worker, tx, command))
-    drafts = [_ended(rt, command, one) for one in left]
+            return Delivery(End.DONE)
+        left = list(_find_left(worker, tx, command))
+    drafts = [_abandon(rt, command, one) for one in left]
     with rt.store.begin() as tx:
         row = tx.lock(command.execution_id)
         new = [draft for draft in drafts if not tx.recorded(command.execution_id, draft.dedup_key or "")]
         if row is not None and new:
             tx.append(command.execution_id, row.head_version, new, rt.clock())
         tx.close_commands([command.command_id])
+    return Delivery(End.DONE)
 
 
-def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
+def _find_left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
     plan = worker.rt.plan(tx, command.context["digest"])
     kept = tx.events(command.execution_id, types=(TaskCheckpointed.type,))
     own = [event.draft.iteration for event in kept if event.draft.run_id == command.run_id]
@@ -71,10 +78,13 @@ def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Lef
 def _names(worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, iteration: int | None) -> Names:
     if iteration is None:
         return names(worker.rt, plan, command)
-    return names_of_iteration(worker, tx, plan, command, iteration)
+    row = tx.loop(command.execution_id, command.run_id)
+    if row is None:
+        raise NoetlError(f"The loop of step {command.step!r} is gone.")
+    return LoopItems(worker, command, plan, row).names(iteration)
 
 
-def _ended(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
+def _abandon(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
     where = left.program.where
     return Draft(
         TaskAbandoned(left.task, _end(rt, command, left)),
@@ -87,14 +97,15 @@ def _ended(rt: Runtime, command: CommandRow, left: _Left) -> Draft:
 
 
 def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
-    """Lets the tool end what the task began. Yields what of that goes on, and why."""
+    """Lets the tool end what the task began. Returns the error where some of it goes on, else
+    None."""
     catch = _Catch()
     try:
-        for _ in run(left.program, left.names, left.progress, hands(rt, command, catch)):
+        for _ in run(left.program, left.names, left.progress, pipeline_ports(rt, command, catch)):
             # It did not come as far as the tool: its templates cannot be rendered any more.
             break
     except _Caught as caught:
-        outcome = _called(rt, caught.call)
+        outcome = _call(rt, caught.call)
         if outcome is None:
             message = f"Task '{left.task}' did not end in time what it has begun elsewhere."
             return ErrorInfo("timeout", message, step=command.step, task=left.task)
@@ -108,7 +119,7 @@ def _end(rt: Runtime, command: CommandRow, left: _Left) -> ErrorInfo | None:
     return ErrorInfo("internal", message, step=command.step, task=left.task)
 
 
-def _called(rt: Runtime, call: Call) -> Outcome | None:
+def _call(rt: Runtime, call: Call) -> Outcome | None:
     """What the tool says at last; None where that takes too long."""
     ends = time.monotonic() + _PATIENCE_S
     while time.monotonic() < ends:

@@ -1,9 +1,10 @@
 """Claims: how a lane of a loop over a cursor comes by its rows.
 
-A claim is one call of the cursor's tool, made outside of any transaction of ours. What it yields is recorded by the
-lane in the very next transaction, before a row of it runs. Between the two lies the only moment in which a crash
-makes us forget rows that the user's table has as claimed; a tool that repeats its answer to the same idempotency key
-(`exactly_once` of postgres) closes it: the lane's next delivery asks under the same key.
+A claim is one call of the cursor's tool, made outside of any transaction of ours. What it yields is
+recorded by the lane in the very next transaction, before a row of it runs. Between the two lies the
+only moment in which a crash makes us forget rows that the user's table has as claimed; a tool that
+repeats its answer to the same idempotency key (`exactly_once` of postgres) closes it: the lane's
+next delivery asks under the same key.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never, cast
 
+from noetl.engine.loops import too_many
 from noetl.engine.plan import Plan
 from noetl.errors import NoetlError
-from noetl.facts.events import LoopClaimed
+from noetl.facts.events import Draft, LoopClaimed
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.facts.reference import Keep, loaded
@@ -25,7 +27,10 @@ from noetl.pipeline.fold import initial
 from noetl.pipeline.interpreter import run
 from noetl.pipeline.model import Failed, Finished, Names, Program, Recorded, Sleep, Suspend, Where
 from noetl.usecases.ports import CommandRow, LoopRow, Transaction
-from noetl.usecases.work.run import Watched, Worker, hands, issued_by, names
+from noetl.usecases.work.leased_tools import LeasedTools
+from noetl.usecases.work.pipelines import issued_by, pipeline_ports
+from noetl.usecases.work.scopes import names
+from noetl.usecases.work.worker import Worker
 
 #: Between two looks at whether the lane is still wanted, in seconds.
 _NAP_S: Final = 0.5
@@ -33,7 +38,8 @@ _NAP_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The rows that a claim yielded: `items` are the list of them or its reference. With an `error` there are none."""
+    """The rows that a claim yielded: `items` are the list of them or its reference. With an `error`
+    there are none."""
 
     items: Json = field(default_factory=list)
     count: int = 0
@@ -48,20 +54,25 @@ class Claimer:
     worker: Worker
     command: CommandRow
     plan: Plan
-    watched: Watched
+    tools: LeasedTools
     cursor: Task
     #: How many claims of this lane are in the log; None until somebody asks.
     made: int | None = None
+    #: Whether the claim that was recorded last ends the loop.
+    failed: bool = False
 
     def claim(self, ctx: JsonMap) -> Claim:
-        """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not ours any more."""
+        """Asks for rows; `ctx` is what templates see of it. Raises LeaseLost where the lane is not
+        ours any more."""
         rt, command = self.worker.rt, self.command
         if self.made is None:
             with rt.store.read() as tx:
                 self.made = claims_made(tx, command)
         program = Program((self.cursor,), self._where(), self.plan.net.file)
         # The rows are recorded by the lane, which keeps them by itself where they are large.
-        using = replace(hands(rt, command, self.watched, self.watched.log), kept=lambda outcome, _: outcome)
+        using = replace(
+            pipeline_ports(rt, command, self.tools, self.tools.log), kept=lambda outcome, _: outcome
+        )
         progress = initial(program)
         while progress.ending is None:
             for move in run(program, self._names(ctx), progress, using):
@@ -79,12 +90,28 @@ class Claimer:
             return Claim(error=error, meta=outcome.meta if outcome else {})
         return self._rows(outcome)
 
-    def key(self) -> str:
-        """The dedup key of the claim that was made last."""
-        return _key(self.command, self.made or 0)
+    def record(self, tx: Transaction, claim: Claim, share: int) -> tuple[LoopRow, Draft]:
+        """The loop's row with the rows of the claim among those that lanes take, and the draft that
+        says so. The lane itself is about to take `share` of them."""
+        command, limits = self.command, self.worker.rt.limits
+        row = self._extend(tx, claim)
+        error = claim.error
+        if row.count > limits.max_items:
+            error = too_many(self.plan.step(command.step), row.count, limits.max_items)
+        self.failed = error is not None
+        waiting = max(0, row.size - row.next_index - share)
+        draft = Draft(
+            LoopClaimed(command.part, claim.count, claim.items, waiting, error, claim.meta),
+            source="worker",
+            step=command.step,
+            run_id=command.run_id,
+            iteration=row.count - claim.count if claim.count else None,
+            duration_ms=claim.meta.get("duration_ms"),
+            dedup_key=_key(command, self.made or 0),
+        )
+        return row, draft
 
-    def extended(self, tx: Transaction, claim: Claim) -> LoopRow:
-        """The loop's row, with the rows of the claim among those that lanes take."""
+    def _extend(self, tx: Transaction, claim: Claim) -> LoopRow:
         command = self.command
         if claim.count:
             return tx.extend_loop(command.execution_id, command.run_id, command.generation, claim.count)
@@ -108,10 +135,11 @@ class Claimer:
         return replace(scope, ctx=ctx, builtins={**scope.builtins, **own})
 
     def _rest(self, seconds: float) -> None:
-        """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on from."""
+        """A claim that waits keeps its worker: there is nothing yet that a pipeline could go on
+        from."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self.watched.check()
+            self.tools.check()
             time.sleep(min(left, _NAP_S))
 
     def _rows(self, outcome: Outcome) -> Claim:
@@ -126,7 +154,7 @@ class Claimer:
                 return Claim(rt.hold([rows], Keep(self.command.execution_id)), 1, meta=outcome.meta)
             held = rows if items is not rows else rt.hold(items, Keep(self.command.execution_id))
         except NoetlError as error:
-            return Claim(error=self._placed(described(error, "The rows of the claim")), meta=outcome.meta)
+            return Claim(error=self._locate(described(error, "The rows of the claim")), meta=outcome.meta)
         return Claim(held, len(cast("Sequence[Json]", items)), meta=outcome.meta)
 
     def _whole(self) -> bool:
@@ -137,16 +165,16 @@ class Claimer:
     def _fault(self, result: Json, items: Json) -> ErrorInfo | None:
         """Why this is no answer to a claim."""
         if not isinstance(items, Sequence) or isinstance(items, str):
-            return self._placed(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
+            return self._locate(ErrorInfo("client_error", "The claim yields no rows.", type="NoRows"))
         if not items and isinstance(result, dict) and result.get("row_count") and not result.get("columns"):
             message = (
                 f"The claim changed {result['row_count']} rows and returned none of them; "
                 "end it with RETURNING *."
             )
-            return self._placed(ErrorInfo("client_error", message, type="NoRows"))
+            return self._locate(ErrorInfo("client_error", message, type="NoRows"))
         return None
 
-    def _placed(self, error: ErrorInfo) -> ErrorInfo:
+    def _locate(self, error: ErrorInfo) -> ErrorInfo:
         cursor = self.cursor
         line = cursor.lines.get("command") or cursor.line or None
         return replace(error, step=self.command.step, task=cursor.name, line=line)

@@ -21,7 +21,8 @@ class End(Enum):
     AGAIN = "again"
     #: The delivery does not count: another one has the command, or will have it.
     REFUSED = "refused"
-    #: The delivery does not count, and no other will: the execution has ended or is being cancelled.
+    #: The delivery does not count, and no other will: the execution has ended or is being
+    #: cancelled.
     CANCELLED = "cancelled"
     #: The step has ended without this delivery: other lanes have done what was left of its loop.
     OVER = "over"
@@ -29,8 +30,9 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`error` is why the step failed, or the last iteration that did; `failed` counts those of a lane. `is_last`: no other
-    delivery has claimed the command, or none since this one did, so that none has shown how it ended."""
+    """`error` is why the step failed, or the last iteration that did; `failed` counts what failed:
+    a step, or iterations of a lane. `is_last`: no other delivery has claimed the command, or none
+    since this one did, so that none has shown how it ended."""
 
     end: End
     error: ErrorInfo | None = None
@@ -39,7 +41,8 @@ class Delivery:
 
 
 def refusal(tx: Transaction, command_id: str, claimed: int = 0) -> Delivery:
-    """The delivery of a command that could not be claimed, or that was lost after it was, with the attempt `claimed`."""
+    """The delivery of a command that could not be claimed, or that was lost after it was, with the
+    attempt `claimed`."""
     command = tx.command(command_id)
     if command is None:
         log.warning(

@@ -17,9 +17,10 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A command that this process works on. `lost` is called once when the work no longer counts, with
-    True where that is because the execution is being cancelled; `alive` after every other heartbeat."""
+class HeldCommand:
+    """A command that this process works on. `lost` is called once when the work no longer counts,
+    with True where that is because the execution is being cancelled; `alive` after every other
+    heartbeat."""
 
     command: CommandRow
     lost: Callable[[bool], None]
@@ -51,7 +52,7 @@ class Leases:
         self._started_at = rt.clock()
         self._seen_at: datetime | None = None
         #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
-        self._held: dict[tuple[str, int], Held] = {}
+        self._held: dict[tuple[str, int], HeldCommand] = {}
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
@@ -63,7 +64,7 @@ class Leases:
         """Keeps the lease of `command` for as long as the block runs."""
         key = (command.command_id, command.attempt)
         with self._lock:
-            self._held[key] = Held(command, lost, alive)
+            self._held[key] = HeldCommand(command, lost, alive)
         try:
             yield
         finally:
@@ -114,7 +115,7 @@ class Leases:
             else:
                 one.alive()
 
-    def _drop(self, one: Held, *, cancelled: bool) -> None:
+    def _drop(self, one: HeldCommand, *, cancelled: bool) -> None:
         with self._lock:
             present = self._held.pop((one.command.command_id, one.command.attempt), None)
         if present is not None:
@@ -125,10 +126,19 @@ class Leases:
 
 
 def measure_skew(tx: Transaction, clock: Clock) -> float | None:
-    """By how many seconds `clock` is ahead of the database's, to within half of the time that asking takes; None where
-    the database has no clock of its own."""
+    """By how many seconds `clock` is ahead of the database's, to within half of the time that
+    asking takes; None where the database has no clock of its own."""
     asked = clock()
     theirs = tx.now()
     if theirs is None:
         return None
     return round((asked + (clock() - asked) / 2 - theirs).total_seconds(), 3)
+
+
+def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandRow | None:
+    """T3. The lease counts from here: what was waited for before, or in order to get into the
+    transaction, is not taken off it. A lease that has run out when it is taken keeps nobody else
+    away."""
+    now = rt.clock()
+    until = now + timedelta(seconds=rt.limits.lease_s)
+    return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)

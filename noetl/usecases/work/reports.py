@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 
-from noetl.facts.events import Draft, ResultDiscarded
+from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepFailed
+from noetl.facts.outcome import ErrorInfo
+from noetl.usecases.log_writer import ReportLog
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.work.log_writer import ReportLog
+from noetl.usecases.wakes import ask_for_turn, wake_after_report
 
 
 class LeaseLost(Exception):
@@ -18,14 +19,14 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LockedRows:
     """The rows as they are under the lock."""
 
     execution: ExecutionRow
     command: CommandRow
 
 
-def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
+def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
     rows = tx.lock_command(claimed.command_id)
@@ -34,10 +35,10 @@ def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
     execution, command = rows
     if (command.state, command.attempt, command.owner) != ("claimed", claimed.attempt, claimed.owner):
         return None
-    return Standing(execution, command)
+    return LockedRows(execution, command)
 
 
-def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> None:
+def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]) -> None:
     """Appends behind the head; the lock makes the expected version match."""
     if drafts:
         tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
@@ -50,7 +51,7 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
     as `result.discarded`.
     """
     with output_of(rt, claimed) as printed, rt.store.begin() as tx:
-        at = standing(tx, claimed)
+        at = lock_lease(tx, claimed)
         if at is None:
             discard(rt, tx, claimed, drafts)
         else:
@@ -71,25 +72,6 @@ def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Report
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
 
 
-def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
-    """Makes a running execution owe a turn though nothing was appended.
-
-    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its last
-    lane, a pause and a cancellation for running work.
-    """
-    row = tx.lock(execution_id)
-    if row is None or row.status in ENDED:
-        return
-    tx.save_turn(
-        execution_id,
-        decided_version=row.decided_version,
-        status=row.status,
-        next_wake_at=now,
-        halt=row.halt,
-        now=now,
-    )
-
-
 def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
     execution = tx.lock(claimed.execution_id)
@@ -101,3 +83,29 @@ def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[
     fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
     tx.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
+
+
+def give_up(rt: Runtime, command: CommandRow) -> None:
+    """A cancelled command ends without a report; the scheduler withdraws its step."""
+    with output_of(rt, command) as printed, rt.store.begin() as tx:
+        if lock_lease(tx, command) is None:
+            return
+        printed.into(tx, command.execution_id)
+        tx.close_commands([command.command_id])
+        ask_for_turn(tx, command.execution_id, rt.clock())
+    wake_after_report(rt)
+
+
+def fail_step(command: CommandRow, error: ErrorInfo) -> Draft:
+    """The failure of a step whose command was given up."""
+    return draft_about(command, StepFailed(error), f"end:{command.run_id}")
+
+
+def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
+    """The failure of an iteration whose command was given up."""
+    return draft_about(command, IterationFailed(error), f"iteration:{command.run_id}/{command.iteration}")
+
+
+def draft_about(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
+    """`fact` about the run, or the iteration, that the command was for."""
+    return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

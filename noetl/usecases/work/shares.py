@@ -1,4 +1,5 @@
-"""What a lane has of its loop: the indices it runs, and what earlier deliveries left of them in the log."""
+"""What a lane has of its loop: the indices it runs, and what earlier deliveries left of them in the
+log."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from noetl.usecases.ports import CommandRow, LoopRow, Transaction
 def first(
     tx: Transaction, command: CommandRow, plan: Plan, row: LoopRow
 ) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
-    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those that
-    it has to finish, else new ones."""
+    """The indices that a delivery begins with, and what earlier deliveries recorded of them: those
+    that it has to finish, else new ones."""
     step = plan.step(command.step)
     sequential = loop_mode(command.context, step) == "sequential"
     unfinished: tuple[int, ...] = ()
     if sequential and (command.attempt > 1 or command.iteration is not None):
         # Those that come later see what these write: they may not be overtaken.
         unfinished = _handed_out(tx, row)
-    elif command.iteration is not None and not _ended(tx, row, command.iteration):
+    elif command.iteration is not None and not _has_ended(tx, row, command.iteration):
         unfinished = (command.iteration,)
     if unfinished:
         return unfinished, _history(tx, command, unfinished)
@@ -42,7 +43,7 @@ def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> 
     return {index: [event.draft for event in found] for index, found in events.items()}
 
 
-def _ended(tx: Transaction, row: LoopRow, index: int) -> bool:
+def _has_ended(tx: Transaction, row: LoopRow, index: int) -> bool:
     return tx.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
 
 
@@ -50,13 +51,14 @@ def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
     """What the only lane of a sequential loop took and did not end."""
     indices = range(row.count) if row.indices is None else row.indices
     position = row.next_index
-    while position > 0 and not _ended(tx, row, indices[position - 1]):
+    while position > 0 and not _has_ended(tx, row, indices[position - 1]):
         position -= 1
     return tuple(indices[position : row.next_index])
 
 
 def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
-    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across deliveries."""
+    """What earlier iterations of a sequential loop wrote to ctx: its own patches, across
+    deliveries."""
     step = plan.step(command.step)
     if loop_mode(command.context, step) != "sequential" or not _writes_ctx(step.tasks):
         return {}

@@ -11,7 +11,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.usecases import catalog, control
 from noetl.usecases.runtime import Limits
-from noetl.usecases.turn import advance
+from noetl.usecases.turn import deciding
 
 # --- what goes in and what comes out ------------------------------------------------------------------------
 
@@ -199,14 +199,14 @@ def test_a_child_that_does_not_accept_its_payload_fails_its_task() -> None:
 
 
 def test_a_child_that_the_engine_cannot_decide_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    family, decide = Family(), advance.decide
+    family, decide = Family(), deciding.decide
 
     def defective(plan: object, state: object, inputs: object) -> object:
         if state.parent is not None and state.started:  # type: ignore[attr-defined]
             raise RuntimeError("a defect")
         return decide(plan, state, inputs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(advance, "decide", defective)
+    monkeypatch.setattr(deciding, "decide", defective)
     run = family.start()
     assert family.status(run) == "failed"
     assert "a defect" in family.sim.report(run).error["message"]  # type: ignore[index]
@@ -215,7 +215,7 @@ def test_a_child_that_the_engine_cannot_decide_fails_its_task(monkeypatch: pytes
 def test_a_caller_that_the_engine_cannot_decide_leaves_no_child_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    family, decide = Family(child=STAYS), advance.decide
+    family, decide = Family(child=STAYS), deciding.decide
     run = family.start()
 
     def defective(plan: object, state: object, inputs: object) -> object:
@@ -223,7 +223,7 @@ def test_a_caller_that_the_engine_cannot_decide_leaves_no_child_behind(
             raise RuntimeError("a defect")
         return decide(plan, state, inputs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(advance, "decide", defective)
+    monkeypatch.setattr(deciding, "decide", defective)
     control.patch_ctx(family.sim.rt, run, {"any": 1})
     family.sim.settle()
     assert [family.status(one) for one in family.everybody(run)] == ["failed", "cancelled"]

@@ -11,7 +11,8 @@ from noetl.facts.ids import child_id
 from noetl.pipeline.model import Call, Later
 from noetl.testing import START
 from noetl.usecases import control
-from noetl.usecases.turn import advance
+from noetl.usecases.turn import advance, writing
+from noetl.usecases.turn.deciding import Turn
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.run import run_step
 
@@ -147,14 +148,14 @@ def test_a_worker_that_dies_right_after_it_reported_the_call_leaves_one_child() 
 def test_a_turn_that_dies_makes_neither_the_child_nor_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
     family = Family()
     run = family.sim.start()
-    original = advance._keep_snapshot
+    original = writing._keep_snapshot
 
-    def dies(rt: object, tx: object, turn: advance.Turn) -> None:
-        if turn.orders.children:
-            monkeypatch.setattr(advance, "_keep_snapshot", original)
+    def dies(rt: object, tx: object, turn: Turn) -> None:
+        if turn.decision.children:
+            monkeypatch.setattr(writing, "_keep_snapshot", original)
             raise Death
 
-    monkeypatch.setattr(advance, "_keep_snapshot", dies)
+    monkeypatch.setattr(writing, "_keep_snapshot", dies)
     with pytest.raises(Death):
         family.sim.settle()
     assert family.children(run) == []

@@ -21,9 +21,9 @@ from noetl.usecases import inspect, resolve
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Limits, Runtime
 from noetl.usecases.start import StartRequest, start
-from noetl.usecases.turn import advance
+from noetl.usecases.turn import advance, deciding
 from noetl.usecases.work.leases import Leases
-from noetl.usecases.work.run import Worker
+from noetl.usecases.work.worker import Worker
 
 HELLO = playbook("""
     - step: start
@@ -295,7 +295,7 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr("noetl.usecases.turn.advance.decide", defective)
+        patch.setattr("noetl.usecases.turn.deciding.decide", defective)
         sim.settle()
     other = sim.start()
     sim.settle()
@@ -594,15 +594,15 @@ def test_arcs_that_lead_to_the_final_step_wait_for_everything_else() -> None:
 def test_an_execution_that_cannot_be_read_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     sim, said = Simulation(HELLO), list[str]()
     unreadable, other = sim.start(), sim.start()
-    turn = advance._turn
+    turn = deciding._turn
 
-    def broken(rt: Runtime, tx: Transaction, row: ExecutionRow, *rest: Any) -> advance.Turn:
+    def broken(rt: Runtime, tx: Transaction, row: ExecutionRow, *rest: Any) -> deciding.Turn:
         if row.execution_id == unreadable:
             raise NotFound("Its net is gone.")
         return turn(rt, tx, row, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(advance, "_turn", broken)
+        patch.setattr(deciding, "_turn", broken)
         patch.setattr(advance.log, "exception", lambda text, *args, **_: said.append(text % args))
         sim.settle()
     assert (sim.report(unreadable).row.status, sim.report(other).row.status) == ("pending", "completed")

@@ -21,7 +21,9 @@ from noetl.usecases.runtime import Limits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.deliveries import End
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.run import Worker, claim, run_step
+from noetl.usecases.work.leases import claim
+from noetl.usecases.work.run import run_step
+from noetl.usecases.work.worker import Worker
 
 ONE = lone("tool: {kind: http, url: http://x}")
 

@@ -1,4 +1,4 @@
-"""States as JSON and back."""
+"""Snapshots: states as JSON and back, and the newest one that the store has of an execution."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from noetl.engine.state import State
+from noetl.engine.state import STATE_SCHEMA, State, initial_state
 from noetl.facts.json import JsonMap
+from noetl.usecases.ports import Transaction
 
-#: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more than 4,300
-#: digits (14,000 iterations), so they are kept as hexadecimal text.
+#: Bit sets over the iterations of a loop. Python refuses to read or write decimal numbers of more
+#: than 4,300 digits (14,000 iterations), so they are kept as hexadecimal text.
 _BITS: Final = ("ended", "failed")
 
 
@@ -22,23 +23,32 @@ def _adapter() -> TypeAdapter[State]:
 
 
 def to_json(state: State) -> JsonMap:
-    """Plain JSON that `from_json` turns into an equal state; the same for equal states in every process."""
+    """Plain JSON that `from_json` turns into an equal state; the same for equal states in every
+    process."""
     value: dict[str, Any] = _adapter().dump_python(state, mode="json")
-    rounds = {step: _ordered(one) for step, one in value["rounds"].items()}
-    return _converted({**value, "rounds": rounds}, hex)
+    rounds = {step: _order(one) for step, one in value["rounds"].items()}
+    return _convert_bits({**value, "rounds": rounds}, hex)
 
 
 def from_json(value: JsonMap) -> State:
     """Raises pydantic.ValidationError where `value` is not a state of this schema."""
-    return _adapter().validate_python(_converted(value, lambda text: int(text, 16)), strict=False)
+    return _adapter().validate_python(_convert_bits(value, lambda text: int(text, 16)), strict=False)
 
 
-def _ordered(one: JsonMap) -> JsonMap:
+def stored_state(tx: Transaction, execution_id: str) -> State:
+    """The state of the newest snapshot, or the state before the first event."""
+    snapshot = tx.snapshot(execution_id)
+    if snapshot is None or snapshot.schema != STATE_SCHEMA:
+        return initial_state(execution_id)
+    return from_json(snapshot.state)
+
+
+def _order(one: JsonMap) -> JsonMap:
     """A round whose sets stand in one order, whatever the seed of this process's hashes."""
     return {**one, "arrived": sorted(one["arrived"]), "outstanding": sorted(one["outstanding"])}
 
 
-def _converted(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:
+def _convert_bits(value: JsonMap, change: Callable[[Any], Any]) -> dict[str, Any]:
     """A copy in which the bit sets of all loops are changed; everything else is shared."""
     runs = {name: dict(run) for name, run in value["runs"].items()}
     for run in _with_loops(runs.values()):

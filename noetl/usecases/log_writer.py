@@ -1,8 +1,10 @@
-"""What user code prints, on its way to the store: no commit for each line, and nothing where nothing is printed.
+"""What user code prints, on its way to the store: no commit for each line, and nothing where
+nothing is printed.
 
-What waits when a worker reports goes into the transaction of the report (`for_report`), so that whoever sees the end of a
-task sees what it printed. What a task prints while it runs is written by a thread, at most twice a second or when
-there is much of it, in one transaction for all attempts of the process.
+What waits when a worker reports goes into the transaction of the report (`for_report`), so that
+whoever sees the end of a task sees what it printed. What a task prints while it runs is written by
+a thread, at most twice a second or when there is much of it, in one transaction for all attempts of
+the process.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from noetl.errors import NoetlError
 from noetl.facts.logs import LogPlace, LogRow, Stream, pack
 from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call
+from noetl.usecases.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
 from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
-from noetl.usecases.work.log_bounds import MOST, Attempt, CommandLog, Piece, Stored, row_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +63,8 @@ class _Batch:
 
 
 class LogWriter:
-    """One for each process that runs tools. Thread-safe. `most` bytes of an attempt are kept by reference."""
+    """One for each process that runs tools. Thread-safe. `most` bytes of an attempt are kept by
+    reference."""
 
     def __init__(self, store: Store, results: Results, clock: Clock, most: int = MOST) -> None:
         self._store = store
@@ -97,7 +100,8 @@ class LogWriter:
         return attempt
 
     def write(self, command: CommandRow, attempt: Attempt, stream: Stream, text: str) -> None:
-        """Takes a text. Waits where the store is slower than who prints, and drops what it does not take."""
+        """Takes a text. Waits where the store is slower than who prints, and drops what it does not
+        take."""
         key = (command.command_id, command.attempt)
         with self._changed:
             output = self._outputs.setdefault(key, CommandLog(attempt.place.execution_id))
@@ -122,14 +126,15 @@ class LogWriter:
 
     @contextmanager
     def for_report(self, command: CommandRow) -> Iterator[ReportLog]:
-        """What the command has printed, to be written in a transaction inside of the block. What is not written there,
-        or not committed, is written later by the thread."""
+        """What the command has printed, to be written in a transaction inside of the block. What is
+        not written there, or not committed, is written later by the thread."""
         key = (command.command_id, command.attempt)
         if key not in self._outputs:
             yield ReportLog()
             return
         with self._changed:
-            # What was taken before is committed before, or the order would not be that of the texts.
+            # What was taken before is committed before, or the order would not be that of the
+            # texts.
             self._changed.wait_for(lambda: key not in self._busy, PATIENCE_S)
             output = self._outputs.get(key)
             taken = [] if output is None or key in self._busy else output.take()
@@ -192,7 +197,7 @@ class LogWriter:
 
     def flush(self) -> bool:
         """Writes what waits, and moves what is too much. False where the store does not take it."""
-        batches = self._taken()
+        batches = self._take()
         written = False
         try:
             if batches:
@@ -206,7 +211,7 @@ class LogWriter:
                 self._settle(batch, batch.seqs if written else None)
         return written and self._move_excess()
 
-    def _taken(self) -> list[_Batch]:
+    def _take(self) -> list[_Batch]:
         with self._changed:
             batches = [
                 _Batch(key, output, output.take())

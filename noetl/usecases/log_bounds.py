@@ -1,7 +1,8 @@
 """How much of what an attempt prints is kept, and where: no I/O, only what is counted.
 
-The first and the last `INLINE` bytes of an attempt are rows of the store. What lies between them goes to the result
-store in blocks, up to `MOST` bytes; then it is dropped, and a note says how much.
+The first and the last `INLINE` bytes of an attempt are rows of the store. What lies between them
+goes to the result store in blocks, up to `MOST` bytes; then it is dropped, and a note says how
+much.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Stored:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """What one call has printed so far. `rows` are those of the store behind its first `INLINE` bytes."""
+    """What one call has printed so far. `rows` are those of the store behind its first `INLINE`
+    bytes."""
 
     place: LogPlace
     most: int = MOST
@@ -117,7 +119,8 @@ class Attempt:
 
 @dataclass(slots=True)
 class CommandLog:
-    """What one delivery of a command has printed, and the store does not have yet. One call prints at a time."""
+    """What one delivery of a command has printed, and the store does not have yet. One call prints
+    at a time."""
 
     execution_id: str
     pieces: deque[Piece] = field(default_factory=deque)

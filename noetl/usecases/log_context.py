@@ -1,4 +1,5 @@
-"""What a thread works on, for what it logs: a service's log says of each line which execution it is about."""
+"""What a thread works on, for what it logs: a service's log says of each line which execution it is
+about."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def set_claim(command: CommandRow) -> None:
 
 
 def ids() -> dict[str, str | int]:
-    """What is known, in the order of the keys: `request`, `command`, `execution`, `step`, `run`, `delivery`,
-    `iteration`, `task`, `attempt`."""
+    """What is known, in the order of the keys: `request`, `command`, `execution`, `step`, `run`,
+    `delivery`, `iteration`, `task`, `attempt`."""
     handed, call = _command_id.get(), at_work.get()
     # A claim that was made outside of `about_command` is nobody's any more.
     command = None if handed is None else _command.get()

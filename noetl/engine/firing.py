@@ -1,0 +1,169 @@
+"""Firing a step: admission, what a join withdraws, and what the new run begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, assert_never
+
+from noetl.engine.evolve import evolve
+from noetl.engine.halting import withdraw
+from noetl.engine.inputs import Inputs
+from noetl.engine.joins import Enabled, rest_of
+from noetl.engine.loops import fail_run, start_loop
+from noetl.engine.names import step_names
+from noetl.engine.plan import Plan
+from noetl.engine.routing import schedule_step
+from noetl.engine.state import Run, State
+from noetl.errors import TemplateError
+from noetl.expressions import evaluate_at, truth, values_read
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.ids import command_id, run_id
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
+from noetl.net.model import Admission, Transition
+
+_DENIED: Final = "admission was denied"
+
+
+def fire(plan: Plan, state: State, inputs: Inputs, one: Enabled) -> list[Draft]:
+    step = plan.step(one.step)
+    try:
+        verdict = _admit(state, inputs, step, step.admit, one) if step.admit else None
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+        return _fail_at_once(state, inputs, step, one, problem)
+    if verdict is None:
+        return [*_start_admitted(plan, state, inputs, step, one)]
+    draft, fact = verdict
+    if fact.allow:
+        return [draft, *_start_admitted(plan, evolve(state, draft), inputs, step, one)]
+    return [draft, *_deny(plan, evolve(state, draft), inputs, step, one, fact.on_deny)]
+
+
+def _deny(
+    plan: Plan,
+    state: State,
+    inputs: Inputs,
+    step: Transition,
+    one: Enabled,
+    on_deny: Literal["pending", "skip", "pass", "fail"],
+) -> Iterable[Draft]:
+    match on_deny:
+        case "pending":
+            return
+        case "skip":
+            yield Draft(e.StepSkipped(one.ids, _DENIED), step=step.name)
+        case "pass":
+            if step.join.cancel_rest:
+                yield from _withdraw_rest(plan, state, step, one)
+            begin = _schedule(state, step, one.ids, one.args(inputs), round=one.round)
+            yield begin
+            skipped = e.StepSkipped(one.ids, _DENIED)
+            yield Draft(skipped, step=step.name, run_id=begin.run_id, dedup_key=f"end:{begin.run_id}")
+        case "fail":
+            message = f"Admission to step {step.name!r} was denied by its policy."
+            denied = ErrorInfo("client_error", message, step=step.name)
+            yield from _fail_at_once(state, inputs, step, one, denied)
+        case _:
+            assert_never(on_deny)
+
+
+def _fail_at_once(
+    state: State, inputs: Inputs, step: Transition, one: Enabled, error: ErrorInfo
+) -> list[Draft]:
+    """A run that fails before it does anything."""
+    begin = _schedule(state, step, one.ids, one.args(inputs), round=one.round)
+    return [begin, fail_run(evolve(state, begin).runs[begin.run_id or ""], error)]
+
+
+def _admit(
+    state: State, inputs: Inputs, step: Transition, admission: Admission, one: Enabled
+) -> tuple[Draft, e.AdmitEvaluated] | None:
+    """The first rule that matches. Raises TemplateError where a rule before it cannot be
+    evaluated."""
+    names = step_names(state, inputs, step, one.args(inputs))
+    for rule in admission.rules:
+        if rule.when is not None and not truth(rule.when, names, load=inputs.load):
+            continue
+        when = None if rule.when is None else str(rule.when)
+        read = values_read(rule.when, names, guard=True) if isinstance(rule.when, str) else {}
+        fact = e.AdmitEvaluated(one.ids[0], rule.allow, admission.on_deny, when, read, state.ctx_version)
+        return Draft(fact, step=one.step), fact
+    return None
+
+
+def _start_admitted(
+    plan: Plan, state: State, inputs: Inputs, step: Transition, one: Enabled
+) -> Iterable[Draft]:
+    if step.join.cancel_rest:
+        yield from _withdraw_rest(plan, state, step, one)
+    yield from start_run(state, inputs, step, one.ids, one.args(inputs), round=one.round)
+
+
+def _withdraw_rest(plan: Plan, state: State, step: Transition, one: Enabled) -> Iterable[Draft]:
+    runs, tokens = rest_of(plan, state, step.name, one.ids)
+    reason = f"join {step.name!r} fired without it"
+    for run in runs:
+        yield withdraw(state.runs[run], reason)
+    for token in tokens:
+        yield Draft(e.StepSkipped((token,), reason), step=state.tokens[token].token.step)
+
+
+def _schedule(state: State, step: Transition, tokens: tuple[str, ...], args: JsonMap, **more: Any) -> Draft:
+    record = state.steps.get(step.name)
+    number = record.runs + 1 if record else 1
+    return schedule_step(run_id(step.name, number), step.name, tokens, args, **more)
+
+
+def start_run(
+    state: State,
+    inputs: Inputs,
+    step: Transition,
+    tokens: tuple[str, ...],
+    args: JsonMap,
+    **more: Any,
+) -> list[Draft]:
+    """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a
+    tool."""
+    names = step_names(state, inputs, step, args)
+    problem: ErrorInfo | None = None
+    warnings: list[Warned] = []
+    try:
+        args = {**_evaluate_args(step.args, names, inputs, warnings), **args}
+        names = step_names(state, inputs, step, args)
+    except TemplateError as error:
+        problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
+    begin = _schedule(state, step, tokens, args, warnings=tuple(warnings), **more)
+    state = evolve(state, begin)
+    run = state.runs[begin.run_id or ""]
+    if problem is not None:
+        return [begin, fail_run(run, problem)]
+    if step.loop is not None:
+        return [begin, *start_loop(state, inputs, step, run, names)]
+    return [begin, _first_move(state, step, run)]
+
+
+def _evaluate_args(
+    templates: Mapping[str, Json], names: Mapping[str, Any], inputs: Inputs, warnings: list[Warned]
+) -> dict[str, Json]:
+    return {
+        key: inputs.hold(evaluate_at(f"input.{key}", value, names, warnings, load=inputs.load))
+        for key, value in templates.items()
+    }
+
+
+def _first_move(state: State, step: Transition, run: Run) -> Draft:
+    if not step.tasks:
+        done = e.StepDone(result=run.args)
+        return Draft(done, step=step.name, run_id=run.id, dedup_key=f"end:{run.id}")
+    fact = e.CommandIssued(
+        command_id=command_id(state.execution_id, run.id, "-", 1),
+        purpose="pipeline",
+        part="-",
+        queue=step.queue,
+        issue=1,
+        ctx_version=state.version,
+    )
+    return Draft(fact, step=step.name, run_id=run.id, dedup_key=f"issued:{run.id}/-/1")

@@ -1,0 +1,117 @@
+"""The beginning and the end of an execution."""
+
+from __future__ import annotations
+
+from noetl.engine.firing import fire, start_run
+from noetl.engine.halting import is_halted
+from noetl.engine.inputs import Inputs
+from noetl.engine.joins import Enabled, tokens_at
+from noetl.engine.keychain import render_keychain
+from noetl.engine.plan import Plan
+from noetl.engine.request import unread_keys
+from noetl.engine.routing import stops
+from noetl.engine.state import State
+from noetl.engine.workload import render_ctx, render_workload
+from noetl.errors import BadRequest, TemplateError
+from noetl.facts import events as e
+from noetl.facts.events import Draft
+from noetl.facts.json import JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.facts.warnings import Warned
+from noetl.net.model import ENTRY
+
+
+def begin(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    if state.started or is_halted(state):
+        return []
+    if state.accepted is None:
+        return [Draft(_evaluate(plan, state, inputs), dedup_key="evaluated")]
+    if not state.accepted:
+        return _finish("failed", None, state.error)
+    token = e.Token(ENTRY, ENTRY, plan.net.entry)
+    return [Draft(e.WorkflowStarted((token,)), dedup_key="started")]
+
+
+def _evaluate(plan: Plan, state: State, inputs: Inputs) -> e.Evaluated:
+    warnings: list[Warned] = [*unread_keys(plan, state.payload)] if state.payload else []
+    try:
+        workload = render_workload(plan.net, state, inputs, warnings)
+    except TemplateError as error:
+        return e.Evaluated(False, error=ErrorInfo("template", f"workload: {error.message}"))
+    try:
+        ctx = render_ctx(plan.net, workload, state, inputs, warnings)
+    except TemplateError as error:
+        return e.Evaluated(False, error=ErrorInfo("template", f"ctx: {error.message}"))
+    try:
+        keychain = render_keychain(plan.net, state, inputs, workload, warnings)
+    except (TemplateError, BadRequest) as error:
+        kind = "template" if isinstance(error, TemplateError) else "client_error"
+        return e.Evaluated(False, error=ErrorInfo(kind, error.message))
+    return e.Evaluated(True, workload, warnings=tuple(warnings), keychain=keychain, ctx=ctx)
+
+
+def _finish(status: str, result_step: str | None, error: ErrorInfo | None) -> list[Draft]:
+    return [
+        Draft(e.WorkflowFinished(status, result_step, error), dedup_key="finished"),
+        Draft(e.Processed(status, result_step, error), dedup_key="processed"),
+    ]
+
+
+def end(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """Quiescence: nothing enabled, in flight or timed. Pending joins are settled before the end."""
+    if state.runs or state.pause_requested or not state.started:
+        return []
+    if not state.stopping:
+        if any(one.denied_at is not None for one in state.tokens.values()):
+            return []
+        if settled := _settle(plan, state, inputs):
+            return settled
+    if final := _final_step(plan, state, inputs):
+        return final
+    error = state.failures[0] if state.failures else None
+    return _finish(_verdict(state), _result_step(plan, state), error)
+
+
+def _verdict(state: State) -> str:
+    if not state.failures:
+        return "completed"
+    return "failed" if state.stopping else "partial"
+
+
+def _result_step(plan: Plan, state: State) -> str | None:
+    for name in (plan.net.final_step, "end"):
+        if name is not None and name in state.steps and "done" in state.steps[name].counts:
+            return name
+    # What other branches did is not what a failed execution came to.
+    return None if state.stopping else state.last_step
+
+
+def _settle(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    """The first join in document order that waits: an OR-join fires with what has come, others
+    fail."""
+    waiting = {one.token.step for one in state.tokens.values()} - {plan.net.final_step}
+    for name in sorted(waiting, key=plan.order.__getitem__):
+        step = plan.step(name)
+        tokens = [one.token for one in tokens_at(state, name)]
+        if plan.is_or_join(step):
+            return fire(plan, state, inputs, Enabled(name, tuple(tokens)))
+        needed = step.join.count if step.join.mode == "count" else len(plan.net.incoming[name])
+        message = (
+            f"Join {name!r} can no longer fill: {len({t.arc for t in tokens})} of {needed} branches came."
+        )
+        error = ErrorInfo("join", message, step=name, line=step.line or None)
+        fact = e.JoinUnsatisfied(tuple(t.id for t in tokens), error, stops(step))
+        return [Draft(fact, step=name)]
+    return []
+
+
+def _final_step(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
+    name = plan.net.final_step
+    if name is None or state.final_ran:
+        return []
+    counts = [record.counts for record in state.steps.values()]
+    total = {key: sum(c.get(key, 0) for c in counts) for key in ("done", "failed", "skipped")}
+    errors = [error.as_json() for error in state.failures]
+    come = Enabled(name, tuple(one.token for one in tokens_at(state, name)))
+    args: JsonMap = {**come.args(inputs), "status": _verdict(state), "steps": total, "errors": errors}
+    return start_run(state, inputs, plan.step(name), come.ids, args, final=True)

@@ -1,0 +1,209 @@
+"""What events of steps, their commands and their tasks change in the runs of a state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from noetl.engine.assignments import assign
+from noetl.engine.children import drop_children, waits_for_child
+from noetl.engine.iterations import fold_iteration, loop_result, new_loop, reset_drained, with_lanes
+from noetl.engine.rounds import inherit
+from noetl.engine.state import LastTask, Run, RunStatus, State, StepRecord
+from noetl.facts import events as e
+from noetl.facts.json import Json
+
+
+def place_of(draft: e.Draft) -> tuple[str, str]:
+    if draft.step is None or draft.run_id is None:
+        raise ValueError(f"{draft.fact.type} needs a step and a run")
+    return draft.step, draft.run_id
+
+
+def with_run(state: State, run: Run) -> State:
+    return replace(state, runs={**state.runs, run.id: run})
+
+
+def fold_command(
+    state: State, fact: e.CommandIssued | e.CommandLost | e.ResultDiscarded, draft: e.Draft
+) -> State:
+    match fact:
+        case e.CommandIssued():
+            return _issue(state, fact, draft)
+        case e.CommandLost():
+            return _lose(state, draft)
+        case e.ResultDiscarded():
+            return state
+        case _:
+            assert_never(fact)
+
+
+def _issue(state: State, fact: e.CommandIssued, draft: e.Draft) -> State:
+    run = state.runs[place_of(draft)[1]]
+    run = replace(
+        run,
+        issues={**run.issues, fact.part: fact.issue},
+        commands={**run.commands, fact.part: fact.command_id},
+    )
+    loop = run.loop
+    if loop is None:
+        run = replace(run, resume_at=None)
+    elif draft.iteration is not None:
+        suspended = {k: v for k, v in loop.suspended.items() if k != draft.iteration}
+        run = replace(run, loop=replace(loop, suspended=suspended))
+    else:
+        run = replace(run, loop=with_lanes(loop, fact.generation))
+    return with_run(state, run)
+
+
+def _lose(state: State, draft: e.Draft) -> State:
+    run = state.runs.get(draft.run_id or "")
+    if run is None or run.loop is None:
+        return state
+    return with_run(state, replace(run, loop=reset_drained(run.loop)))
+
+
+def fold_step(
+    state: State,
+    fact: e.StepStarted | e.StepSuspended | e.StepResumed | e.StepDone | e.StepFailed | e.StepCancelled,
+    draft: e.Draft,
+) -> State:
+    run = state.runs.get(draft.run_id or "")
+    if run is None or run.ended:
+        return state
+    match fact:
+        case e.StepStarted() | e.StepResumed():
+            return with_run(state, replace(run, status="running"))
+        case e.StepSuspended(child=e.ChildCall()):
+            return waits_for_child(state, run, None, fact)
+        case e.StepSuspended():
+            return with_run(state, replace(run, status="waiting", resume_at=fact.due_at or ""))
+        case e.StepDone():
+            result = _result_of(run, fact)
+            return end_run(state, replace(run, status="done", result=result))
+        case e.StepFailed():
+            return end_run(state, replace(run, status="failed", error=fact.error))
+        case e.StepCancelled():
+            state = end_run(state, replace(run, status="cancelled"))
+            runs = {key: other for key, other in state.runs.items() if key != run.id}
+            return inherit(replace(state, runs=runs), (run.id,), ())
+        case _:
+            assert_never(fact)
+
+
+def _result_of(run: Run, fact: e.StepDone) -> Json:
+    if run.loop is not None:
+        return fact.result if fact.result is not None else loop_result(run.loop)
+    return run.results.get(fact.task) if fact.task is not None else fact.result
+
+
+def end_run(state: State, run: Run) -> State:
+    state = remember(drop_children(with_run(state, run), run.id), run.step, run.status)
+    record = replace(state.steps[run.step], error=run.error)
+    if run.status == "done":
+        record = replace(record, result=run.result, results=run.results)
+        if run.loop is not None and run.loop.errors:
+            record = replace(record, passed=record.passed.after_loop(run.loop.errors, run.loop.count))
+        state = replace(state, last_step=run.step)
+    return replace(state, steps={**state.steps, run.step: record})
+
+
+def remember(state: State, step: str, status: RunStatus) -> State:
+    record = state.steps.get(step, StepRecord())
+    counts = {**record.counts, status: record.counts.get(status, 0) + 1}
+    return replace(state, steps={**state.steps, step: replace(record, status=status, counts=counts)})
+
+
+def fold_task(
+    state: State,
+    fact: e.TaskStarted
+    | e.TaskDone
+    | e.TaskFailed
+    | e.AttemptFailed
+    | e.TaskCheckpointed
+    | e.TaskAbandoned
+    | e.PolicyEvaluated
+    | e.VariablesSet
+    | e.TaskLoopStarted
+    | e.TaskItemDone
+    | e.TaskItemFailed,
+    draft: e.Draft,
+) -> State:
+    run = state.runs.get(draft.run_id or "")
+    if run is None or run.ended:
+        return state
+    match fact:
+        case e.TaskDone():
+            return with_run(state, _end_task(run, draft.iteration, fact, fact.result))
+        case e.TaskFailed():
+            state = _pass_error(state, run.step, fact)
+            return with_run(state, _end_task(run, draft.iteration, fact, None))
+        case e.TaskItemFailed():
+            return _pass_error(state, run.step, fact)
+        case e.VariablesSet():
+            if not fact.step:
+                return state
+            return with_run(state, replace(run, variables=assign(run.variables, fact.step)))
+        case (
+            e.TaskStarted()
+            | e.AttemptFailed()
+            | e.TaskCheckpointed()
+            | e.TaskAbandoned()
+            | e.PolicyEvaluated()
+            | e.TaskLoopStarted()
+            | e.TaskItemDone()
+        ):
+            return state
+        case _:
+            assert_never(fact)
+
+
+def _pass_error(state: State, step: str, fact: e.TaskFailed | e.TaskItemFailed) -> State:
+    record = state.steps[step]
+    passed = record.passed.after_task(fact)
+    if passed is record.passed:
+        return state
+    return replace(state, steps={**state.steps, step: replace(record, passed=passed)})
+
+
+def _end_task(run: Run, iteration: int | None, fact: e.TaskDone | e.TaskFailed, result: Json) -> Run:
+    fatal = isinstance(fact, e.TaskFailed) and fact.fatal
+    last = LastTask(fatal, fact.meta, fact.extras)
+    if iteration is None:
+        run = replace(run, results={**run.results, fact.task: result})
+        return run if fact.after else replace(run, last_task=last)
+    loop = run.loop
+    if loop is None or loop.ended >> iteration & 1:
+        return run
+    tasks = {**loop.partial.get(iteration, {}), fact.task: result}
+    run = replace(run, loop=replace(loop, partial={**loop.partial, iteration: tasks}))
+    # A loop fails with the error of the iteration that failed first.
+    return replace(run, last_task=last) if fatal and not fact.after and not loop.errors else run
+
+
+def fold_loop(
+    state: State,
+    fact: e.LoopStarted
+    | e.LoopClaimed
+    | e.LoopDone
+    | e.IterationStarted
+    | e.IterationSuspended
+    | e.IterationResumed
+    | e.IterationDone
+    | e.IterationFailed,
+    draft: e.Draft,
+) -> State:
+    run = state.runs.get(draft.run_id or "")
+    if run is None or run.ended:
+        return state
+    if isinstance(fact, e.LoopStarted):
+        return with_run(state, replace(run, loop=new_loop(fact)))
+    loop = run.loop
+    if loop is None:
+        return state
+    index = draft.iteration if draft.iteration is not None else -1
+    if index >= 0 and loop.ended >> index & 1:
+        return state
+    if isinstance(fact, e.IterationSuspended) and fact.child is not None:
+        return waits_for_child(state, run, index, fact)
+    return with_run(state, replace(run, loop=fold_iteration(loop, index, fact)))

@@ -1,0 +1,161 @@
+"""A turn, read and decided: what is new to each execution, and what follows."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from noetl.engine.decide import decide, fail
+from noetl.engine.decision import Decision
+from noetl.engine.evolve import replay
+from noetl.engine.inputs import Inputs
+from noetl.engine.plan import Plan
+from noetl.engine.state import State, initial_state
+from noetl.errors import BadRequest, ConfigError, NotFound, TemplateError, Unavailable
+from noetl.facts.events import Event
+from noetl.facts.json import Json, JsonMap
+from noetl.facts.outcome import ErrorInfo
+from noetl.facts.reference import Keep
+from noetl.facts.secret import Keychain
+from noetl.usecases import snapshots
+from noetl.usecases.credential_types import TYPES
+from noetl.usecases.large_values import keep_pages
+from noetl.usecases.ports import CommandRow, CredentialRow, ExecutionRow, Transaction
+from noetl.usecases.runtime import Runtime
+from noetl.usecases.turn import children
+from noetl.usecases.turn.rows import command_rows
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One execution's turn: what was read, what follows, and the commands that leave."""
+
+    row: ExecutionRow
+    before: State
+    decision: Decision
+    commands: tuple[CommandRow, ...] = ()
+    #: Credentials of this execution alone.
+    kept: Sequence[CredentialRow] = ()
+    #: Whether everything was read: events may be left for the next turn.
+    caught_up: bool = True
+
+    @property
+    def after(self) -> State:
+        return self.decision.after
+
+
+def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
+    """All that one transaction serves. They draw the ids of those that they call from one range:
+    what they record comes before or behind one another in it."""
+    tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events)
+    name = f"{rows[0].execution_id}/{rows[0].head_version}"
+    turns: list[Turn] = []
+    drafted = 0
+    for row in rows:
+        turns.append(_turn(rt, tx, row, tails.get(row.execution_id, []), now, name, drafted))
+        drafted += len(turns[-1].decision.drafts)
+    return turns
+
+
+def _turn(
+    rt: Runtime,
+    tx: Transaction,
+    row: ExecutionRow,
+    tail: Sequence[Event],
+    now: datetime,
+    name: str,
+    drafted: int,
+) -> Turn:
+    """`tail` is what follows the decided version, under the lock; `drafted` the events that others
+    of the turn of that name have drafted."""
+    plan = rt.plan(tx, row.digest)
+    known = _find_state(rt, tx, row)
+    if known.version != row.decided_version:
+        tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
+    before = replay(known, tail)
+    if before.version < row.head_version:
+        return Turn(row, before, Decision((), before), caught_up=False)
+    kept: list[CredentialRow] = []
+    inputs = replace(
+        _inputs(rt, tx, plan, before, now),
+        status=row.status,
+        turn=name,
+        place=drafted - before.version,
+        keep=lambda name, data: kept.append(_credential(rt, row, name, data, now)),
+    )
+    try:
+        decision = decide(plan, before, inputs)
+        commands = command_rows(plan, decision, rt.kinds, now)
+    except Unavailable:
+        # The results are out of reach for everybody; the turn is owed until they are back.
+        raise
+    except Exception as error:
+        # A defect must end the one execution that meets it, with its reason in the log, and not the
+        # scheduler that serves all the others.
+        log.exception("Deciding execution %s failed", row.execution_id, extra={"execution": row.execution_id})
+        decision = fail(plan, before, inputs, _defect(error))
+        commands = command_rows(plan, decision, rt.kinds, now)
+    return Turn(row, before, decision, commands, kept)
+
+
+def _find_state(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
+    state = rt.states.get(row.execution_id)
+    if state is not None and state.version <= row.head_version:
+        return state
+    if row.decided_version == 0:
+        return initial_state(row.execution_id)
+    return snapshots.stored_state(tx, row.execution_id)
+
+
+def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetime) -> Inputs:
+    commands: dict[str, bool] = {}
+    if any(not run.ended for run in state.runs.values()):
+        # Anything that is decided now may end in a halt, which spares what a worker holds.
+        rows = tx.open_commands(state.execution_id)
+        commands = {command.command_id: command.state == "claimed" for command in rows}
+    keep = Keep(state.execution_id)
+    return Inputs(
+        now=now,
+        commands=commands,
+        load=lambda reference: _load(rt, reference),
+        hold=lambda value: rt.hold(value, keep),
+        paged=lambda items: keep_pages(rt, items, keep),
+        env=rt.env,
+        max_in_flight=rt.limits.max_in_flight,
+        max_items=rt.limits.max_items,
+        max_generations=rt.limits.max_generations,
+        playbook=lambda path, version: children.find(rt, tx, path, version),
+        max_depth=rt.limits.max_depth,
+        keychain=Keychain(plan.net.keychain, state.execution_id, rt.seal),
+    )
+
+
+def _credential(rt: Runtime, row: ExecutionRow, name: str, data: JsonMap, now: datetime) -> CredentialRow:
+    """What only this execution has, and loses when it has ended. Raises TemplateError where there
+    is no key."""
+    try:
+        sealed = rt.encrypt(data)
+    except ConfigError as error:
+        raise TemplateError(f"it cannot be kept: {error}") from error
+    said = data.get("type")
+    type = said if said in TYPES else "generic"
+    return CredentialRow(name, type, sealed, now, now, "execution", row.execution_id)
+
+
+def _load(rt: Runtime, reference: Mapping[str, Json]) -> Json:
+    """What is gone fails what looks into it, like any other template that cannot be evaluated."""
+    try:
+        return rt.load(reference)
+    except (NotFound, BadRequest) as error:
+        raise TemplateError(error.message) from error
+
+
+def _defect(error: Exception) -> ErrorInfo:
+    trace = traceback.format_exc(limit=-5)
+    message = f"NoETL could not decide what follows: {error}"
+    return ErrorInfo("internal", message, type=type(error).__name__, traceback=trace)

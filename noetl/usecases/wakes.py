@@ -1,0 +1,42 @@
+"""Wakes: asking for a turn of the scheduler."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from noetl.errors import Unavailable
+from noetl.usecases.ports import ENDED, Transaction
+from noetl.usecases.runtime import Runtime
+
+
+def wake(rt: Runtime) -> None:
+    """Asks the scheduler for a turn; where the broker is away the sweeper will."""
+    try:
+        rt.dispatcher.wake()
+    except Unavailable:
+        return
+
+
+def wake_after_report(rt: Runtime) -> None:
+    """What a worker does after it has reported something that the scheduler waits for."""
+    if rt.limits.report_wake:
+        wake(rt)
+
+
+def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
+    """Makes a running execution owe a turn though nothing was appended.
+
+    Which commands are open and held is not in the log, yet decisions wait for it: a loop for its
+    last lane, a pause and a cancellation for running work.
+    """
+    row = tx.lock(execution_id)
+    if row is None or row.status in ENDED:
+        return
+    tx.save_turn(
+        execution_id,
+        decided_version=row.decided_version,
+        status=row.status,
+        next_wake_at=now,
+        halt=row.halt,
+        now=now,
+    )
