@@ -32,7 +32,7 @@ class Directories:
 
 
 def _read_request(tx: Transaction, execution_id: str) -> tuple[str, ...]:
-    for event in tx.events(execution_id, limit=1, types=(Requested.type,)):
+    for event in tx.events.read(execution_id, limit=1, types=(Requested.type,)):
         if isinstance(event.fact, Requested):
             parent = event.fact.parent
             return event.fact.directories if parent is None else _read_request(tx, parent.execution_id)

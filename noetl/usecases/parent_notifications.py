@@ -21,7 +21,7 @@ def notify(worker: Worker, command_id: str) -> Delivery:
     """Tells another execution what the command is about, once. Raises UnknownPurpose,
     Unavailable."""
     with worker.rt.store.read() as tx:
-        command = tx.command(command_id)
+        command = tx.commands.get(command_id)
     if command is not None and command.state != "closed":
         _notify(worker.rt, command)
     return Delivery(End.DONE)
@@ -46,7 +46,7 @@ def _cancel_child(rt: Runtime, command: CommandRow) -> None:
     with suppress(Conflict, NotFound):
         control.cancel(rt, command.part, f"execution {command.execution_id} does not wait for it any more")
     with rt.store.begin() as tx:
-        tx.close_commands([command.command_id])
+        tx.commands.close([command.command_id])
 
 
 def _child_ended(rt: Runtime, command: CommandRow) -> ChildEnded:
@@ -72,9 +72,9 @@ def _notify_parent(rt: Runtime, command: CommandRow, fact: ChildEnded | ChildWai
         fact, step=context["step"], run_id=context["run_id"], iteration=context["iteration"], dedup_key=key
     )
     with rt.store.begin() as tx:
-        row = tx.lock(caller)
-        heard = any(tx.recorded(caller, one) for one in {key, _key_of_end(command)})
+        row = tx.executions.lock(caller)
+        heard = any(tx.events.recorded(caller, one) for one in {key, _key_of_end(command)})
         if row is not None and row.status not in ENDED and not heard:
-            tx.append(caller, row.head_version, [draft], rt.clock())
-        tx.close_commands([command.command_id])
+            tx.events.append(caller, row.head_version, [draft], rt.clock())
+        tx.commands.close([command.command_id])
     wake(rt)

@@ -25,8 +25,8 @@ class SecretScope:
 
 def read_scope(tx: Transaction, execution_id: str) -> SecretScope:
     """The scope of an execution; that of nobody's playbook where it, or its net, is gone."""
-    row = tx.execution(execution_id)
-    body = None if row is None else tx.net(row.digest)
+    row = tx.executions.get(execution_id)
+    body = None if row is None else tx.nets.get(row.digest)
     if row is None or body is None:
         return SecretScope(execution_id)
     keychain = {str(entry["name"]): entry for entry in from_json(body).keychain if "name" in entry}
@@ -35,7 +35,7 @@ def read_scope(tx: Transaction, execution_id: str) -> SecretScope:
 
 def _read_rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
     """The entries that are templates, as they were rendered when the execution was evaluated."""
-    for event in tx.events(execution_id, limit=1, types=(Evaluated.type,)):
+    for event in tx.events.read(execution_id, limit=1, types=(Evaluated.type,)):
         if isinstance(event.fact, Evaluated):
             return event.fact.keychain
     return {}

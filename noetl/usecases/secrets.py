@@ -234,7 +234,7 @@ class Safe:
 
     def _read_credential(self, name: str, scope: SecretScope) -> Mapping[str, Json]:
         with self._store.read() as tx:
-            rows = tx.credentials(name)
+            rows = tx.credentials.find(name)
             row = best(rows, scope.path, scope.execution_id)
             if row is None:
                 others = [Audience(row.scope, row.place) for row in rows]
@@ -264,7 +264,7 @@ def _unknown(tx: Transaction, name: str, scope: SecretScope, others: list[Audien
     if others:
         kept = " and ".join(str(one) for one in others)
         return f"Credential {name!r} is kept for {kept}, not for playbook {scope.path!r}."
-    hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *scope.keychain])
+    hint = did_you_mean(name, [*(row.name for row in tx.credentials.find()), *scope.keychain])
     hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
     return f"There is no credential {name!r}.{hint}"
 

@@ -37,7 +37,7 @@ def from_json(value: JsonMap) -> State:
 
 def stored_state(tx: Transaction, execution_id: str) -> State:
     """The state of the newest snapshot, or the state before the first event."""
-    snapshot = tx.snapshot(execution_id)
+    snapshot = tx.snapshots.get(execution_id)
     if snapshot is None or snapshot.schema != STATE_SCHEMA:
         return initial_state(execution_id)
     return from_json(snapshot.state)

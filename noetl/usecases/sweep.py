@@ -43,10 +43,10 @@ def sweep(rt: Runtime) -> Swept:
     now = rt.clock()
     expired = _end_expired(rt, now)
     with rt.store.read() as tx:
-        due = tx.unsent(now, BATCH)
-        silent = tx.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
-        owing = tx.owing(now, BATCH)
-        holders = tx.executions_with_credentials()
+        due = tx.commands.unsent(now, BATCH)
+        silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
+        owing = tx.executions.owing(now, BATCH)
+        holders = tx.credentials.execution_ids()
     _forget_credentials(rt, holders)
     silent = _lost(rt, silent, now)
     if silent:
@@ -60,9 +60,9 @@ def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
     """A credential of one execution goes with it, once nothing is to be done for that any more."""
     for execution_id in executions:
         with rt.store.begin() as tx:
-            row = tx.execution(execution_id)
-            if row is None or (row.ended_at is not None and not tx.open_commands(execution_id)):
-                tx.delete_credentials_of(execution_id)
+            row = tx.executions.get(execution_id)
+            if row is None or (row.ended_at is not None and not tx.commands.open_of(execution_id)):
+                tx.credentials.delete_of(execution_id)
 
 
 #: Later than any lease.
@@ -91,13 +91,13 @@ def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:
     if not rows:
         return False
     with rt.store.begin() as tx:
-        tx.mark_sent([row.command_id for row in rows], now)
+        tx.commands.mark_sent([row.command_id for row in rows], now)
     try:
         rt.dispatcher.send(rows)
     except Unavailable as error:
         log.warning("What is due waits: %s", error)
         with rt.store.begin() as tx:
-            tx.mark_sent([row.command_id for row in rows], None)
+            tx.commands.mark_sent([row.command_id for row in rows], None)
         return False
     return True
 
@@ -130,7 +130,7 @@ def end_leases(rt: Runtime) -> int:
 def _end_leases(rt: Runtime, now: datetime, until: datetime) -> int:
     """Ends the leases that end `until` then. How many there were."""
     with rt.store.read() as tx:
-        expired = tx.expired(until, BATCH)
+        expired = tx.commands.expired(until, BATCH)
     for row in expired:
         try:
             _end_lease(rt, row, now, until)
@@ -143,7 +143,7 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
     """Gives the command back for another delivery, or gives it up, if its lease ends `until`
     then."""
     with rt.store.begin() as tx:
-        rows = tx.lock_command(seen.command_id)
+        rows = tx.commands.lock(seen.command_id)
         if rows is None:
             return
         execution, command = rows
@@ -154,14 +154,14 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
         log.warning("Worker %s lost command %s", command.owner, command.command_id, extra=about)
         if execution.halt in _ENDING:
             # It is not tried again: the scheduler withdraws its step once nobody holds it.
-            tx.close_commands([command.command_id])
+            tx.commands.close([command.command_id])
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:
-            tx.reopen(command.command_id, command.attempt)
+            tx.commands.reopen(command.command_id, command.attempt)
             if execution.halt:
                 ask_for_turn(tx, execution.execution_id, now)
         else:
-            tx.close_commands([command.command_id])
+            tx.commands.close([command.command_id])
             _give_up(tx, execution, command, now)
 
 
@@ -176,6 +176,6 @@ def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now:
     fail = find_purpose(command).failure
     if fail is not None:
         failure = fail(command, error)
-        if not tx.recorded(command.execution_id, failure.dedup_key or ""):
+        if not tx.events.recorded(command.execution_id, failure.dedup_key or ""):
             drafts.append(failure)
-    tx.append(execution.execution_id, execution.head_version, drafts, now)
+    tx.events.append(execution.execution_id, execution.head_version, drafts, now)

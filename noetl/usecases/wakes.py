@@ -29,10 +29,10 @@ def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
     Which commands are open and held is not in the log, yet decisions wait for it: a loop for its
     last lane, a pause and a cancellation for running work.
     """
-    row = tx.lock(execution_id)
+    row = tx.executions.lock(execution_id)
     if row is None or row.status in ENDED:
         return
-    tx.save_turn(
+    tx.executions.save_turn(
         execution_id,
         decided_version=row.decided_version,
         status=row.status,

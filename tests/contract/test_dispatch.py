@@ -88,7 +88,7 @@ def test_a_message_about_something_unknown_becomes_a_dead_letter(
     execution_id = sim.start()
     row = CommandRow(f"{execution_id}/a", execution_id, "-", "-", "later", "-", "scheduler", 1)
     with sim.rt.store.begin() as tx:
-        tx.add_commands([row])
+        tx.commands.add([row])
     app = make_app(redis_url, redis_url)
     register(app, lambda: sim.worker)
     assert app.tasks["noetl.tell"].apply(args=(row.command_id,)).state == "IGNORED"

@@ -264,8 +264,8 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:
-        rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
-        tails = tx.tails([row.execution_id for row in rows], 500)
+        rows = [row for run in tx.executions.owing(now, 64) if (row := tx.executions.get(run)) is not None]
+        tails = tx.events.tails([row.execution_id for row in rows], 500)
         found = [
             deciding._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
             for row in rows
@@ -274,7 +274,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
         turns._send(rt, [command for turn in found for command in turn.commands], now)
     with rt.store.begin() as tx:
         for turn in found:
-            head = tx.lock(turn.row.execution_id)
+            head = tx.executions.lock(turn.row.execution_id)
             assert head is not None
             if checked and head.head_version != turn.row.head_version:
                 return 0, [""]
@@ -319,7 +319,7 @@ def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
         if state is None:
             return original(rt, tx, row)
         last = max(
-            (event.version for event in tx.events(row.execution_id) if event.draft.source == "server"),
+            (event.version for event in tx.events.read(row.execution_id) if event.draft.source == "server"),
             default=0,
         )
         return replace(state, version=max(state.version, last))
@@ -370,7 +370,7 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 @defect("workers are slow", "already recorded")
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def lock_lease(tx: Any, claimed: Any) -> Any:
-        rows = tx.lock_command(claimed.command_id)
+        rows = tx.commands.lock(claimed.command_id)
         return None if rows is None or rows[1].state == "closed" else reports.LockedRows(*rows)
 
     for module in (reports, batches):
@@ -433,16 +433,16 @@ def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
     def notify_again(worker: Worker, command_id: str) -> Delivery:
         rt = worker.rt
         with rt.store.read() as tx:
-            command = tx.command(command_id)
+            command = tx.commands.get(command_id)
         assert command is not None
         told = command.context
         fact = ChildEnded(told["task"], command.execution_id, told["status"], told["result"])
         draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"])
         with rt.store.begin() as tx:
-            row = tx.lock(command.part)
+            row = tx.executions.lock(command.part)
             if row is not None and row.status not in ENDED:
-                tx.append(command.part, row.head_version, [draft], rt.clock())
-            tx.close_commands([command_id])
+                tx.events.append(command.part, row.head_version, [draft], rt.clock())
+            tx.commands.close([command_id])
         return Delivery(End.DONE)
 
     answer = replace(purposes.PURPOSES["answer"], handler=notify_again)

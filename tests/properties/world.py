@@ -286,7 +286,7 @@ class World:
         if not self.others:
             return self.started
         with self.store.read() as tx:
-            return [row.execution_id for row in reversed(tx.executions(limit=1000))]
+            return [row.execution_id for row in reversed(tx.executions.find(limit=1000))]
 
     # --- what may happen ---------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class World:
 
     def _expired_leases(self) -> list[CommandRow]:
         with self.store.read() as tx:
-            return tx.expired(self.sim.now, 1)
+            return tx.commands.expired(self.sim.now, 1)
 
     def _beat(self, argument: int) -> None:
         workers = [process for process in self.processes if process.leases is not None]

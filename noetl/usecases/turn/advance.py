@@ -38,8 +38,8 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 
     def choose(tx: Transaction) -> Owing:
         if execution_id:
-            tx.lock(execution_id)
-        return tx.lock_owing(now, limit)
+            tx.executions.lock(execution_id)
+        return tx.executions.lock_owing(now, limit)
 
     try:
         turns, owing = _serve(rt, choose, now)
@@ -58,7 +58,7 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 
 def _serve_each(rt: Runtime) -> int:
     with rt.store.read() as tx:
-        ids = tx.owing(rt.clock(), rt.limits.turn_executions)
+        ids = tx.executions.owing(rt.clock(), rt.limits.turn_executions)
     return sum(_serve_alone(rt, execution_id) for execution_id in ids)
 
 
@@ -69,7 +69,7 @@ def _serve_alone(rt: Runtime, execution_id: str) -> int:
     now = rt.clock()
 
     def choose(tx: Transaction) -> Owing:
-        row = tx.lock(execution_id)
+        row = tx.executions.lock(execution_id)
         return Owing([row] if row is not None and _owes(row, now) else [], [])
 
     try:
@@ -110,4 +110,4 @@ def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
     except Unavailable as error:
         log.warning("%d commands stay unsent for now: %s", len(ready), error)
         with rt.store.begin() as tx:
-            tx.mark_sent([command.command_id for command in ready], None)
+            tx.commands.mark_sent([command.command_id for command in ready], None)

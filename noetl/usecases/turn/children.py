@@ -31,7 +31,7 @@ def create(tx: Transaction, caller: State, new: NewChild, now: datetime) -> None
     """Writes the child's row and its first event, in the transaction that records that it was asked
     for."""
     fact, child = new.fact, new.call
-    tx.create_execution(
+    tx.executions.create(
         ExecutionRow(
             execution_id=fact.child_id,
             path=fact.path,
@@ -58,4 +58,4 @@ def create(tx: Transaction, caller: State, new: NewChild, now: datetime) -> None
         call.iter,
     )
     request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
-    tx.append(fact.child_id, 0, [Draft(request, source="server", dedup_key="requested")], now)
+    tx.events.append(fact.child_id, 0, [Draft(request, source="server", dedup_key="requested")], now)

@@ -52,7 +52,7 @@ class Turn:
 def decide_turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
     """All that one transaction serves. They draw the ids of those that they call from one range:
     what they record comes before or behind one another in it."""
-    tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events)
+    tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
     turns: list[Turn] = []
     drafted = 0
@@ -76,7 +76,7 @@ def _turn(
     plan = rt.plan(tx, row.digest)
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
-        tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
+        tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, before, Decision((), before), caught_up=False)
@@ -116,7 +116,7 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     commands: dict[str, bool] = {}
     if any(not run.ended for run in state.runs.values()):
         # Anything that is decided now may end in a halt, which spares what a worker holds.
-        rows = tx.open_commands(state.execution_id)
+        rows = tx.commands.open_of(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
     keep = Keep(state.execution_id)
     return Inputs(

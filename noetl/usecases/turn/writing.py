@@ -18,15 +18,15 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     """Writes what was decided. Loops are saved before the commands that take from them leave."""
     row, decision = turn.row, turn.decision
     if decision.drafts:
-        tx.append(row.execution_id, turn.before.version, decision.drafts, now)
+        tx.events.append(row.execution_id, turn.before.version, decision.drafts, now)
     for child in decision.children:
         children.create(tx, decision.after, child, now)
     for loop in decision.loops:
-        tx.save_loop(loop_row(row.execution_id, loop))
+        tx.loops.save(loop_row(row.execution_id, loop))
     for credential in turn.kept:
-        tx.save_credential(credential)
+        tx.credentials.save(credential)
     if turn.commands:
-        tx.add_commands(turn.commands)
+        tx.commands.add(turn.commands)
     _close(tx, turn)
     _save_turn(tx, turn, now)
     _keep_snapshot(rt, tx, turn)
@@ -34,7 +34,7 @@ def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
 
 def _save_turn(tx: Transaction, turn: Turn, now: datetime) -> None:
     row, after, ends = turn.row, turn.after, turn.decision.ends
-    tx.save_turn(
+    tx.executions.save_turn(
         row.execution_id,
         decided_version=after.version,
         # What was not decided yet is as the last turn left it: notifications of a change compare
@@ -55,11 +55,11 @@ def _close(tx: Transaction, turn: Turn) -> None:
     """Closes the commands of runs that are gone, and the loops that have come to their end."""
     decision = turn.decision
     if decision.closed_commands:
-        tx.close_commands(decision.closed_commands)
+        tx.commands.close(decision.closed_commands)
     if decision.ends and turn.before.runs:
-        tx.close_loops(turn.row.execution_id)
+        tx.loops.close_all(turn.row.execution_id)
     for run_id in decision.closed_loops:
-        tx.close_loop(turn.row.execution_id, run_id)
+        tx.loops.close(turn.row.execution_id, run_id)
 
 
 def _halt(state: State) -> str:
@@ -77,4 +77,4 @@ def _keep_snapshot(rt: Runtime, tx: Transaction, turn: Turn) -> None:
     crossed = turn.after.version // every > turn.row.decided_version // every
     if crossed or (turn.after.ended and turn.after.version > every // 4):
         state = snapshots.to_json(turn.after)
-        tx.save_snapshot(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))
+        tx.snapshots.save(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))

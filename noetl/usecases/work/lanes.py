@@ -33,7 +33,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
-        row = tx.loop(command.execution_id, command.run_id) if command else None
+        row = tx.loops.get(command.execution_id, command.run_id) if command else None
         if command is None or row is None:
             return refusal(tx, command_id)
         set_claim(command)
@@ -176,7 +176,7 @@ class _Lane:
     def _cursor_is_open(self, tx: Transaction) -> bool:
         if self.claimer is None:
             return False
-        row = tx.loop(self.command.execution_id, self.command.run_id)
+        row = tx.loops.get(self.command.execution_id, self.command.run_id)
         return row is not None and row.open
 
     # --- ending -----------------------------------------------------------------------------------
@@ -185,25 +185,25 @@ class _Lane:
         """Gives the lease back after a slice."""
         if at.execution.halt:
             return self._leave(tx, at)
-        tx.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
+        tx.commands.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
         return End.AGAIN
 
     def _leave(self, tx: Transaction, at: LockedRows) -> End:
         """The lane keeps its place: it is delivered again when the execution goes on."""
         self._close_failed_loop(tx)
-        tx.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
+        tx.commands.release(self.command.command_id, self.command.attempt, self.worker.rt.clock())
         self.batch.ask_for_turn(tx)
         return End.REFUSED if at.execution.halt == "pause" else End.CANCELLED
 
     def _close(self, tx: Transaction) -> End:
         """Ends the lane for good."""
         self._close_failed_loop(tx)
-        tx.close_commands([self.command.command_id])
-        rows = tx.open_commands(self.command.execution_id)
+        tx.commands.close([self.command.command_id])
+        rows = tx.commands.open_of(self.command.execution_id)
         if not any(row.run_id == self.command.run_id for row in rows):
             self.batch.ask_for_turn(tx)
         return End.DONE
 
     def _close_failed_loop(self, tx: Transaction) -> None:
         if self._stopped():
-            tx.close_loop(self.command.execution_id, self.command.run_id)
+            tx.loops.close(self.command.execution_id, self.command.run_id)

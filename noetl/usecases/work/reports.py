@@ -29,7 +29,7 @@ class LockedRows:
 def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
-    rows = tx.lock_command(claimed.command_id)
+    rows = tx.commands.lock(claimed.command_id)
     if rows is None:
         return None
     execution, command = rows
@@ -41,7 +41,7 @@ def lock_lease(tx: Transaction, claimed: CommandRow) -> LockedRows | None:
 def append(rt: Runtime, tx: Transaction, at: LockedRows, drafts: Sequence[Draft]) -> None:
     """Appends behind the head; the lock makes the expected version match."""
     if drafts:
-        tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
+        tx.events.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
 
 
 def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
@@ -58,7 +58,7 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
             append(rt, tx, at, drafts)
             printed.into(tx, claimed.execution_id)
             if close:
-                tx.close_commands([claimed.command_id])
+                tx.commands.close([claimed.command_id])
     if at is None:
         raise LeaseLost(claimed.command_id)
     return at.execution
@@ -74,15 +74,15 @@ def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[Report
 
 def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
-    execution = tx.lock(claimed.execution_id)
+    execution = tx.executions.lock(claimed.execution_id)
     if execution is None or execution.status not in ENDED or not drafts:
         return
     key = f"discarded:{claimed.command_id}/{claimed.attempt}"
-    if tx.recorded(claimed.execution_id, key):
+    if tx.events.recorded(claimed.execution_id, key):
         return
     fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
-    tx.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
+    tx.events.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
 
 
 def give_up(rt: Runtime, command: CommandRow) -> None:
@@ -91,7 +91,7 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
         if lock_lease(tx, command) is None:
             return
         printed.into(tx, command.execution_id)
-        tx.close_commands([command.command_id])
+        tx.commands.close([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
 

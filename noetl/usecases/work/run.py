@@ -48,7 +48,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
-        recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
+        recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     tools = LeasedTools(rt, command)
     job = _Job(worker, command, plan, rt.clock(), tools)
     with worker.leases.hold(command, tools.end, job.alive):

@@ -87,5 +87,5 @@ def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
     state = stored_state(tx, execution_id)
     if state.version > version:
         state = State(execution_id)
-    events = tx.events(execution_id, after=state.version)
+    events = tx.events.read(execution_id, after=state.version)
     return replay(state, (event for event in events if event.version <= version))

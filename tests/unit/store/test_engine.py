@@ -80,19 +80,19 @@ def test_a_forked_child_and_its_parent_do_not_share_connections(
 ) -> None:
     store = open_store(request.getfixturevalue(f"{kind}_url"))
     with store.begin() as tx:
-        tx.create_execution(ExecutionRow("1", "a", 1, "d", "running", 0, 0, NOW, NOW))
+        tx.executions.create(ExecutionRow("1", "a", 1, "d", "running", 0, 0, NOW, NOW))
     child = os.fork()
     if child == 0:
         status = 1
         try:
             with store.begin() as tx:
-                tx.set_halt("1", "cancel")
+                tx.executions.set_halt("1", "cancel")
             status = 0
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     with store.read() as tx:
-        row = tx.execution("1")
+        row = tx.executions.get("1")
     store.close()
     assert row is not None
     assert row.halt == "cancel"

@@ -33,8 +33,8 @@ def lose_its_meaning(sim: Simulation) -> CommandRow:
     assert row is not None
     later = replace(row, command_id=f"{row.command_id}/later", purpose="later")
     with sim.rt.store.begin() as tx:
-        tx.close_commands([row.command_id])
-        tx.add_commands([later])
+        tx.commands.close([row.command_id])
+        tx.commands.add([later])
     return later
 
 
@@ -84,7 +84,7 @@ def test_a_notification_of_another_kind_is_refused_and_stays_open() -> None:
     with pytest.raises(UnknownPurpose, match=row.command_id):
         notify(sim.worker, row.command_id)
     with sim.rt.store.read() as tx:
-        kept = tx.command(row.command_id)
+        kept = tx.commands.get(row.command_id)
     assert kept is not None
     assert kept.state == "open"
 
@@ -101,7 +101,7 @@ def test_the_sweeper_gives_up_others_beside_a_lost_command_that_it_does_not_know
     assert known is not None
     with sim.rt.store.begin() as tx:
         for row in (later, known):
-            assert tx.claim(row.command_id, "gone", sim.now, sim.now, 5) is not None
+            assert tx.commands.claim(row.command_id, "gone", sim.now, sim.now, 5) is not None
     with caplog.at_level(logging.ERROR):
         sim.now = sim.now.replace(hour=1)
         sweep(sim.rt)
