@@ -278,7 +278,7 @@ def _holds_commands(rt: Runtime) -> bool:
     """Whether work was left half done, as by a second Ctrl-C: the next process is not to wait for it."""
     try:
         with rt.store.read() as tx:
-            return bool(tx.expired(LATEST, 1))
+            return bool(tx.commands.expired(LATEST, 1))
     except Unavailable:
         return True
 

@@ -164,7 +164,7 @@ def _write(found: Sequence[Letter]) -> None:
     try:
         with store.begin() as tx:
             for one in found:
-                tx.add_dead_letter(one.source, one.reason, one.body, one.recorded_at)
+                tx.dead_letters.add(one.source, one.reason, one.body, one.recorded_at)
     finally:
         store.close()
 

@@ -28,7 +28,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
 from noetl.usecases import catalog, inspect

@@ -123,7 +123,7 @@ def _database(settings: Settings) -> Finding:
     try:
         store = open_store(settings.database)
         with store.read() as tx:
-            tx.playbooks()
+            tx.playbooks.newest()
         store.close()
         pending = migrate.check(settings.database)
     except NoetlError as error:
@@ -138,7 +138,7 @@ def _dead_letters(settings: Settings) -> list[JsonMap]:
     store = open_store(settings.database)
     try:
         with store.read() as tx:
-            return tx.dead_letters(LETTERS)
+            return tx.dead_letters.newest(LETTERS)
     finally:
         store.close()
 
@@ -255,7 +255,7 @@ def _off(settings: Settings) -> list[tuple[str, float]]:
     try:
         with store.read() as tx:
             here = measure_skew(tx, bootstrap.now)
-            seen = tx.workers(bootstrap.now() - SEEN - timedelta(seconds=abs(here or 0.0)))
+            seen = tx.workers.alive(bootstrap.now() - SEEN - timedelta(seconds=abs(here or 0.0)))
     finally:
         store.close()
     found = [("this machine", here), *((row.name, row.skew_s) for row in seen)]

@@ -35,12 +35,12 @@ def register(rt: Runtime, content: str, file: str = "playbook.yaml", *, strict: 
     net, warnings = net_of(compiled), _warnings(compiled)
     sha256 = sha256_of(content)
     with keeping_nets(rt) as tx:
-        newest = tx.playbook(net.path)
+        newest = tx.playbooks.get(net.path)
         if newest is not None and newest.content_sha256 == sha256:
             _keep_net(rt, tx, sha256, net)
             if _texts(newest.warnings) != _texts(warnings):
                 # Another version of NoETL knows more, or less.
-                tx.keep_warnings(newest.path, newest.version, warnings)
+                tx.playbooks.keep_warnings(newest.path, newest.version, warnings)
             return replace(newest, warnings=warnings)
         return _add(rt, tx, net, content, newest.version + 1 if newest else 1, warnings)
 
@@ -94,7 +94,7 @@ def _add(
         description=net.description,
         warnings=warnings,
     )
-    tx.add_playbook(row)
+    tx.playbooks.add(row)
     return row
 
 
@@ -111,7 +111,7 @@ def playbook(rt: Runtime, path: str, version: int | None = None) -> PlaybookRow:
 def playbooks(rt: Runtime) -> list[PlaybookRow]:
     """The newest version of each."""
     with rt.store.read() as tx:
-        return tx.playbooks()
+        return tx.playbooks.newest()
 
 
 def versions(rt: Runtime, path: str) -> list[PlaybookRow]:
@@ -123,13 +123,13 @@ def versions(rt: Runtime, path: str) -> list[PlaybookRow]:
 
 def find(tx: Transaction, path: str, version: int | None) -> PlaybookRow:
     """Raises NotFound with the nearest path, or with the versions that there are."""
-    row = tx.playbook(path, version)
+    row = tx.playbooks.get(path, version)
     if row is not None:
         return row
     known = [one.version for one in _versions(tx, path)]
     if known:
         raise NotFound(f"Playbook {path!r} has no version {version}; there are {known[0]} to {known[-1]}.")
-    hint = did_you_mean(path, (one.path for one in tx.playbooks()))
+    hint = did_you_mean(path, (one.path for one in tx.playbooks.newest()))
     raise NotFound(f"There is no playbook {path!r} in the catalog.{hint}")
 
 
@@ -137,14 +137,14 @@ def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -
     """As `find`, but a file in the library of this process counts as the newest version: it is registered in `tx`
     where it says something else than the catalog. Raises NotFound, and PlaybookInvalid for a file that cannot be
     run."""
-    newest = tx.playbook(path)
+    newest = tx.playbooks.get(path)
     if rt.library is None or (newest is not None and version is not None):
         return find(tx, path, version)
     found = rt.library.find(path)
     if found is not None and (newest is None or newest.content_sha256 != sha256_of(found.content)):
         newest = _from_file(rt, tx, path, found, newest)
     if newest is None:
-        known = [*(one.path for one in tx.playbooks()), *rt.library.paths()]
+        known = [*(one.path for one in tx.playbooks.newest()), *rt.library.paths()]
         raise NotFound(
             f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's directory."
             f"{did_you_mean(path, known)}"
@@ -185,7 +185,7 @@ def calls(net: Net) -> list[str]:
 
 
 def _versions(tx: Transaction, path: str) -> list[PlaybookRow]:
-    return sorted(tx.playbook_versions(path), key=lambda row: row.version)
+    return sorted(tx.playbooks.versions(path), key=lambda row: row.version)
 
 
 def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
@@ -199,7 +199,7 @@ def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
 
 def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:
     name = digest(net)
-    if tx.net(name) is None:
-        tx.put_net(name, to_json(net))
+    if tx.nets.get(name) is None:
+        tx.nets.put(name, to_json(net))
     rt.compiled.put(content_sha256, name)
     return name

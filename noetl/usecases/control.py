@@ -26,11 +26,11 @@ def cancel(rt: Runtime, execution_id: str, reason: str = "", grace_s: float | No
     deadline = rt.clock() + timedelta(seconds=grace)
     with rt.store.begin() as tx:
         row = _running(tx, execution_id)
-        if not tx.recorded(execution_id, "cancel"):
+        if not tx.events.recorded(execution_id, "cancel"):
             fact = CancelRequested(deadline.isoformat(), reason)
             _append(rt, tx, row, Draft(fact, source="client", dedup_key="cancel"))
-            tx.set_halt(execution_id, "cancel")
-            tx.close_loops(execution_id)
+            tx.executions.set_halt(execution_id, "cancel")
+            tx.loops.close_all(execution_id)
     wake(rt)
 
 
@@ -40,7 +40,7 @@ def pause(rt: Runtime, execution_id: str, reason: str = "") -> None:
         row = _running(tx, execution_id)
         if not row.halt:
             _append(rt, tx, row, Draft(PauseRequested(reason), source="client"))
-            tx.set_halt(execution_id, "pause")
+            tx.executions.set_halt(execution_id, "pause")
     wake(rt)
 
 
@@ -51,7 +51,7 @@ def resume(rt: Runtime, execution_id: str, reason: str = "") -> None:
         if row.halt != "pause":
             raise Conflict(f"Execution {execution_id} is {row.status}, not paused.")
         _append(rt, tx, row, Draft(Resumed(reason), source="client"))
-        tx.set_halt(execution_id, "")
+        tx.executions.set_halt(execution_id, "")
         ready = _refused(rt, tx, row)
     _send(rt, ready)
     wake(rt)
@@ -61,10 +61,10 @@ def _refused(rt: Runtime, tx: Transaction, row: ExecutionRow) -> list[CommandRow
     """What workers refused during the pause, or would have: now it counts as sent. What is due later, and what
     belongs to a process of its own, is left to a sweeper."""
     now = rt.clock()
-    waiting = [one for one in tx.open_commands(row.execution_id) if one.state == "open"]
+    waiting = [one for one in tx.commands.open_of(row.execution_id) if one.state == "open"]
     ready = [one for one in waiting if not row.shard and (one.due_at is None or one.due_at <= now)]
-    tx.mark_sent([one.command_id for one in waiting], None)
-    tx.mark_sent([one.command_id for one in ready], now)
+    tx.commands.mark_sent([one.command_id for one in waiting], None)
+    tx.commands.mark_sent([one.command_id for one in ready], now)
     return ready
 
 
@@ -76,7 +76,7 @@ def _send(rt: Runtime, commands: Sequence[CommandRow]) -> None:
         rt.dispatcher.send(commands)
     except Unavailable:
         with rt.store.begin() as tx:
-            tx.mark_sent([one.command_id for one in commands], None)
+            tx.commands.mark_sent([one.command_id for one in commands], None)
 
 
 def adopt(rt: Runtime, execution_id: str) -> None:
@@ -92,8 +92,8 @@ def adopt(rt: Runtime, execution_id: str) -> None:
 
 
 def _send_again(tx: Transaction, execution_id: str) -> None:
-    waiting = [one for one in tx.open_commands(execution_id) if one.state == "open"]
-    tx.mark_sent([one.command_id for one in waiting], None)
+    waiting = [one for one in tx.commands.open_of(execution_id) if one.state == "open"]
+    tx.commands.mark_sent([one.command_id for one in waiting], None)
 
 
 def _children(rt: Runtime, execution_id: str) -> Iterator[str]:
@@ -114,7 +114,7 @@ def patch_ctx(rt: Runtime, execution_id: str, patch: JsonMap, expected_version: 
         row = _running(tx, execution_id)
         expected = row.head_version if expected_version is None else expected_version
         draft = hold_draft(rt, Draft(CtxPatched(patch, "client"), source="client"), Keep(execution_id))
-        events = tx.append(execution_id, expected, [draft], rt.clock())
+        events = tx.events.append(execution_id, expected, [draft], rt.clock())
     wake(rt)
     return events[-1].version
 
@@ -134,7 +134,7 @@ def _check(rt: Runtime, patch: JsonMap) -> None:
 
 
 def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
-    row = tx.lock(execution_id)
+    row = tx.executions.lock(execution_id)
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     if row.status in ENDED:
@@ -143,4 +143,4 @@ def _running(tx: Transaction, execution_id: str) -> ExecutionRow:
 
 
 def _append(rt: Runtime, tx: Transaction, row: ExecutionRow, draft: Draft) -> None:
-    tx.append(row.execution_id, row.head_version, [draft], rt.clock())
+    tx.events.append(row.execution_id, row.head_version, [draft], rt.clock())

@@ -67,17 +67,17 @@ def save(
     now = rt.clock()
     with rt.store.begin() as tx:
         _check(tx, of)
-        before = tx.credential(credential_key(name, of.scope, of.place))
+        before = tx.credentials.get(credential_key(name, of.scope, of.place))
         made = before.created_at if before else now
         row = CredentialRow(name, type, rt.encrypt(data), made, now, of.scope, of.place)
-        tx.save_credential(row)
+        tx.credentials.save(row)
     return row
 
 
 def _check(tx: Transaction, of: Audience) -> None:
     if of.scope != "execution":
         return
-    row = tx.lock(of.place) if of.place.isdecimal() and len(of.place) < 20 else None
+    row = tx.executions.lock(of.place) if of.place.isdecimal() and len(of.place) < 20 else None
     if row is None:
         raise NotFound(f"There is no execution {of.place[:80]!r}.")
     if row.ended_at is not None:
@@ -87,18 +87,18 @@ def _check(tx: Transaction, of: Audience) -> None:
 def credentials(rt: Runtime) -> list[CredentialRow]:
     """All, by name; their data stays encrypted."""
     with rt.store.read() as tx:
-        return tx.credentials()
+        return tx.credentials.find()
 
 
 def delete(rt: Runtime, name: str, of: Audience = EVERYBODY) -> None:
     """Raises NotFound with the nearest name, or with where that name is kept."""
     with rt.store.begin() as tx:
-        if tx.delete_credential(credential_key(name, of.scope, of.place)):
+        if tx.credentials.delete(credential_key(name, of.scope, of.place)):
             return
-        kept = [str(Audience(row.scope, row.place)) for row in tx.credentials(name)]
+        kept = [str(Audience(row.scope, row.place)) for row in tx.credentials.find(name)]
         if kept:
             raise NotFound(f"Credential {name!r} is kept for {' and '.join(kept)}, not for {of}.")
-        hint = did_you_mean(name, (row.name for row in tx.credentials()))
+        hint = did_you_mean(name, (row.name for row in tx.credentials.find()))
         raise NotFound(f"There is no credential {name!r}.{hint}")
 
 
@@ -106,8 +106,8 @@ def rotate(rt: Runtime, decrypt: Callable[[bytes], Mapping[str, Json]]) -> int:
     """Encrypts every credential anew, with the newest key, in one transaction; how many. Raises ConfigError that
     names one that no key opens: then nothing has changed."""
     with rt.store.begin() as tx:
-        rows = tx.credentials()
-        return sum(tx.reencrypt_credential(row, rt.encrypt(_opened(row, decrypt))) for row in rows)
+        rows = tx.credentials.find()
+        return sum(tx.credentials.reencrypt(row, rt.encrypt(_opened(row, decrypt))) for row in rows)
 
 
 def _opened(row: CredentialRow, decrypt: Callable[[bytes], Mapping[str, Json]]) -> Mapping[str, Json]:

@@ -31,7 +31,7 @@ class Directories:
 
 
 def _requested(tx: Transaction, execution_id: str) -> tuple[str, ...]:
-    for event in tx.events(execution_id, limit=1, types=(Requested.type,)):
+    for event in tx.events.read(execution_id, limit=1, types=(Requested.type,)):
         if isinstance(event.fact, Requested):
             parent = event.fact.parent
             return event.fact.directories if parent is None else _requested(tx, parent.execution_id)

@@ -83,7 +83,7 @@ class _Export:
         if size == 0:
             return []
         with self._rt.store.read() as tx:
-            found = tx.executions(before=before, limit=size)
+            found = tx.executions.find(before=before, limit=size)
         if self._left is not None:
             self._left -= len(found)
         return found
@@ -95,13 +95,13 @@ class _Export:
 
     def _playbooks(self) -> Iterator[Row]:
         with self._rt.store.read() as tx:
-            paths = [row.path for row in tx.playbooks()]
+            paths = [row.path for row in tx.playbooks.newest()]
         for path in paths:
             yield from self._versions(path)
 
     def _versions(self, path: str) -> Iterator[Row]:
         with self._rt.store.read() as tx:
-            versions = tx.playbook_versions(path)
+            versions = tx.playbooks.versions(path)
         for row in reversed(versions):
             if row.version > self._known.playbooks.get(path, 0):
                 yield _playbook(row)
@@ -174,7 +174,7 @@ class _Export:
 
 
 def _batch(tx: Transaction, row: ExecutionRow, after: int) -> list[Event]:
-    return tx.events(row.execution_id, after=after, limit=min(BATCH, row.head_version - after))
+    return tx.events.read(row.execution_id, after=after, limit=min(BATCH, row.head_version - after))
 
 
 def _playbook(row: PlaybookRow) -> Row:

@@ -40,7 +40,7 @@ def health(rt: Runtime) -> dict[str, Json]:
 def _database(rt: Runtime) -> dict[str, Json]:
     try:
         with rt.store.read() as tx:
-            tx.executions(limit=1)
+            tx.executions.find(limit=1)
     except NoetlError as error:
         return {"status": "down", "detail": error.message}
     return {"status": "ok"}
@@ -59,10 +59,10 @@ def _broker(rt: Runtime) -> dict[str, Json]:
 def dead_letters(rt: Runtime) -> list[JsonMap]:
     """Messages that no worker could read, newest first: `{source, reason, body, recorded_at}`."""
     with rt.store.read() as tx:
-        return tx.dead_letters()
+        return tx.dead_letters.newest()
 
 
 def workers(rt: Runtime) -> list[WorkerRow]:
     """Those that were seen within the last minute."""
     with rt.store.read() as tx:
-        return tx.workers(rt.clock() - SEEN)
+        return tx.workers.alive(rt.clock() - SEEN)

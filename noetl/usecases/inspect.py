@@ -51,7 +51,8 @@ def has_to_tell(rt: Runtime, execution_id: str) -> bool:
     waits for them."""
     with rt.store.read() as tx:
         return any(
-            one.purpose in ("answer", "waits", "cancel", "abandon") for one in tx.open_commands(execution_id)
+            one.purpose in ("answer", "waits", "cancel", "abandon")
+            for one in tx.commands.open_of(execution_id)
         )
 
 
@@ -69,7 +70,7 @@ def executions(
         if given is not None and not moment.is_id(given):
             raise BadRequest(f"{given!r} is not an execution id.")
     with rt.store.read() as tx:
-        return tx.executions(status=status, path=path, parent=parent, before=before, limit=limit)
+        return tx.executions.find(status=status, path=path, parent=parent, before=before, limit=limit)
 
 
 def events(
@@ -107,7 +108,7 @@ def news(
     wanted = tuple(_event_type(name) for name in types)
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
-        found = tx.events(execution_id, after=after, limit=limit, types=wanted)
+        found = tx.events.read(execution_id, after=after, limit=limit, types=wanted)
         return News(row, found, moment.is_idle(tx, row) if ask_idle else None)
 
 
@@ -132,11 +133,11 @@ def net_of(rt: Runtime, execution_id: str) -> Net:
 def _children(tx: Transaction, execution_id: str) -> list[JsonMap]:
     """The newest of those that it called, newest first, at most `SHOWN_CHILDREN`: `{execution_id, path, version,
     status, step, iteration, errors_passed_over, warnings_count}`, with the step and the iteration that called."""
-    return [_child(tx, row) for row in tx.executions(parent=execution_id, limit=SHOWN_CHILDREN)]
+    return [_child(tx, row) for row in tx.executions.find(parent=execution_id, limit=SHOWN_CHILDREN)]
 
 
 def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
-    requested = [event.fact for event in tx.events(row.execution_id, limit=1)]
+    requested = [event.fact for event in tx.events.read(row.execution_id, limit=1)]
     caller = next((fact.parent for fact in requested if isinstance(fact, Requested)), None)
     return {
         "execution_id": row.execution_id,

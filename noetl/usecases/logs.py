@@ -39,7 +39,7 @@ def page(rt: Runtime, execution_id: str, where: LogFilter, after: int = 0, limit
     """Chunks behind number `after`. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
-        rows = tx.log(execution_id, where, after, limit + 1)
+        rows = tx.logs.read(execution_id, where, after, limit + 1)
     complete = len([one for one in rows if one.seq > after]) <= limit
     found, chars = list[LogChunk](), 0
     for chunk in _merge(rows, rt.load, after):
@@ -78,7 +78,7 @@ def end(rt: Runtime, execution_id: str, where: LogFilter, lines: int) -> LogPage
     """The chunks that hold the last `lines` lines, or more. Raises NotFound."""
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
-        rows = tx.log_end(execution_id, where, 2 * lines)
+        rows = tx.logs.tail(execution_id, where, 2 * lines)
     return LogPage(row, [one.chunk for one in rows if one.ref is None], None)
 
 

@@ -16,7 +16,7 @@ from noetl.usecases.turn.advance import stored_state
 
 def find(tx: Transaction, execution_id: str) -> ExecutionRow:
     """The execution's row. Raises NotFound."""
-    row = tx.execution(execution_id) if is_id(execution_id) else None
+    row = tx.executions.get(execution_id) if is_id(execution_id) else None
     if row is None:
         raise NotFound(f"There is no execution {execution_id!r}.")
     return row
@@ -66,7 +66,7 @@ def look(tx: Transaction, row: ExecutionRow, version: int | None = None) -> Mome
     start = stored_state(tx, row.execution_id)
     if version is not None and start.version > version:
         start = initial_state(row.execution_id)
-    return Moment(row, start, tx.events(row.execution_id, after=start.version))
+    return Moment(row, start, tx.events.read(row.execution_id, after=start.version))
 
 
 def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
@@ -84,7 +84,7 @@ def is_idle(tx: Transaction, row: ExecutionRow) -> bool:
 
 def _all_wait(tx: Transaction, row: ExecutionRow) -> bool:
     """Whether those that it called wait still: it hears of it when they go on, a little later."""
-    if not tx.executions(parent=row.execution_id, limit=1):
+    if not tx.executions.find(parent=row.execution_id, limit=1):
         return True
     called = [child.id for child in look(tx, row).state().children.values() if child.id is not None]
     return all(_is_stuck(tx, find(tx, child)) for child in called)

@@ -18,7 +18,7 @@ from noetl.usecases.work.run import wake
 def tell(rt: Runtime, command_id: str) -> None:
     """Tells what the command is about, once. Raises Unavailable."""
     with rt.store.read() as tx:
-        command = tx.command(command_id)
+        command = tx.commands.get(command_id)
     if command is None or command.state == "closed":
         return
     match command.purpose:
@@ -41,7 +41,7 @@ def _tell_child(rt: Runtime, command: CommandRow) -> None:
     with suppress(Conflict, NotFound):
         control.cancel(rt, command.part, f"execution {command.execution_id} does not wait for it any more")
     with rt.store.begin() as tx:
-        tx.close_commands([command.command_id])
+        tx.commands.close([command.command_id])
 
 
 def _ended(rt: Runtime, command: CommandRow) -> ChildEnded:
@@ -64,9 +64,9 @@ def _tell_caller(rt: Runtime, command: CommandRow, fact: ChildEnded | ChildWaiti
     caller, told = command.part, command.context
     draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"], dedup_key=key)
     with rt.store.begin() as tx:
-        row = tx.lock(caller)
-        heard = any(tx.recorded(caller, one) for one in {key, _ending(command)})
+        row = tx.executions.lock(caller)
+        heard = any(tx.events.recorded(caller, one) for one in {key, _ending(command)})
         if row is not None and row.status not in ENDED and not heard:
-            tx.append(caller, row.head_version, [draft], rt.clock())
-        tx.close_commands([command.command_id])
+            tx.events.append(caller, row.head_version, [draft], rt.clock())
+        tx.commands.close([command.command_id])
     wake(rt)

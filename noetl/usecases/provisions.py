@@ -69,14 +69,14 @@ def _secret(secret: Secret, path: str, by: Provisions) -> Secret:
 
 
 def _stored(secret: Secret, name: str, path: str, tx: Transaction | None) -> Secret:
-    rows = [] if tx is None else tx.credentials(name)
+    rows = [] if tx is None else tx.credentials.find(name)
     row = best(rows, path, "")
     if row is not None:
         return replace(secret, exists=True, note=f"of type {row.type}")
     if rows:
         kept = " and ".join(str(Audience(one.scope, one.place)) for one in rows)
         return replace(secret, exists=False, note=f"it is kept for {kept}, not for playbook {path!r}")
-    hint = did_you_mean(name, [] if tx is None else [one.name for one in tx.credentials()])
+    hint = did_you_mean(name, [] if tx is None else [one.name for one in tx.credentials.find()])
     return replace(secret, exists=False, note=f"there is no credential {name!r}.{hint}".rstrip("."))
 
 
@@ -96,7 +96,7 @@ def _called(called: Called, by: Provisions) -> Called:
     if called.needs:
         return replace(called, note="its path is known only then")
     version = called.version if isinstance(called.version, int) else None
-    newest = None if by.tx is None else by.tx.playbook(called.path)
+    newest = None if by.tx is None else by.tx.playbooks.get(called.path)
     file = None if newest is not None and version is not None else by.library.find(called.path)
     if by.tx is not None and newest is not None and file is None:
         try:
@@ -106,7 +106,10 @@ def _called(called: Called, by: Provisions) -> Called:
         except NotFound as error:
             return replace(called, found="", note=error.message.rstrip("."))
     if file is None:
-        known = [*by.library.paths(), *(one.path for one in (by.tx.playbooks() if by.tx is not None else ()))]
+        known = [
+            *by.library.paths(),
+            *(one.path for one in (by.tx.playbooks.newest() if by.tx is not None else ())),
+        ]
         note = f"neither the catalog nor the files beside have it.{did_you_mean(called.path, known)}"
         return replace(called, found="", note=note.rstrip("."))
     return replace(called, found=f"file {file.file}", note=_fault(file, by.kinds))

@@ -154,12 +154,12 @@ def _clear_logs(rt: Runtime, verdicts: _Verdicts, *, dry_run: bool) -> int:
 
 def _logged(rt: Runtime, after: str | None) -> list[str]:
     with rt.store.read() as tx:
-        return tx.logged(after, _PAGE)
+        return tx.logs.execution_ids(after, _PAGE)
 
 
 def _delete_log(rt: Runtime, execution_id: str) -> None:
     with rt.store.begin() as tx:
-        tx.delete_log(execution_id)
+        tx.logs.delete(execution_id)
 
 
 class _Verdicts:
@@ -185,7 +185,7 @@ class _Verdicts:
 
     def _of_execution(self, execution_id: str, *, family: bool) -> bool | None:
         with self._rt.store.read() as tx:
-            row = tx.execution(execution_id) if is_id(execution_id) else None
+            row = tx.executions.get(execution_id) if is_id(execution_id) else None
             if row is None:
                 return None
             if not family:
@@ -198,7 +198,7 @@ class _Verdicts:
 
     def _ended(self, tx: Transaction, row: ExecutionRow) -> datetime | None:
         """When the last of its family ended; None while one runs."""
-        while row.parent_id is not None and (caller := tx.execution(row.parent_id)) is not None:
+        while row.parent_id is not None and (caller := tx.executions.get(row.parent_id)) is not None:
             row = caller
         if row.execution_id not in self._families:
             self._families[row.execution_id] = _last_end(tx, row)
@@ -219,6 +219,6 @@ def _last_end(tx: Transaction, root: ExecutionRow) -> datetime | None:
 
 def _children(tx: Transaction, execution_id: str) -> Iterator[ExecutionRow]:
     before: str | None = None
-    while rows := tx.executions(parent=execution_id, before=before, limit=_PAGE):
+    while rows := tx.executions.find(parent=execution_id, before=before, limit=_PAGE):
         yield from rows
         before = rows[-1].execution_id

@@ -132,7 +132,7 @@ class Runtime:
         """The plan of a stored net. Raises NotFound."""
         plan = self.plans.get(digest)
         if plan is None:
-            body = tx.net(digest)
+            body = tx.nets.get(digest)
             if body is None:
                 raise NotFound(f"The net {digest} is not in the store.")
             plan = Plan(from_json(body))

@@ -232,7 +232,7 @@ class Safe:
 
     def _stored(self, name: str, place: Place) -> Mapping[str, Json]:
         with self._store.read() as tx:
-            rows = tx.credentials(name)
+            rows = tx.credentials.find(name)
             row = best(rows, place.path, place.execution_id)
             if row is None:
                 others = [Audience(row.scope, row.place) for row in rows]
@@ -258,8 +258,8 @@ class Safe:
 
 
 def _read(tx: Transaction, execution_id: str) -> Place:
-    row = tx.execution(execution_id)
-    body = None if row is None else tx.net(row.digest)
+    row = tx.executions.get(execution_id)
+    body = None if row is None else tx.nets.get(row.digest)
     if row is None or body is None:
         return Place(execution_id)
     keychain = {str(entry["name"]): entry for entry in from_json(body).keychain if "name" in entry}
@@ -268,7 +268,7 @@ def _read(tx: Transaction, execution_id: str) -> Place:
 
 def _rendered(tx: Transaction, execution_id: str) -> Mapping[str, JsonMap]:
     """The entries that are templates, as they were rendered when the execution was evaluated."""
-    for event in tx.events(execution_id, limit=1, types=(Evaluated.type,)):
+    for event in tx.events.read(execution_id, limit=1, types=(Evaluated.type,)):
         if isinstance(event.fact, Evaluated):
             return event.fact.keychain
     return {}
@@ -289,7 +289,7 @@ def _unknown(tx: Transaction, name: str, place: Place, others: list[Audience]) -
     if others:
         kept = " and ".join(str(one) for one in others)
         return f"Credential {name!r} is kept for {kept}, not for playbook {place.path!r}."
-    hint = did_you_mean(name, [*(row.name for row in tx.credentials()), *place.keychain])
+    hint = did_you_mean(name, [*(row.name for row in tx.credentials.find()), *place.keychain])
     return f"There is no credential {name!r}.{hint or f' Set it with `noetl credential set {name} --type ... --data ...`.'}"
 
 

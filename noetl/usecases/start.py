@@ -183,7 +183,7 @@ def _claim_keys(
     for request, new_id in requests:
         if request.idempotency_key is not None and request.idempotency_key not in claims:
             claims[request.idempotency_key] = KeyOwner(_fingerprint(request), new_id)
-    return tx.claim_keys(dict(sorted(claims.items())), now) if claims else {}
+    return tx.idempotency.claim(dict(sorted(claims.items())), now) if claims else {}
 
 
 def _record(
@@ -211,17 +211,17 @@ def _record(
         created_at=now,
         updated_at=now,
     )
-    tx.create_execution(made)
+    tx.executions.create(made)
     fact = Requested(
         row.path, row.version, digest, request.payload, found.overrides, directories=request.directories
     )
-    tx.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
+    tx.events.append(new_id, 0, [Draft(fact, source="client", dedup_key="requested")], now)
     return Started(replace(made, head_version=1), found.warnings)
 
 
 def _of_owner(tx: Transaction, key: str, request: StartRequest, owner: KeyOwner, found: _Found) -> Answer:
     """The execution that the same request has already started; Conflict where it was another request."""
-    row = tx.execution(owner.execution_id)
+    row = tx.executions.get(owner.execution_id)
     if owner.request_sha256 == _fingerprint(request) and row is not None:
         return Started(row, found.warnings)
     return Conflict(f"Idempotency key {key!r} belongs to another request (execution {owner.execution_id}).")

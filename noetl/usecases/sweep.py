@@ -41,10 +41,10 @@ def sweep(rt: Runtime) -> Swept:
     now = rt.clock()
     expired = _end_expired(rt, now)
     with rt.store.read() as tx:
-        due = tx.unsent(now, BATCH)
-        silent = tx.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
-        owing = tx.owing(now, BATCH)
-        holders = tx.executions_with_credentials()
+        due = tx.commands.unsent(now, BATCH)
+        silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
+        owing = tx.executions.owing(now, BATCH)
+        holders = tx.credentials.execution_ids()
     _forget_credentials(rt, holders)
     silent = _lost(rt, silent, now)
     if silent:
@@ -58,9 +58,9 @@ def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
     """A credential of one execution goes with it, once nothing is to be done for that any more."""
     for execution_id in executions:
         with rt.store.begin() as tx:
-            row = tx.execution(execution_id)
-            if row is None or (row.ended_at is not None and not tx.open_commands(execution_id)):
-                tx.delete_credentials_of(execution_id)
+            row = tx.executions.get(execution_id)
+            if row is None or (row.ended_at is not None and not tx.commands.open_of(execution_id)):
+                tx.credentials.delete_of(execution_id)
 
 
 #: Later than any lease.
@@ -89,13 +89,13 @@ def _send(rt: Runtime, rows: list[CommandRow], now: datetime) -> bool:
     if not rows:
         return False
     with rt.store.begin() as tx:
-        tx.mark_sent([row.command_id for row in rows], now)
+        tx.commands.mark_sent([row.command_id for row in rows], now)
     try:
         rt.dispatcher.send(rows)
     except Unavailable as error:
         log.warning("What is due waits: %s", error)
         with rt.store.begin() as tx:
-            tx.mark_sent([row.command_id for row in rows], None)
+            tx.commands.mark_sent([row.command_id for row in rows], None)
         return False
     return True
 
@@ -117,7 +117,7 @@ def _wake(rt: Runtime, owing: list[str]) -> int:
 
 def _end_expired(rt: Runtime, now: datetime) -> int:
     with rt.store.read() as tx:
-        expired = tx.expired(now, BATCH)
+        expired = tx.commands.expired(now, BATCH)
     for row in expired:
         _end_lease(rt, row, now, now)
     return len(expired)
@@ -127,7 +127,7 @@ def end_leases(rt: Runtime) -> int:
     """Ends the leases of all commands that this process may run: whoever held them is known to be gone. How many."""
     now = rt.clock()
     with rt.store.read() as tx:
-        held = tx.expired(LATEST, BATCH)
+        held = tx.commands.expired(LATEST, BATCH)
     for row in held:
         _end_lease(rt, row, now, LATEST)
     return len(held)
@@ -136,7 +136,7 @@ def end_leases(rt: Runtime) -> int:
 def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) -> None:
     """Gives the command back for another delivery, or gives it up, if its lease ends `until` then."""
     with rt.store.begin() as tx:
-        rows = tx.lock_command(seen.command_id)
+        rows = tx.commands.lock(seen.command_id)
         if rows is None:
             return
         execution, command = rows
@@ -147,14 +147,14 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
         log.warning("Worker %s lost command %s", command.owner, command.command_id, extra=about)
         if execution.halt in _ENDING:
             # It is not tried again: the scheduler withdraws its step once nobody holds it.
-            tx.close_commands([command.command_id])
+            tx.commands.close([command.command_id])
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:
-            tx.reopen(command.command_id, command.attempt)
+            tx.commands.reopen(command.command_id, command.attempt)
             if execution.halt:
                 ask_for_turn(tx, execution.execution_id, now)
         else:
-            tx.close_commands([command.command_id])
+            tx.commands.close([command.command_id])
             _give_up(tx, execution, command, now)
 
 
@@ -169,9 +169,9 @@ def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now:
         drafts.append(_draft(command, StepFailed(error), f"end:{command.run_id}"))
     elif command.purpose == "iteration":
         key = f"iteration:{command.run_id}/{command.iteration}"
-        if not tx.recorded(command.execution_id, key):
+        if not tx.events.recorded(command.execution_id, key):
             drafts.append(_draft(command, IterationFailed(error), key))
-    tx.append(execution.execution_id, execution.head_version, drafts, now)
+    tx.events.append(execution.execution_id, execution.head_version, drafts, now)
 
 
 def _draft(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:

@@ -129,7 +129,7 @@ def test_what_was_acknowledged_is_in_the_log(url: str, settings: Settings, text:
 
     store = open_store(settings.database)
     with store.read() as tx:
-        (event,) = tx.events(answer.json()["execution_id"])
+        (event,) = tx.events.read(answer.json()["execution_id"])
     store.close()
     assert event.fact.type == "playbook.execution.requested"
 
@@ -265,8 +265,8 @@ def check_log_stream(url: str, settings: Settings, text: str) -> None:
         lines = stream.iter_lines(chunk_size=1, decode_unicode=True)
         for number in range(11):
             with store.begin_async_commit() as tx:
-                tx.lock(place.execution_id)
-                tx.add_log(
+                tx.executions.lock(place.execution_id)
+                tx.logs.add(
                     place.execution_id, [LogChunk(place, "stdout", 0, f"line {number}", datetime.now(UTC))]
                 )
             began = time.perf_counter()

@@ -63,7 +63,7 @@ def broker(quiet: Stack) -> Iterator[redis.Redis]:
 
 def lanes(stack: Stack, execution: str) -> list[CommandRow]:
     with stack.rt.store.read() as tx:
-        return [row for row in tx.open_commands(execution) if row.purpose == "lane"]
+        return [row for row in tx.commands.open_of(execution) if row.purpose == "lane"]
 
 
 def commands(stack: Stack, execution: str) -> list[str]:

@@ -39,20 +39,20 @@ def patched(name: str, value: Any = 1, **place: Any) -> Draft:
 def create(store: Store, *rows: ExecutionRow) -> None:
     with store.begin() as tx:
         for row in rows or (execution(),):
-            tx.create_execution(row)
+            tx.executions.create(row)
 
 
 def add(store: Store, *rows: CommandRow) -> None:
     with store.begin() as tx:
-        tx.add_commands(rows or (command(),))
+        tx.commands.add(rows or (command(),))
 
 
 def claim(store: Store, name: str = "c1", at: datetime = NOW, limit: int = 3) -> CommandRow | None:
     with store.begin_async_commit() as tx:
-        return tx.claim(name, "w1", at, at + 30 * SECOND, limit)
+        return tx.commands.claim(name, "w1", at, at + 30 * SECOND, limit)
 
 
 def append(store: Store, drafts: Sequence[Draft], after: int = 0, execution_id: str = "100") -> None:
     with store.begin() as tx:
-        tx.lock(execution_id)
-        tx.append(execution_id, after, drafts, NOW)
+        tx.executions.lock(execution_id)
+        tx.events.append(execution_id, after, drafts, NOW)

@@ -34,11 +34,11 @@ def test_a_command_is_read_as_it_was_added(store: Store) -> None:
     )
     add(store, row)
     with store.begin() as tx:
-        assert tx.command("c1") == row
-        assert tx.lock_command("c1") == (execution(), row)
-        assert tx.command("c2") is None
-        assert tx.lock_command("c2") is None
-        tx.add_commands([])
+        assert tx.commands.get("c1") == row
+        assert tx.commands.lock("c1") == (execution(), row)
+        assert tx.commands.get("c2") is None
+        assert tx.commands.lock("c2") is None
+        tx.commands.add([])
 
 
 def test_a_command_is_added_once(store: Store) -> None:
@@ -47,7 +47,7 @@ def test_a_command_is_added_once(store: Store) -> None:
     with pytest.raises(Conflict):
         add(store, command("c2"), command("c1"))
     with store.read() as tx:
-        assert tx.command("c2") is None
+        assert tx.commands.get("c2") is None
 
 
 def test_a_command_belongs_to_an_execution_that_exists(store: Store) -> None:
@@ -61,7 +61,7 @@ def test_a_claim_takes_the_lease_and_counts_the_delivery(store: Store) -> None:
     expected = command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
     assert claim(store) == expected
     with store.read() as tx:
-        assert tx.command("c1") == expected
+        assert tx.commands.get("c1") == expected
 
 
 def test_a_claim_is_refused_while_a_lease_holds_and_granted_when_it_ran_out(store: Store) -> None:
@@ -92,7 +92,7 @@ def test_a_claim_of_an_unknown_or_closed_command_is_refused(store: Store) -> Non
     create(store)
     add(store)
     with store.begin() as tx:
-        tx.close_commands(["c1", "nobody"])
+        tx.commands.close(["c1", "nobody"])
     assert claim(store) is None
     assert claim(store, "nobody") is None
 
@@ -111,17 +111,17 @@ def test_a_release_gives_the_lease_back_and_uncounts_the_delivery(store: Store) 
     create(store)
     add(store)
     with store.begin() as tx:
-        tx.mark_sent(["c1"], NOW)
+        tx.commands.mark_sent(["c1"], NOW)
     claim(store)
     with store.begin() as tx:
-        tx.release("c1", 2, LATER)
-        assert tx.command("c1") == command(
+        tx.commands.release("c1", 2, LATER)
+        assert tx.commands.get("c1") == command(
             state="claimed", attempt=1, owner="w1", lease_until=LATER, sent_at=NOW
         )
-        tx.release("c1", 1, LATER)
-        assert tx.command("c1") == command(sent_at=LATER)
-        tx.release("c1", 0, NOW)
-        assert tx.command("c1") == command(sent_at=LATER)
+        tx.commands.release("c1", 1, LATER)
+        assert tx.commands.get("c1") == command(sent_at=LATER)
+        tx.commands.release("c1", 0, NOW)
+        assert tx.commands.get("c1") == command(sent_at=LATER)
 
 
 def test_an_ended_lease_is_opened_again_and_its_delivery_stays_counted(store: Store) -> None:
@@ -129,20 +129,20 @@ def test_an_ended_lease_is_opened_again_and_its_delivery_stays_counted(store: St
     add(store)
     claim(store)
     with store.begin() as tx:
-        tx.reopen("c1", 2)
-        assert tx.command("c1") == command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
-        tx.reopen("c1", 1)
-        assert tx.command("c1") == command(attempt=1)
-        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
+        tx.commands.reopen("c1", 2)
+        assert tx.commands.get("c1") == command(state="claimed", attempt=1, owner="w1", lease_until=LATER)
+        tx.commands.reopen("c1", 1)
+        assert tx.commands.get("c1") == command(attempt=1)
+        assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == ["c1"]
 
 
 def test_a_message_that_did_not_leave_is_unsent_again(store: Store) -> None:
     create(store)
     add(store)
     with store.begin() as tx:
-        tx.mark_sent(["c1"], NOW)
-        tx.mark_sent(["c1"], None)
-        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1"]
+        tx.commands.mark_sent(["c1"], NOW)
+        tx.commands.mark_sent(["c1"], None)
+        assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == ["c1"]
 
 
 def test_a_heartbeat_tells_the_halt_of_its_own_execution(store: Store) -> None:
@@ -150,7 +150,7 @@ def test_a_heartbeat_tells_the_halt_of_its_own_execution(store: Store) -> None:
     add(store)
     claim(store)
     with store.begin_async_commit() as tx:
-        assert tx.heartbeat("c1", 1, LATER) == ""
+        assert tx.commands.heartbeat("c1", 1, LATER) == ""
 
 
 def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
@@ -158,12 +158,12 @@ def test_a_heartbeat_extends_the_lease_and_tells_the_halt(store: Store) -> None:
     add(store)
     claim(store)
     with store.begin_async_commit() as tx:
-        assert tx.heartbeat("c1", 1, LATER + SECOND) == ""
-        tx.set_halt("100", "cancel")
-        assert tx.heartbeat("c1", 1, LATER + SECOND) == "cancel"
+        assert tx.commands.heartbeat("c1", 1, LATER + SECOND) == ""
+        tx.executions.set_halt("100", "cancel")
+        assert tx.commands.heartbeat("c1", 1, LATER + SECOND) == "cancel"
     with store.read() as tx:
-        assert tx.expired(LATER, 10) == []
-        assert len(tx.expired(LATER + SECOND, 10)) == 1
+        assert tx.commands.expired(LATER, 10) == []
+        assert len(tx.commands.expired(LATER + SECOND, 10)) == 1
 
 
 def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_told_so(store: Store) -> None:
@@ -172,12 +172,12 @@ def test_a_heartbeat_of_a_lease_that_is_no_longer_ours_is_told_so(store: Store) 
     claim(store)
     claim(store, at=LATER)
     with store.begin_async_commit() as tx:
-        assert tx.heartbeat("c1", 1, LATER + 99 * SECOND) is None
-        assert tx.heartbeat("nobody", 1, LATER) is None
-        tx.close_commands(["c1"])
-        assert tx.heartbeat("c1", 2, LATER + 99 * SECOND) is None
+        assert tx.commands.heartbeat("c1", 1, LATER + 99 * SECOND) is None
+        assert tx.commands.heartbeat("nobody", 1, LATER) is None
+        tx.commands.close(["c1"])
+        assert tx.commands.heartbeat("c1", 2, LATER + 99 * SECOND) is None
     with store.read() as tx:
-        row = tx.command("c1")
+        row = tx.commands.get("c1")
     assert row is not None
     assert row.state == "closed"
 
@@ -186,25 +186,25 @@ def test_a_command_waits_to_be_sent_then_claimed_then_reported(store: Store) -> 
     create(store)
     add(store, command("c2"), command("c1"), command("c3", due_at=LATER))
     with store.begin() as tx:
-        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c1", "c2"]
-        assert [row.command_id for row in tx.unsent(NOW, 1)] == ["c1"]
-        assert [row.command_id for row in tx.unsent(LATER, 10)] == ["c1", "c2", "c3"]
-        assert tx.unclaimed(LATER, 10) == []
+        assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == ["c1", "c2"]
+        assert [row.command_id for row in tx.commands.unsent(NOW, 1)] == ["c1"]
+        assert [row.command_id for row in tx.commands.unsent(LATER, 10)] == ["c1", "c2", "c3"]
+        assert tx.commands.unclaimed(LATER, 10) == []
 
-        tx.mark_sent(["c1"], NOW)
-        assert [row.command_id for row in tx.unsent(NOW, 10)] == ["c2"]
-        assert tx.unclaimed(NOW, 10) == []
-        assert tx.unclaimed(NOW + SECOND, 10) == [command("c1", sent_at=NOW, context={})]
+        tx.commands.mark_sent(["c1"], NOW)
+        assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == ["c2"]
+        assert tx.commands.unclaimed(NOW, 10) == []
+        assert tx.commands.unclaimed(NOW + SECOND, 10) == [command("c1", sent_at=NOW, context={})]
 
-        tx.claim("c1", "w", NOW, LATER, 3)
-        assert tx.unclaimed(NOW + SECOND, 10) == []
-        assert tx.expired(LATER - SECOND, 10) == []
-        assert [row.command_id for row in tx.expired(LATER, 10)] == ["c1"]
+        tx.commands.claim("c1", "w", NOW, LATER, 3)
+        assert tx.commands.unclaimed(NOW + SECOND, 10) == []
+        assert tx.commands.expired(LATER - SECOND, 10) == []
+        assert [row.command_id for row in tx.commands.expired(LATER, 10)] == ["c1"]
 
-        tx.close_commands(["c1"])
-        assert tx.expired(LATER, 10) == []
-        assert [row.command_id for row in tx.open_commands("100")] == ["c2", "c3"]
-        assert tx.open_commands("200") == []
+        tx.commands.close(["c1"])
+        assert tx.commands.expired(LATER, 10) == []
+        assert [row.command_id for row in tx.commands.open_of("100")] == ["c2", "c3"]
+        assert tx.commands.open_of("200") == []
 
 
 def test_the_longest_waiting_come_first(store: Store) -> None:
@@ -212,21 +212,21 @@ def test_the_longest_waiting_come_first(store: Store) -> None:
     add(store, *(command(name) for name in ("a", "b", "c")))
     with store.begin() as tx:
         for name, seconds in (("a", 3), ("b", 1), ("c", 2)):
-            tx.mark_sent([name], NOW + seconds * SECOND)
-        assert [row.command_id for row in tx.unclaimed(LATER, 2)] == ["b", "c"]
+            tx.commands.mark_sent([name], NOW + seconds * SECOND)
+        assert [row.command_id for row in tx.commands.unclaimed(LATER, 2)] == ["b", "c"]
         for name, seconds in (("a", 3), ("b", 1), ("c", 2)):
-            tx.claim(name, "w", NOW, NOW + seconds * SECOND, 3)
-        assert [row.command_id for row in tx.expired(LATER, 2)] == ["b", "c"]
+            tx.commands.claim(name, "w", NOW, NOW + seconds * SECOND, 3)
+        assert [row.command_id for row in tx.commands.expired(LATER, 2)] == ["b", "c"]
 
 
 def test_lists_of_commands_come_without_contexts(store: Store) -> None:
     create(store)
     add(store)
     with store.begin() as tx:
-        assert tx.unsent(NOW, 1)[0].context == {}
-        assert tx.open_commands("100")[0].context == {}
-        tx.claim("c1", "w", NOW, LATER, 3)
-        assert tx.expired(LATER, 1)[0].context == {}
+        assert tx.commands.unsent(NOW, 1)[0].context == {}
+        assert tx.commands.open_of("100")[0].context == {}
+        tx.commands.claim("c1", "w", NOW, LATER, 3)
+        assert tx.commands.expired(LATER, 1)[0].context == {}
 
 
 @pytest.mark.full("a load")
@@ -235,8 +235,8 @@ def test_thousands_of_commands_are_closed_at_once(store: Store) -> None:
     names = [f"c{number}" for number in range(12_000)]
     add(store, *map(command, names))
     with store.begin() as tx:
-        tx.close_commands(names)
-        assert tx.open_commands("100") == []
+        tx.commands.close(names)
+        assert tx.commands.open_of("100") == []
 
 
 def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_a_shard_finds_only_what_is_its_own(tmp_path: Path) -> None:
     try:
         for one, found in ((mine, ["c1"]), (other, [])):
             with one.begin() as tx:
-                assert [row.command_id for row in tx.unsent(NOW, 10)] == found
-                assert tx.execution("100") is not None, "everybody may look"
+                assert [row.command_id for row in tx.commands.unsent(NOW, 10)] == found
+                assert tx.executions.get("100") is not None, "everybody may look"
         with mine.begin() as tx:
-            tx.append("100", 0, [Draft(PauseRequested())], NOW)
+            tx.events.append("100", 0, [Draft(PauseRequested())], NOW)
         for one, owing in ((other, []), (mine, ["100"])):
             with one.begin() as tx:
-                assert tx.owing(NOW, 10) == owing
-                assert [row.execution_id for row in tx.lock_owing(NOW, 10).rows] == owing
+                assert tx.executions.owing(NOW, 10) == owing
+                assert [row.execution_id for row in tx.executions.lock_owing(NOW, 10).rows] == owing
     finally:
         mine.close()
         other.close()

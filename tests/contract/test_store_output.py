@@ -19,13 +19,13 @@ def chunk(text: str, execution_id: str = "100", **place: int | str | None) -> Lo
 
 def add(store: Store, *chunks: LogChunk) -> list[int]:
     with store.begin() as tx:
-        tx.lock(chunks[0].place.execution_id)
-        return tx.add_log(chunks[0].place.execution_id, chunks)
+        tx.executions.lock(chunks[0].place.execution_id)
+        return tx.logs.add(chunks[0].place.execution_id, chunks)
 
 
 def seqs(store: Store, where: LogFilter = ALL, after: int = 0, limit: int = 100) -> list[int]:
     with store.read() as tx:
-        return [row.seq for row in tx.log("100", where, after, limit)]
+        return [row.seq for row in tx.logs.read("100", where, after, limit)]
 
 
 def test_chunks_are_numbered_in_their_execution_and_come_back_as_they_were(store: Store) -> None:
@@ -35,10 +35,10 @@ def test_chunks_are_numbered_in_their_execution_and_come_back_as_they_were(store
     assert add(store, chunk("c", "200")) == [1]
     assert add(store, chunk("d")) == [3]
     with store.read() as tx:
-        first, *_ = tx.log("100", ALL, 0, 10)
-        assert tx.log_head("100") == 3
-        assert tx.log_head("300") == 0
-        assert [row.chunk.text for row in tx.log_end("100", ALL, 2)] == ["b", "d"]
+        first, *_ = tx.logs.read("100", ALL, 0, 10)
+        assert tx.logs.head("100") == 3
+        assert tx.logs.head("300") == 0
+        assert [row.chunk.text for row in tx.logs.tail("100", ALL, 2)] == ["b", "d"]
     assert first == LogRow(replace(given, seq=1), 1)
 
 
@@ -57,16 +57,16 @@ def test_a_block_stands_for_its_chunks_wherever_a_reader_is_among_them(store: St
     add(store, chunk("a"), chunk("b"), chunk("c", iteration=1), chunk("d"), chunk("e"))
     block = LogRow(replace(chunk(""), seq=2), 4, {"kind": "result_ref", "ref": "noetl://x"})
     with store.begin() as tx:
-        tx.lock("100")
-        tx.fold_log("100", [2, 4], block)
+        tx.executions.lock("100")
+        tx.logs.fold("100", [2, 4], block)
     assert seqs(store) == [1, 2, 3, 5]
     assert seqs(store, after=2) == [2, 3, 5]
     assert seqs(store, after=3) == [2, 5]
     assert seqs(store, after=4) == [5]
     assert seqs(store, LogFilter(iteration=1), after=2) == [3]
     with store.read() as tx:
-        assert tx.log("100", ALL, 0, 10)[1] == block
-        assert tx.log_head("100") == 5
+        assert tx.logs.read("100", ALL, 0, 10)[1] == block
+        assert tx.logs.head("100") == 5
 
 
 def test_logs_are_found_and_removed_by_execution(store: Store) -> None:
@@ -74,9 +74,9 @@ def test_logs_are_found_and_removed_by_execution(store: Store) -> None:
     for owner in ("300", "100", "200"):
         add(store, chunk("a", owner), chunk("b", owner))
     with store.begin() as tx:
-        assert tx.logged(None, 10) == ["100", "200", "300"]
-        assert tx.logged(None, 2) == ["100", "200"]
-        assert tx.logged("200", 10) == ["300"]
-        assert tx.delete_log("200") == 2
-        assert tx.logged(None, 10) == ["100", "300"]
-        assert tx.log("200", ALL, 0, 10) == []
+        assert tx.logs.execution_ids(None, 10) == ["100", "200", "300"]
+        assert tx.logs.execution_ids(None, 2) == ["100", "200"]
+        assert tx.logs.execution_ids("200", 10) == ["300"]
+        assert tx.logs.delete("200") == 2
+        assert tx.logs.execution_ids(None, 10) == ["100", "300"]
+        assert tx.logs.read("200", ALL, 0, 10) == []

@@ -29,8 +29,8 @@ ROW = ExecutionRow("100", "a", 1, "d", "running", 1, 0, NOW, NOW)
 def create(store: Store, *ids: str, commands: int = 1) -> None:
     with store.begin() as tx:
         for execution_id in ids or ("100",):
-            tx.create_execution(replace(ROW, execution_id=execution_id))
-            tx.add_commands([_command(f"{execution_id}/c{n}", execution_id) for n in range(commands)])
+            tx.executions.create(replace(ROW, execution_id=execution_id))
+            tx.commands.add([_command(f"{execution_id}/c{n}", execution_id) for n in range(commands)])
 
 
 def _command(name: str, execution_id: str) -> CommandRow:
@@ -69,7 +69,7 @@ def test_of_many_claims_exactly_one_wins(store: Store) -> None:
         won = []
         for n in range(5):
             with store.begin_async_commit() as tx:
-                won.append(tx.claim(f"100/c{n}", f"w{number}", NOW, LATER, 3) is not None)
+                won.append(tx.commands.claim(f"100/c{n}", f"w{number}", NOW, LATER, 3) is not None)
         return won
 
     won = together(4, claim)
@@ -79,13 +79,13 @@ def test_of_many_claims_exactly_one_wins(store: Store) -> None:
 def test_lanes_never_take_the_same_index(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 0, 0, 50, True))
+        tx.loops.save(LoopRow("100", "s#1", 0, 0, 50, True))
 
     def lane(_: int) -> list[int]:
         mine: list[int] = []
         while True:
             with store.begin() as tx:
-                taken = tx.take("100", "s#1", 0, 3)
+                taken = tx.loops.take("100", "s#1", 0, 3)
             if not taken:
                 return mine
             mine += taken
@@ -100,13 +100,13 @@ def test_appends_under_the_lock_leave_no_gap(store: Store) -> None:
     def report(number: int) -> None:
         for n in range(5):
             with store.begin() as tx:
-                row = tx.lock("100")
+                row = tx.executions.lock("100")
                 assert row is not None
-                tx.append("100", row.head_version, [patched(f"x{number}.{n}"), patched("y")], NOW)
+                tx.events.append("100", row.head_version, [patched(f"x{number}.{n}"), patched("y")], NOW)
 
     together(4, report)
     with store.read() as tx:
-        assert [event.version for event in tx.events("100", after=1)] == list(range(2, 42))
+        assert [event.version for event in tx.events.read("100", after=1)] == list(range(2, 42))
 
 
 def test_of_two_appends_behind_the_same_version_one_is_refused(store: Store) -> None:
@@ -115,28 +115,28 @@ def test_of_two_appends_behind_the_same_version_one_is_refused(store: Store) -> 
     def report(number: int) -> str:
         try:
             with store.begin() as tx:
-                tx.append("100", 1, [patched(f"x{number}")], NOW)
+                tx.events.append("100", 1, [patched(f"x{number}")], NOW)
         except VersionConflict:
             return "refused"
         return "appended"
 
     assert sorted(together(2, report)) == ["appended", "refused"]
     with store.read() as tx:
-        assert len(tx.events("100")) == 1
+        assert len(tx.events.read("100")) == 1
 
 
 def test_one_idempotency_key_starts_one_execution(store: Store) -> None:
     def start(number: int) -> Any:
         with store.begin() as tx:
             mine = KeyOwner("sha", str(number + 1))
-            owner = tx.claim_keys({"key": mine}, NOW)["key"]
+            owner = tx.idempotency.claim({"key": mine}, NOW)["key"]
             if owner == mine:
-                tx.create_execution(ExecutionRow(str(number + 1), "a", 1, "d", "running", 0, 0, NOW, NOW))
+                tx.executions.create(ExecutionRow(str(number + 1), "a", 1, "d", "running", 0, 0, NOW, NOW))
         return owner
 
     owners = together(4, start)
     with store.read() as tx:
-        (row,) = tx.executions()
+        (row,) = tx.executions.find()
     assert set(owners) == {KeyOwner("sha", row.execution_id)}
 
 
@@ -144,15 +144,15 @@ def test_a_lock_waits_and_then_sees_what_the_other_wrote(store: Store) -> None:
     create(store)
     held = store.begin()
     tx = held.__enter__()
-    tx.lock("100")
+    tx.executions.lock("100")
 
     def second() -> Any:
         with store.begin() as other:
-            return other.lock("100"), other.recorded("100", "k")
+            return other.executions.lock("100"), other.events.recorded("100", "k")
 
     with meanwhile(second) as found:
         assert not found.done()
-        tx.append("100", 1, [patched("x", dedup_key="k")], NOW)
+        tx.events.append("100", 1, [patched("x", dedup_key="k")], NOW)
         held.__exit__(None, None, None)
         row, recorded = found.result(15)
     assert (row.head_version, recorded) == (2, True)
@@ -162,16 +162,16 @@ def test_a_second_report_of_a_command_sees_that_it_is_closed(store: Store) -> No
     create(store)
     held = store.begin()
     tx = held.__enter__()
-    tx.lock_command("100/c0")
+    tx.commands.lock("100/c0")
 
     def second() -> Any:
         with store.begin() as other:
-            return other.lock_command("100/c0")
+            return other.commands.lock("100/c0")
 
     with meanwhile(second) as found:
         assert not found.done()
-        tx.append("100", 1, [patched("x")], NOW)
-        tx.close_commands(["100/c0"])
+        tx.events.append("100", 1, [patched("x")], NOW)
+        tx.commands.close(["100/c0"])
         held.__exit__(None, None, None)
         row, command = found.result(15)
     assert (row.head_version, command.state) == (2, "closed")
@@ -184,15 +184,15 @@ def test_turns_and_reports_do_not_deadlock(store: Store) -> None:
         for n in range(10):
             with store.begin() as tx:
                 if number % 2:
-                    rows = tx.lock_owing(NOW, 64).rows
+                    rows = tx.executions.lock_owing(NOW, 64).rows
                     if rows:
-                        tx.append("100", rows[0].head_version, [patched("t")], NOW)
-                        tx.mark_sent(["100/c0", "100/c1", "100/c2"], NOW)
+                        tx.events.append("100", rows[0].head_version, [patched("t")], NOW)
+                        tx.commands.mark_sent(["100/c0", "100/c1", "100/c2"], NOW)
                 else:
-                    found = tx.lock_command(f"100/c{n % 3}")
+                    found = tx.commands.lock(f"100/c{n % 3}")
                     assert found is not None
-                    tx.append("100", found[0].head_version, [patched("r")], NOW)
-                    tx.mark_sent([found[1].command_id], NOW)
+                    tx.events.append("100", found[0].head_version, [patched("r")], NOW)
+                    tx.commands.mark_sent([found[1].command_id], NOW)
 
     together(4, turn_or_report)
 
@@ -211,29 +211,29 @@ def test_a_reader_sees_one_moment(database: Store) -> None:
     create(store)
 
     def told(tx: Transaction) -> list[object]:
-        rows = tx.executions(parent=None, limit=9)
+        rows = tx.executions.find(parent=None, limit=9)
         return [
-            tx.execution("100"),
-            tx.events("100"),
+            tx.executions.get("100"),
+            tx.events.read("100"),
             rows,
-            tx.snapshot("100"),
-            tx.open_commands("100"),
-            tx.loop("100", "s#1"),
-            tx.tails(["100"], 9),
+            tx.snapshots.get("100"),
+            tx.commands.open_of("100"),
+            tx.loops.get("100", "s#1"),
+            tx.events.tails(["100"], 9),
         ]
 
     def write() -> None:
         with store.begin() as other:
-            (event,) = other.append("100", 1, [patched("x")], NOW)
-            other.create_execution(replace(ROW, execution_id="101", parent_id="100"))
-            other.save_snapshot(Snapshot("100", event.version, 1, {}))
-            other.close_commands(["100/c0"])
-            other.save_loop(LoopRow("100", "s#1", 0, 0, 50, True))
+            (event,) = other.events.append("100", 1, [patched("x")], NOW)
+            other.executions.create(replace(ROW, execution_id="101", parent_id="100"))
+            other.snapshots.save(Snapshot("100", event.version, 1, {}))
+            other.commands.close(["100/c0"])
+            other.loops.save(LoopRow("100", "s#1", 0, 0, 50, True))
             values = {"status": "completed", "next_wake_at": None, "halt": "", "now": NOW}
-            other.save_turn("100", decided_version=1, **values)
+            other.executions.save_turn("100", decided_version=1, **values)
 
     with store.read() as tx:
-        first = tx.execution("100")
+        first = tx.executions.get("100")
         with ThreadPoolExecutor(1) as pool:
             pool.submit(write).result(15)
         seen = told(tx)
@@ -247,14 +247,14 @@ def test_what_is_not_committed_is_seen_by_nobody(database: Store) -> None:
     store = database
     create(store)
     with store.begin() as tx, meanwhile(lambda: _head(store)) as found:
-        tx.append("100", 1, [patched("x")], NOW)
+        tx.events.append("100", 1, [patched("x")], NOW)
         assert found.result(15) == 1
     assert _head(store) == 2
 
 
 def _head(store: Store) -> int:
     with store.read() as tx:
-        row = tx.execution("100")
+        row = tx.executions.get("100")
     assert row is not None
     return row.head_version
 
@@ -264,9 +264,9 @@ def test_two_schedulers_lock_disjoint_executions(postgres_url: str) -> None:
     store = open_store(postgres_url)
     create(store, *(str(number) for number in range(1, 9)))
     with store.begin() as first:
-        mine = [row.execution_id for row in first.lock_owing(NOW, 5).rows]
+        mine = [row.execution_id for row in first.executions.lock_owing(NOW, 5).rows]
         with store.begin() as second:
-            theirs = [row.execution_id for row in second.lock_owing(NOW, 5).rows]
+            theirs = [row.execution_id for row in second.executions.lock_owing(NOW, 5).rows]
     store.close()
     assert (mine, theirs) == (["1", "2", "3", "4", "5"], ["6", "7", "8"])
 
@@ -276,9 +276,9 @@ def test_a_scheduler_learns_of_executions_that_somebody_holds(postgres_url: str)
     store = open_store(postgres_url)
     create(store, "1", "2", "3")
     with store.begin() as worker:
-        worker.lock("2")
+        worker.executions.lock("2")
         with store.begin() as scheduler:
-            owing = scheduler.lock_owing(NOW, 5)
+            owing = scheduler.executions.lock_owing(NOW, 5)
     store.close()
     assert [row.execution_id for row in owing.rows] == ["1", "3"]
     assert owing.passed_over == ["2"]
@@ -293,9 +293,9 @@ def test_a_turn_that_another_scheduler_just_took_is_not_owed_any_more(postgres_u
         taken = 0
         for _ in range(20):
             with store.begin() as tx:
-                for row in tx.lock_owing(NOW, 5).rows:
+                for row in tx.executions.lock_owing(NOW, 5).rows:
                     assert row.head_version > row.decided_version
-                    tx.save_turn(
+                    tx.executions.save_turn(
                         "1",
                         decided_version=row.head_version,
                         status="running",
@@ -325,13 +325,13 @@ def test_connections_that_broke_while_nobody_used_them_are_replaced(
     store = open_store(postgres_url)
     create(store)
     with store.read() as tx, store.read():
-        tx.execution("100")
+        tx.executions.get("100")
     _end_all(postgres_server, postgres_url)
     with store.read() as tx, store.read() as other:
-        assert tx.execution("100") == other.execution("100") is not None
+        assert tx.executions.get("100") == other.executions.get("100") is not None
     _end_all(postgres_server, postgres_url)
     with store.begin() as tx:
-        assert tx.execution("100") is not None
+        assert tx.executions.get("100") is not None
     store.close()
 
 
@@ -345,9 +345,9 @@ def test_a_connection_that_breaks_in_a_transaction_is_unavailable_and_then_repla
         pytest.raises(Unavailable, match="does not answer"),
         ended_within(store, postgres_server, postgres_url) as tx,
     ):
-        tx.execution("100")
+        tx.executions.get("100")
     with store.read() as tx:
-        assert tx.execution("100") is not None
+        assert tx.executions.get("100") is not None
     store.close()
 
 
@@ -355,7 +355,7 @@ def test_a_connection_that_breaks_in_a_transaction_is_unavailable_and_then_repla
 def ended_within(store: Store, server: Any, url: str) -> Iterator[Transaction]:
     """A transaction whose connection has been ended since it began."""
     with store.read() as tx:
-        tx.execution("100")
+        tx.executions.get("100")
         _end_all(server, url)
         yield tx
 

@@ -28,62 +28,62 @@ from .given import LATER, NOW, SECOND, create, execution
 def test_a_loop_hands_each_index_out_once(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 0, 0, 5, True, items=["a", {"b": None}]))
-        assert tx.take("100", "s#1", 0, 2) == (0, 1)
-        assert tx.take("100", "s#1", 0, 0) == ()
-        assert tx.take("100", "s#1", 0, 2) == (2, 3)
-        assert tx.take("100", "s#1", 0, 2) == (4,)
-        assert tx.take("100", "s#1", 0, 2) == ()
-        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 0, 5, 5, True, items=["a", {"b": None}])
+        tx.loops.save(LoopRow("100", "s#1", 0, 0, 5, True, items=["a", {"b": None}]))
+        assert tx.loops.take("100", "s#1", 0, 2) == (0, 1)
+        assert tx.loops.take("100", "s#1", 0, 0) == ()
+        assert tx.loops.take("100", "s#1", 0, 2) == (2, 3)
+        assert tx.loops.take("100", "s#1", 0, 2) == (4,)
+        assert tx.loops.take("100", "s#1", 0, 2) == ()
+        assert tx.loops.get("100", "s#1") == LoopRow("100", "s#1", 0, 5, 5, True, items=["a", {"b": None}])
 
 
 def test_a_closed_loop_hands_nothing_out(store: Store) -> None:
     create(store, execution("100"), execution("200"))
     with store.begin() as tx:
         for owner, run in (("100", "s#1"), ("100", "s#2"), ("100", "s#3"), ("200", "s#1")):
-            tx.save_loop(LoopRow(owner, run, 0, 0, 5, True))
-        tx.close_loop("100", "s#1")
-        assert tx.take("100", "s#1", 0, 1) == ()
-        assert tx.take("100", "s#2", 0, 1) == (0,)
-        tx.close_loops("100")
-        assert tx.take("100", "s#2", 0, 1) == ()
-        assert tx.take("200", "s#1", 0, 1) == (0,)
+            tx.loops.save(LoopRow(owner, run, 0, 0, 5, True))
+        tx.loops.close("100", "s#1")
+        assert tx.loops.take("100", "s#1", 0, 1) == ()
+        assert tx.loops.take("100", "s#2", 0, 1) == (0,)
+        tx.loops.close_all("100")
+        assert tx.loops.take("100", "s#2", 0, 1) == ()
+        assert tx.loops.take("200", "s#1", 0, 1) == (0,)
 
 
 def test_a_later_generation_hands_out_the_indices_that_are_left(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 0, 3, 9, False))
-        tx.save_loop(LoopRow("100", "s#1", 1, 0, 9, True, indices=(2, 5, 7)))
-        assert tx.take("100", "s#1", 0, 2) == ()
-        assert tx.take("100", "s#1", 1, 2) == (2, 5)
-        assert tx.take("100", "s#1", 1, 2) == (7,)
-        assert tx.take("100", "s#1", 1, 2) == ()
-        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 1, 3, 9, True, indices=(2, 5, 7))
+        tx.loops.save(LoopRow("100", "s#1", 0, 3, 9, False))
+        tx.loops.save(LoopRow("100", "s#1", 1, 0, 9, True, indices=(2, 5, 7)))
+        assert tx.loops.take("100", "s#1", 0, 2) == ()
+        assert tx.loops.take("100", "s#1", 1, 2) == (2, 5)
+        assert tx.loops.take("100", "s#1", 1, 2) == (7,)
+        assert tx.loops.take("100", "s#1", 1, 2) == ()
+        assert tx.loops.get("100", "s#1") == LoopRow("100", "s#1", 1, 3, 9, True, indices=(2, 5, 7))
 
 
 @pytest.mark.parametrize("generation", [0, 1])
 def test_an_earlier_generation_does_not_replace_a_later_one(store: Store, generation: int) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 1, 0, 9, True))
+        tx.loops.save(LoopRow("100", "s#1", 1, 0, 9, True))
     with pytest.raises(Conflict), store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", generation, 0, 3, True))
+        tx.loops.save(LoopRow("100", "s#1", generation, 0, 3, True))
     with store.read() as tx:
-        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 1, 0, 9, True)
+        assert tx.loops.get("100", "s#1") == LoopRow("100", "s#1", 1, 0, 9, True)
 
 
 def test_a_loop_that_grows_hands_out_what_is_new_however_far_lanes_have_asked(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True, items=[]))
-        assert tx.take("100", "s#1", 1, 3) == ()
-        assert tx.extend_loop("100", "s#1", 1, 3) == LoopRow("100", "s#1", 1, 0, 3, True, items=[])
-        assert tx.take("100", "s#1", 1, 2) == (0, 1)
-        assert tx.take("100", "s#1", 1, 5) == (2,)
+        tx.loops.save(LoopRow("100", "s#1", 1, 0, 0, True, items=[]))
+        assert tx.loops.take("100", "s#1", 1, 3) == ()
+        assert tx.loops.extend("100", "s#1", 1, 3) == LoopRow("100", "s#1", 1, 0, 3, True, items=[])
+        assert tx.loops.take("100", "s#1", 1, 2) == (0, 1)
+        assert tx.loops.take("100", "s#1", 1, 5) == (2,)
     with store.begin() as tx:
-        assert tx.extend_loop("100", "s#1", 1, 2) == LoopRow("100", "s#1", 1, 3, 5, True, items=[])
-        assert tx.take("100", "s#1", 1, 5) == (3, 4)
+        assert tx.loops.extend("100", "s#1", 1, 2) == LoopRow("100", "s#1", 1, 3, 5, True, items=[])
+        assert tx.loops.take("100", "s#1", 1, 5) == (3, 4)
 
 
 def test_a_later_generation_of_a_growing_loop_hands_out_what_is_left_and_then_what_is_new(
@@ -91,35 +91,35 @@ def test_a_later_generation_of_a_growing_loop_hands_out_what_is_left_and_then_wh
 ) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True))
-        tx.extend_loop("100", "s#1", 1, 4)
-        tx.save_loop(LoopRow("100", "s#1", 2, 0, 4, True, indices=(1, 3)))
-        assert tx.take("100", "s#1", 2, 1) == (1,)
+        tx.loops.save(LoopRow("100", "s#1", 1, 0, 0, True))
+        tx.loops.extend("100", "s#1", 1, 4)
+        tx.loops.save(LoopRow("100", "s#1", 2, 0, 4, True, indices=(1, 3)))
+        assert tx.loops.take("100", "s#1", 2, 1) == (1,)
     with store.begin() as tx:
-        grown = tx.extend_loop("100", "s#1", 2, 2)
+        grown = tx.loops.extend("100", "s#1", 2, 2)
         assert grown == LoopRow("100", "s#1", 2, 1, 6, True, indices=(1, 3, 4, 5))
-        assert tx.loop("100", "s#1") == grown
-        assert tx.take("100", "s#1", 2, 9) == (3, 4, 5)
+        assert tx.loops.get("100", "s#1") == grown
+        assert tx.loops.take("100", "s#1", 2, 9) == (3, 4, 5)
 
 
 def test_a_closed_loop_grows_and_hands_nothing_out(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 1, 0, 0, True))
-        tx.close_loop("100", "s#1")
-        assert tx.extend_loop("100", "s#1", 1, 2).count == 2
-        assert tx.take("100", "s#1", 1, 2) == ()
+        tx.loops.save(LoopRow("100", "s#1", 1, 0, 0, True))
+        tx.loops.close("100", "s#1")
+        assert tx.loops.extend("100", "s#1", 1, 2).count == 2
+        assert tx.loops.take("100", "s#1", 1, 2) == ()
 
 
 @pytest.mark.parametrize("generation", [1, 3])
 def test_a_loop_of_another_generation_does_not_grow(store: Store, generation: int) -> None:
     create(store)
     with store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 2, 0, 1, True))
+        tx.loops.save(LoopRow("100", "s#1", 2, 0, 1, True))
     with pytest.raises(Conflict), store.begin() as tx:
-        tx.extend_loop("100", "s#1", generation, 2)
+        tx.loops.extend("100", "s#1", generation, 2)
     with store.read() as tx:
-        assert tx.loop("100", "s#1") == LoopRow("100", "s#1", 2, 0, 1, True)
+        assert tx.loops.get("100", "s#1") == LoopRow("100", "s#1", 2, 0, 1, True)
 
 
 def test_the_claim_of_an_index_is_the_last_one_that_begins_before_it(store: Store) -> None:
@@ -137,12 +137,12 @@ def test_the_claim_of_an_index_is_the_last_one_that_begins_before_it(store: Stor
         Draft(IterationDone(), step="s", run_id="s#1", iteration=3),
     ]
     with store.begin() as tx:
-        tx.lock("100")
-        tx.append("100", 0, drafts, NOW)
+        tx.executions.lock("100")
+        tx.events.append("100", 0, drafts, NOW)
 
     def items(run: str, index: int, owner: str = "100") -> Json:
         with store.read() as tx:
-            event = tx.claim_of(owner, run, index)
+            event = tx.events.claim_of(owner, run, index)
         return event.fact.items if event and isinstance(event.fact, LoopClaimed) else None
 
     assert [items("s#1", index) for index in range(4)] == [["a", "b"], ["a", "b"], ["c"], ["c"]]
@@ -152,11 +152,11 @@ def test_the_claim_of_an_index_is_the_last_one_that_begins_before_it(store: Stor
 
 def test_an_unknown_loop_hands_nothing_out(store: Store) -> None:
     with store.begin() as tx:
-        assert tx.loop("100", "s#1") is None
-        assert tx.take("100", "s#1", 0, 1) == ()
-        tx.close_loop("100", "s#1")
+        assert tx.loops.get("100", "s#1") is None
+        assert tx.loops.take("100", "s#1", 0, 1) == ()
+        tx.loops.close("100", "s#1")
     with pytest.raises(NotFound), store.begin() as tx:
-        tx.save_loop(LoopRow("100", "s#1", 0, 0, 1, True))
+        tx.loops.save(LoopRow("100", "s#1", 0, 0, 1, True))
 
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -164,10 +164,10 @@ def test_an_unknown_loop_hands_nothing_out(store: Store) -> None:
 
 def test_a_net_is_kept_once_by_its_digest(store: Store) -> None:
     with store.begin() as tx:
-        tx.put_net("d", {"name": "x", "steps": [1]})
-        tx.put_net("d", {"name": "x", "steps": [1]})
-        assert tx.net("d") == {"name": "x", "steps": [1]}
-        assert tx.net("e") is None
+        tx.nets.put("d", {"name": "x", "steps": [1]})
+        tx.nets.put("d", {"name": "x", "steps": [1]})
+        assert tx.nets.get("d") == {"name": "x", "steps": [1]}
+        assert tx.nets.get("e") is None
 
 
 def playbook(path: str, version: int) -> PlaybookRow:
@@ -177,31 +177,31 @@ def playbook(path: str, version: int) -> PlaybookRow:
 def test_the_catalog_keeps_every_version_and_shows_the_newest(store: Store) -> None:
     with store.begin() as tx:
         for path, version in (("b", 1), ("a", 2), ("a", 10), ("a", 9)):
-            tx.add_playbook(playbook(path, version))
+            tx.playbooks.add(playbook(path, version))
     with store.read() as tx:
-        assert tx.playbook("a") == playbook("a", 10)
-        assert tx.playbook("a", 2) == playbook("a", 2)
-        assert tx.playbook("a", 3) is None
-        assert tx.playbook("c") is None
-        assert tx.playbooks() == [playbook("a", 10), playbook("b", 1)]
-        assert [row.version for row in tx.playbook_versions("a")] == [10, 9, 2]
+        assert tx.playbooks.get("a") == playbook("a", 10)
+        assert tx.playbooks.get("a", 2) == playbook("a", 2)
+        assert tx.playbooks.get("a", 3) is None
+        assert tx.playbooks.get("c") is None
+        assert tx.playbooks.newest() == [playbook("a", 10), playbook("b", 1)]
+        assert [row.version for row in tx.playbooks.versions("a")] == [10, 9, 2]
 
 
 def test_warnings_of_a_version_are_kept_with_it_and_can_be_replaced(store: Store) -> None:
     warnings = ({"code": "NOETL250", "message": "é", "hint": None, "line": 3},)
     with store.begin() as tx:
-        tx.add_playbook(replace(playbook("a", 1), warnings=warnings))
-        tx.add_playbook(playbook("a", 2))
-        tx.keep_warnings("a", 2, [*warnings, *warnings])
+        tx.playbooks.add(replace(playbook("a", 1), warnings=warnings))
+        tx.playbooks.add(playbook("a", 2))
+        tx.playbooks.keep_warnings("a", 2, [*warnings, *warnings])
     with store.read() as tx:
-        assert [row.warnings for row in tx.playbook_versions("a")] == [(*warnings, *warnings), warnings]
+        assert [row.warnings for row in tx.playbooks.versions("a")] == [(*warnings, *warnings), warnings]
 
 
 def test_a_version_of_a_playbook_is_added_once(store: Store) -> None:
     with store.begin() as tx:
-        tx.add_playbook(playbook("a", 1))
+        tx.playbooks.add(playbook("a", 1))
     with pytest.raises(Conflict), store.begin() as tx:
-        tx.add_playbook(playbook("a", 1))
+        tx.playbooks.add(playbook("a", 1))
 
 
 # --- the rest -------------------------------------------------------------------------------------
@@ -210,28 +210,28 @@ def test_a_version_of_a_playbook_is_added_once(store: Store) -> None:
 def test_the_newest_snapshot_is_kept(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        assert tx.snapshot("100") is None
-        tx.save_snapshot(Snapshot("100", 5, 1, {"marking": []}))
-        tx.save_snapshot(Snapshot("100", 9, 2, {"marking": [1]}))
-        tx.save_snapshot(Snapshot("100", 7, 1, {"marking": [2]}))
-        assert tx.snapshot("100") == Snapshot("100", 9, 2, {"marking": [1]})
+        assert tx.snapshots.get("100") is None
+        tx.snapshots.save(Snapshot("100", 5, 1, {"marking": []}))
+        tx.snapshots.save(Snapshot("100", 9, 2, {"marking": [1]}))
+        tx.snapshots.save(Snapshot("100", 7, 1, {"marking": [2]}))
+        assert tx.snapshots.get("100") == Snapshot("100", 9, 2, {"marking": [1]})
 
 
 def test_an_idempotency_key_has_one_owner(store: Store) -> None:
     first = KeyOwner("sha1", "100")
     with store.begin() as tx:
-        assert tx.claim_keys({"k": first}, NOW) == {"k": first}
-        assert tx.claim_keys({"k": KeyOwner("sha2", "200")}, NOW) == {"k": first}
+        assert tx.idempotency.claim({"k": first}, NOW) == {"k": first}
+        assert tx.idempotency.claim({"k": KeyOwner("sha2", "200")}, NOW) == {"k": first}
     with store.begin() as tx:
-        assert tx.claim_keys({"k": KeyOwner("sha1", "300")}, NOW) == {"k": first}
+        assert tx.idempotency.claim({"k": KeyOwner("sha1", "300")}, NOW) == {"k": first}
 
 
 def test_of_many_keys_those_that_are_free_are_claimed_and_the_others_name_their_owners(store: Store) -> None:
     with store.begin() as tx:
-        tx.claim_keys({"b": KeyOwner("sha", "100")}, NOW)
+        tx.idempotency.claim({"b": KeyOwner("sha", "100")}, NOW)
     claims = {key: KeyOwner("sha", str(200 + number)) for number, key in enumerate("abc")}
     with store.begin() as tx:
-        owners = tx.claim_keys(claims, NOW)
+        owners = tx.idempotency.claim(claims, NOW)
 
     assert owners == {**claims, "b": KeyOwner("sha", "100")}
 
@@ -239,15 +239,15 @@ def test_of_many_keys_those_that_are_free_are_claimed_and_the_others_name_their_
 def test_credentials_are_saved_replaced_listed_and_deleted(store: Store) -> None:
     first = CredentialRow("pg", "postgres", b"\x00\xff1", NOW, NOW)
     with store.begin() as tx:
-        tx.save_credential(first)
-        tx.save_credential(CredentialRow("a", "http", b"", NOW, NOW))
-        tx.save_credential(CredentialRow("pg", "postgres", b"2", LATER, LATER))
+        tx.credentials.save(first)
+        tx.credentials.save(CredentialRow("a", "http", b"", NOW, NOW))
+        tx.credentials.save(CredentialRow("pg", "postgres", b"2", LATER, LATER))
     with store.begin() as tx:
-        assert tx.credential("pg") == CredentialRow("pg", "postgres", b"2", NOW, LATER)
-        assert [row.name for row in tx.credentials()] == ["a", "pg"]
-        assert tx.delete_credential("pg")
-        assert not tx.delete_credential("pg")
-        assert tx.credential("pg") is None
+        assert tx.credentials.get("pg") == CredentialRow("pg", "postgres", b"2", NOW, LATER)
+        assert [row.name for row in tx.credentials.find()] == ["a", "pg"]
+        assert tx.credentials.delete("pg")
+        assert not tx.credentials.delete("pg")
+        assert tx.credentials.get("pg") is None
 
 
 def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and_an_execution(
@@ -259,36 +259,36 @@ def test_credentials_of_one_name_live_beside_each_other_for_everybody_a_path_and
     other = CredentialRow("x", "http", b"4", NOW, NOW, "execution", "100")
     with store.begin() as tx:
         for row in (every, path, own, other):
-            tx.save_credential(row)
+            tx.credentials.save(row)
     with store.begin() as tx:
-        assert {row.key for row in tx.credentials("pg")} == {every.key, path.key, own.key}
-        assert tx.credential("pg") == every
-        assert tx.credential(path.key) == path
-        assert {row.name for row in tx.credentials()} == {"pg", "x"}
-        assert tx.executions_with_credentials() == ["100"]
-        tx.delete_credentials_of("100")
-        assert tx.executions_with_credentials() == []
-        assert [row.scope for row in tx.credentials("pg")] == ["global", "path"]
-        assert tx.delete_credential(path.key)
-        assert tx.credential("pg") == every
+        assert {row.key for row in tx.credentials.find("pg")} == {every.key, path.key, own.key}
+        assert tx.credentials.get("pg") == every
+        assert tx.credentials.get(path.key) == path
+        assert {row.name for row in tx.credentials.find()} == {"pg", "x"}
+        assert tx.credentials.execution_ids() == ["100"]
+        tx.credentials.delete_of("100")
+        assert tx.credentials.execution_ids() == []
+        assert [row.scope for row in tx.credentials.find("pg")] == ["global", "path"]
+        assert tx.credentials.delete(path.key)
+        assert tx.credentials.get("pg") == every
 
 
 def test_a_credential_is_given_other_ciphertext_only_where_it_is_still_the_same(store: Store) -> None:
     row = CredentialRow("pg", "postgres", b"1", NOW, NOW, "path", "a")
     with store.begin() as tx:
-        tx.save_credential(row)
-        assert tx.reencrypt_credential(row, b"2")
-        assert not tx.reencrypt_credential(row, b"3")
-        assert tx.credential(row.key) == replace(row, data=b"2")
+        tx.credentials.save(row)
+        assert tx.credentials.reencrypt(row, b"2")
+        assert not tx.credentials.reencrypt(row, b"3")
+        assert tx.credentials.get(row.key) == replace(row, data=b"2")
 
 
 def test_dead_letters_are_listed_newest_first_whatever_they_hold(store: Store) -> None:
     with store.begin() as tx:
-        tx.add_dead_letter("http", "not json", "\0\ud800garbage", NOW)
-        tx.add_dead_letter("python", "unknown task", "{}", LATER)
+        tx.dead_letters.add("http", "not json", "\0\ud800garbage", NOW)
+        tx.dead_letters.add("python", "unknown task", "{}", LATER)
     with store.read() as tx:
-        newest, oldest = tx.dead_letters()
-        assert tx.dead_letters(1) == [newest]
+        newest, oldest = tx.dead_letters.newest()
+        assert tx.dead_letters.newest(1) == [newest]
     assert {**newest, "id": 0} == {
         "id": 0,
         "source": "python",
@@ -305,13 +305,13 @@ def test_workers_are_seen_until_they_fall_silent(store: Store) -> None:
         WorkerRow("w1", "worker", (), NOW, LATER),
     )
     with store.begin() as tx:
-        tx.see_worker(old)
-        tx.see_worker(young)
-        assert tx.workers(NOW - SECOND) == [young, old]
-        assert tx.workers(NOW) == [young]
+        tx.workers.see(old)
+        tx.workers.see(young)
+        assert tx.workers.alive(NOW - SECOND) == [young, old]
+        assert tx.workers.alive(NOW) == [young]
         again = replace(old, seen_at=LATER, queues=("http",), skew_s=-0.25)
-        tx.see_worker(again)
-        assert tx.workers(NOW) == [young, again]
+        tx.workers.see(again)
+        assert tx.workers.alive(NOW) == [young, again]
 
 
 def test_a_database_server_has_a_clock_that_goes_on_within_a_transaction(

@@ -22,11 +22,11 @@ def test_asking_for_other_values_prepares_no_other_statement(postgres_url: str) 
     counts = []
     for turn in range(3):
         with store.read() as tx:
-            tx.executions(path=f"a/{turn}")
-            tx.executions(status="running", path=f"a/{turn}", before=str(turn))
-            tx.executions(parent=str(turn))
-            tx.events("100", after=turn, limit=turn + 1)
-            tx.playbook(f"a/{turn}", turn)
+            tx.executions.find(path=f"a/{turn}")
+            tx.executions.find(status="running", path=f"a/{turn}", before=str(turn))
+            tx.executions.find(parent=str(turn))
+            tx.events.read("100", after=turn, limit=turn + 1)
+            tx.playbooks.get(f"a/{turn}", turn)
         counts.append(kept(store))
     store.close()
     assert counts == [counts[0]] * 3

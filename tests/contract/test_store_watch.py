@@ -14,7 +14,7 @@ from noetl.errors import NoetlError, Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
 from noetl.store.hearing import CHANNEL, notice
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
 from tests import pace
@@ -47,7 +47,7 @@ def quiet(watch: Watch) -> None:
 def save_turn(store: Store, execution_id: str = "100") -> None:
     with store.begin() as tx:
         values = {"status": "waiting", "next_wake_at": None, "halt": "", "now": NOW}
-        tx.save_turn(execution_id, decided_version=1, **values)
+        tx.executions.save_turn(execution_id, decided_version=1, **values)
 
 
 def test_a_watcher_is_woken_by_the_commit_and_by_nothing_else(store: Store, elsewhere: Store) -> None:
@@ -62,7 +62,7 @@ def test_a_watcher_is_woken_by_the_commit_and_by_nothing_else(store: Store, else
         assert watch.wait(LONG)
 
         with suppress(KeyError), elsewhere.begin() as tx:
-            tx.append("100", 1, [patched("y")], NOW)
+            tx.events.append("100", 1, [patched("y")], NOW)
             raise KeyError("rolled back")
         append(elsewhere, [patched("x")], execution_id="101")
         assert other.wait(LONG)
@@ -94,7 +94,7 @@ def test_a_watcher_is_woken_within_milliseconds(store: Store, elsewhere: Store) 
 
 def _head(store: Store) -> int:
     with store.read() as tx:
-        row = tx.execution("100")
+        row = tx.executions.get("100")
     assert row is not None
     return row.head_version
 
@@ -102,9 +102,9 @@ def _head(store: Store) -> int:
 def test_whoever_writes_something_else_notifies_those_who_watch(store: Store) -> None:
     create(store)
     with store.begin() as tx:
-        tx.notify("100")
+        tx.executions.notify("100")
     with pytest.raises(NoetlError, match="for reads"), store.read() as tx:
-        tx.notify("100")
+        tx.executions.notify("100")
 
 
 def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -> None:
@@ -114,8 +114,8 @@ def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -
         quiet(watch)
         for text in "ab":
             with elsewhere.begin_async_commit() as tx:
-                tx.lock("100")
-                tx.add_log("100", [LogChunk(place, "stdout", 0, text, NOW)] * 3)
+                tx.executions.lock("100")
+                tx.logs.add("100", [LogChunk(place, "stdout", 0, text, NOW)] * 3)
             assert watch.wait(LONG), text
 
 
@@ -124,7 +124,7 @@ def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
 
     def marks() -> dict[str, object]:
         with store.read() as tx:
-            return dict(tx.marks(["100", "999"]))
+            return dict(tx.executions.marks(["100", "999"]))
 
     seen = [marks()]
     append(store, [patched("x")])
@@ -132,8 +132,8 @@ def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
     save_turn(store)
     seen.append(marks())
     with store.begin() as tx:
-        tx.lock("100")
-        tx.add_log("100", [LogChunk(LogPlace("100", "s", "s#1", None, "t", 1, 1), "stdout", 0, "a", NOW)])
+        tx.executions.lock("100")
+        tx.logs.add("100", [LogChunk(LogPlace("100", "s", "s#1", None, "t", 1, 1), "stdout", 0, "a", NOW)])
     seen.append(marks())
     assert all(set(one) == {"100"} for one in seen)
     assert len({one["100"] for one in seen}) == 4
@@ -150,9 +150,9 @@ def test_one_notice_tells_of_all_that_a_transaction_prints(postgres_url: str) ->
         cursor.execute(f"LISTEN {CHANNEL}")
         with store.begin_async_commit() as tx:
             for one in ("100", "101"):
-                tx.lock(one)
+                tx.executions.lock(one)
                 place = LogPlace(one, "s", "s#1", None, "t", 1, 1)
-                tx.add_log(one, [LogChunk(place, "stdout", 0, str(n), NOW) for n in range(1000)])
+                tx.logs.add(one, [LogChunk(place, "stdout", 0, str(n), NOW) for n in range(1000)])
         cursor.execute("SELECT 1")
     connection.poll()
     assert [one.payload for one in connection.notifies] == ["100,101"]

@@ -44,7 +44,7 @@ def test_a_turn_waits_for_an_execution_that_a_worker_holds_and_will_not_wake_for
 def _hold(sim: Simulation, run: str, locked: threading.Event, let_go: threading.Event) -> None:
     """What a report does that has nothing to wake the scheduler for."""
     with sim.rt.store.begin() as tx:
-        tx.lock(run)
+        tx.executions.lock(run)
         locked.set()
         let_go.wait(10)
 

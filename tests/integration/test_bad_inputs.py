@@ -207,7 +207,7 @@ def test_sql_in_a_value_is_stored_as_text(run: Run, database: str) -> None:
     assert run(body, evil=EVIL)["result"]["rows"] == [{"t": EVIL}]
     store = open_store(database)
     with store.read() as tx:
-        assert tx.playbooks() == []  # the tables are all there
+        assert tx.playbooks.newest() == []  # the tables are all there
     store.close()
 
 
@@ -233,7 +233,7 @@ def test_statements_stacked_in_a_value_are_a_value(error: Run, run: Run, databas
     assert run(body.format(command=command), n="1")["result"]["rows"] == [{"second": 2}]
     store = open_store(database)
     with store.read() as tx:
-        assert tx.playbooks() == []  # the table is there
+        assert tx.playbooks.newest() == []  # the table is there
     store.close()
 
 
@@ -478,7 +478,7 @@ def test_a_very_large_result_is_kept_by_reference_or_refused(
     else:
         assert (report["error"]["kind"], report["error"]["step"]) == ("limit", "big")
     with rt.store.read() as tx:
-        sizes = [len(str(event.fact)) for event in tx.events(report["execution_id"])]
+        sizes = [len(str(event.fact)) for event in tx.events.read(report["execution_id"])]
     assert max(sizes) < 100_000
 
 

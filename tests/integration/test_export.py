@@ -201,11 +201,11 @@ def test_what_a_slow_transaction_commits_late_is_in_the_next_export(
         out = Order(str(tmp_path / "out"))
         patch = Draft(CtxPatched({"a": 1}, "client"))
         with rt.store.begin() as late:
-            late.lock(slow)
-            late.append(slow, _head(rt, slow), [patch], rt.clock())
+            late.executions.lock(slow)
+            late.events.append(slow, _head(rt, slow), [patch], rt.clock())
             with rt.store.begin() as tx:
-                tx.lock(quick)
-                tx.append(quick, _head(rt, quick), [patch], rt.clock())
+                tx.executions.lock(quick)
+                tx.events.append(quick, _head(rt, quick), [patch], rt.clock())
             # What is later in the log is exported before what is earlier can be seen.
             before = _patches(rt, out, tmp_path)
         after = _patches(rt, out, tmp_path)
@@ -266,9 +266,9 @@ def test_an_export_that_was_killed_leaves_what_was_there_and_the_next_one_makes_
 
 def _append_many(rt: Runtime, execution_id: str, count: int) -> None:
     with rt.store.begin() as tx:
-        tx.lock(execution_id)
+        tx.executions.lock(execution_id)
         drafts = [Draft(CtxPatched({"a": number}, "client")) for number in range(count)]
-        tx.append(execution_id, _head(rt, execution_id), drafts, rt.clock())
+        tx.events.append(execution_id, _head(rt, execution_id), drafts, rt.clock())
 
 
 def _kill_in_the_middle(out: Path, settings: Settings) -> None:

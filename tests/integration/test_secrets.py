@@ -152,7 +152,7 @@ def test_a_credential_of_an_execution_is_its_own_and_goes_with_it(
         audience("a", "1")
     row = dataclasses.replace(_row(rt, settings), scope="execution", place=report["execution_id"])
     with rt.store.begin() as tx:
-        tx.save_credential(row)
+        tx.credentials.save(row)
 
     sweep(rt)
 
@@ -348,9 +348,9 @@ def test_a_wrong_key_is_one_clear_error_of_the_task(rt: Runtime, run: Run) -> No
 def test_what_was_set_meanwhile_is_not_overwritten_by_a_rotation(rt: Runtime, settings: Settings) -> None:
     row = _row(rt, settings)
     with rt.store.begin() as tx:
-        tx.save_credential(dataclasses.replace(row, data=b"newer", updated_at=row.updated_at + timedelta(1)))
-        assert not tx.reencrypt_credential(row, b"older")
-        current = tx.credential("kept")
+        tx.credentials.save(dataclasses.replace(row, data=b"newer", updated_at=row.updated_at + timedelta(1)))
+        assert not tx.credentials.reencrypt(row, b"older")
+        current = tx.credentials.get("kept")
         assert current is not None
         assert current.data == b"newer"
     credentials.delete(rt, "kept")

@@ -73,7 +73,7 @@ def test_executions_of_revision_0001_are_read_as_called_by_nobody(empty_url: str
     assert migrate.check(empty_url) == []
     store = open_store(empty_url)
     with store.read() as tx:
-        (row,) = tx.executions()
+        (row,) = tx.executions.find()
     store.close()
     assert (row.execution_id, row.parent_id, row.status) == ("7", None, "completed")
 
@@ -83,8 +83,8 @@ def test_a_program_of_revision_0001_goes_on_writing_behind_the_upgrade(empty_url
     _execute(empty_url, INSERT_0001.format(7))
     store = open_store(empty_url)
     with store.read() as tx:
-        assert [row.parent_id for row in tx.executions()] == [None]
-        assert tx.executions(parent="7") == []
+        assert [row.parent_id for row in tx.executions.find()] == [None]
+        assert tx.executions.find(parent="7") == []
     store.close()
 
 
@@ -184,7 +184,7 @@ def test_of_many_upgrades_at_once_one_does_the_work(empty_url: str) -> None:
 def test_a_store_without_tables_says_what_to_do(empty_url: str) -> None:
     store = open_store(empty_url)
     with pytest.raises(Unavailable, match="noetl db upgrade"), store.read() as tx:
-        tx.execution("1")
+        tx.executions.get("1")
     store.close()
 
 

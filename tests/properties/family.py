@@ -48,11 +48,11 @@ def _made(sim: Simulation, run: str, events: list[Event]) -> Iterator[str]:
     """Every record of a child has a child, which ends no later than somebody ceases to wait for it."""
     ended = {one.fact.child_id: one.fact for one in _of(events, e.ChildEnded)}  # type: ignore[union-attr]
     with sim.rt.store.read() as tx:
-        mine, rows = tx.execution(run), {}
+        mine, rows = tx.executions.get(run), {}
         for one in _of(events, e.ChildRequested):
             child = one.fact.child_id  # type: ignore[union-attr]
-            told = tx.command(f"{run}/cancel/{child}") is not None
-            rows[child] = (tx.execution(child), one.fact.detached, told)  # type: ignore[union-attr]
+            told = tx.commands.get(f"{run}/cancel/{child}") is not None
+            rows[child] = (tx.executions.get(child), one.fact.detached, told)  # type: ignore[union-attr]
     assert mine is not None
     for child, (row, detached, told) in rows.items():
         if row is None:

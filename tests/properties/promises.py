@@ -84,7 +84,7 @@ def _of_execution(world: World, run: str) -> Iterator[str]:
         return
     yield from _terminal(events)
     with world.store.read() as tx:
-        left = tx.open_commands(run)
+        left = tx.commands.open_of(run)
     if left:
         yield f"commands are still open after the end: {[one.command_id for one in left]}"
     if row.head_version != row.decided_version or row.next_wake_at is not None:

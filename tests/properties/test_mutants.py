@@ -22,7 +22,9 @@ from noetl.engine import iterations as engine_iterations
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
-from noetl.store import memory_commands, memory_log
+from noetl.store.memory import commands as memory_commands
+from noetl.store.memory.events import MemoryEvents
+from noetl.store.memory.loops import MemoryLoops
 from noetl.usecases import sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -251,20 +253,20 @@ def no_sweeper(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @defect("workers die", "come to rest|twice")
 def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
-    append = memory_log.Log.append
+    append = MemoryEvents.append
 
     def keyless(self: Any, run: str, version: int, drafts: Any, now: Any) -> Any:
         return append(self, run, version, [replace(draft, dedup_key=None) for draft in drafts], now)
 
-    patch.setattr(memory_log.Log, "append", keyless)
+    patch.setattr(MemoryEvents, "append", keyless)
 
 
 def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:
-        rows = [row for run in tx.owing(now, 64) if (row := tx.execution(run)) is not None]
-        tails = tx.tails([row.execution_id for row in rows], 500)
+        rows = [row for run in tx.executions.owing(now, 64) if (row := tx.executions.get(run)) is not None]
+        tails = tx.events.tails([row.execution_id for row in rows], 500)
         found = [
             turns._turn(rt, tx, row, tails.get(row.execution_id, []), now, row.execution_id, 0)
             for row in rows
@@ -273,7 +275,7 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
         turns._send(rt, [command for turn in found for command in turn.orders.commands], now)
     with rt.store.begin() as tx:
         for turn in found:
-            head = tx.lock(turn.row.execution_id)
+            head = tx.executions.lock(turn.row.execution_id)
             assert head is not None
             if checked and head.head_version != turn.row.head_version:
                 return 0, [""]
@@ -318,7 +320,7 @@ def a_stale_cache(patch: pytest.MonkeyPatch) -> None:
         if state is None:
             return original(rt, tx, row)
         last = max(
-            (event.version for event in tx.events(row.execution_id) if event.draft.source == "server"),
+            (event.version for event in tx.events.read(row.execution_id) if event.draft.source == "server"),
             default=0,
         )
         return replace(state, version=max(state.version, last))
@@ -368,7 +370,7 @@ def ctx_patches_lost_between_slices(patch: pytest.MonkeyPatch) -> None:
 @defect("workers are slow", "already recorded")
 def reports_without_fencing(patch: pytest.MonkeyPatch) -> None:
     def standing(tx: Any, claimed: Any) -> Any:
-        rows = tx.lock_command(claimed.command_id)
+        rows = tx.commands.lock(claimed.command_id)
         return None if rows is None or rows[1].state == "closed" else reports.Standing(*rows)
 
     for module in (reports, lanes, work):
@@ -382,12 +384,12 @@ def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "already recorded")
 def second_deliveries_that_begin_at_the_first_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_log.Log, "run_events", lambda self, run, step, iteration: [])
+    patch.setattr(MemoryEvents, "of_run", lambda self, run, step, iteration: [])
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")
 def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
-    original = memory_log.Loops.take
+    original = MemoryLoops.take
 
     def again(self: Any, run: str, step: str, generation: int, count: int) -> tuple[int, ...]:
         taken = original(self, run, step, generation, count)
@@ -396,7 +398,7 @@ def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
             self._put_loop(replace(row, next_index=row.next_index - 1))
         return taken
 
-    patch.setattr(memory_log.Loops, "take", again)
+    patch.setattr(MemoryLoops, "take", again)
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")
@@ -430,16 +432,16 @@ def suspended_iterations_that_give_up_their_slot(patch: pytest.MonkeyPatch) -> N
 def answers_without_dedup(patch: pytest.MonkeyPatch) -> None:
     def tell_again(rt: Runtime, command_id: str) -> None:
         with rt.store.read() as tx:
-            command = tx.command(command_id)
+            command = tx.commands.get(command_id)
         assert command is not None
         told = command.context
         fact = ChildEnded(told["task"], command.execution_id, told["status"], told["result"])
         draft = Draft(fact, step=told["step"], run_id=told["run_id"], iteration=told["iteration"])
         with rt.store.begin() as tx:
-            row = tx.lock(command.part)
+            row = tx.executions.lock(command.part)
             if row is not None and row.status not in ENDED:
-                tx.append(command.part, row.head_version, [draft], rt.clock())
-            tx.close_commands([command_id])
+                tx.events.append(command.part, row.head_version, [draft], rt.clock())
+            tx.commands.close([command_id])
 
     patch.setattr(world_of_tests, "tell", tell_again)
 

@@ -19,7 +19,7 @@ from noetl.engine.state import State
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension, ToolPort
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.parent_notifications import tell
@@ -287,7 +287,7 @@ class World:
         if not self.others:
             return self.started
         with self.store.read() as tx:
-            return [row.execution_id for row in reversed(tx.executions(limit=1000))]
+            return [row.execution_id for row in reversed(tx.executions.find(limit=1000))]
 
     # --- what may happen ---------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class World:
 
     def _expired_leases(self) -> list[CommandRow]:
         with self.store.read() as tx:
-            return tx.expired(self.sim.now, 1)
+            return tx.commands.expired(self.sim.now, 1)
 
     def _beat(self, argument: int) -> None:
         workers = [process for process in self.processes if process.leases is not None]

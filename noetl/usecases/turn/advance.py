@@ -68,8 +68,8 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 
     def choose(tx: Transaction) -> Owing:
         if execution_id:
-            tx.lock(execution_id)
-        return tx.lock_owing(now, limit)
+            tx.executions.lock(execution_id)
+        return tx.executions.lock_owing(now, limit)
 
     try:
         turns, owing = _serve(rt, choose, now)
@@ -87,7 +87,7 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
 
 def _serve_each(rt: Runtime) -> int:
     with rt.store.read() as tx:
-        ids = tx.owing(rt.clock(), rt.limits.turn_executions)
+        ids = tx.executions.owing(rt.clock(), rt.limits.turn_executions)
     return sum(_serve_alone(rt, execution_id) for execution_id in ids)
 
 
@@ -97,7 +97,7 @@ def _serve_alone(rt: Runtime, execution_id: str) -> int:
     now = rt.clock()
 
     def choose(tx: Transaction) -> Owing:
-        row = tx.lock(execution_id)
+        row = tx.executions.lock(execution_id)
         return Owing([row] if row is not None and _owes(row, now) else [], [])
 
     try:
@@ -138,7 +138,7 @@ def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
     except Unavailable as error:
         log.warning("%d commands stay unsent for now: %s", len(ready), error)
         with rt.store.begin() as tx:
-            tx.mark_sent([command.command_id for command in ready], None)
+            tx.commands.mark_sent([command.command_id for command in ready], None)
 
 
 # --- reading and deciding ---------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _send(rt: Runtime, commands: Sequence[CommandRow], now: datetime) -> None:
 def _turns(rt: Runtime, tx: Transaction, rows: Sequence[ExecutionRow], now: datetime) -> list[Turn]:
     """All that one transaction serves. They draw the ids of those that they call from one range: what they record
     comes before or behind one another in it."""
-    tails = tx.tails([row.execution_id for row in rows], rt.limits.turn_events)
+    tails = tx.events.tails([row.execution_id for row in rows], rt.limits.turn_events)
     name = f"{rows[0].execution_id}/{rows[0].head_version}"
     turns: list[Turn] = []
     drafted = 0
@@ -171,7 +171,7 @@ def _turn(
     plan = rt.plan(tx, row.digest)
     known = _cached(rt, tx, row)
     if known.version != row.decided_version:
-        tail = tx.events(row.execution_id, after=known.version, limit=rt.limits.turn_events)
+        tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
     before = replay(known, tail)
     if before.version < row.head_version:
         return Turn(row, plan, before, (), before, caught_up=False)
@@ -209,7 +209,7 @@ def _cached(rt: Runtime, tx: Transaction, row: ExecutionRow) -> State:
 
 def stored_state(tx: Transaction, execution_id: str) -> State:
     """The newest snapshot, or the state before the first event."""
-    snapshot = tx.snapshot(execution_id)
+    snapshot = tx.snapshots.get(execution_id)
     if snapshot is None or snapshot.schema != STATE_SCHEMA:
         return initial_state(execution_id)
     return snapshots.from_json(snapshot.state)
@@ -219,7 +219,7 @@ def _inputs(rt: Runtime, tx: Transaction, plan: Plan, state: State, now: datetim
     commands: dict[str, bool] = {}
     if any(not run.ended for run in state.runs.values()):
         # Anything that is decided now may end in a halt, which spares what a worker holds.
-        rows = tx.open_commands(state.execution_id)
+        rows = tx.commands.open_of(state.execution_id)
         commands = {command.command_id: command.state == "claimed" for command in rows}
     keep = Keep(state.execution_id)
     return Inputs(
@@ -271,18 +271,18 @@ def _defect(state: State, error: Exception) -> tuple[list[Draft], State]:
 def _write(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
     row, after = turn.row, turn.after
     if turn.drafts:
-        tx.append(row.execution_id, turn.before.version, turn.drafts, now)
+        tx.events.append(row.execution_id, turn.before.version, turn.drafts, now)
     for fact, child in turn.orders.children:
         children.create(tx, after, fact, child, now)
     for loop in turn.orders.loops:
-        tx.save_loop(loop)
+        tx.loops.save(loop)
     for credential in turn.kept:
-        tx.save_credential(credential)
+        tx.credentials.save(credential)
     if turn.orders.commands:
-        tx.add_commands(turn.orders.commands)
+        tx.commands.add(turn.orders.commands)
     _withdraw(tx, turn)
     ends = after.ended and not turn.before.ended
-    tx.save_turn(
+    tx.executions.save_turn(
         row.execution_id,
         decided_version=after.version,
         # What was not decided yet is as the last turn left it: whoever is told of a change compares with that.
@@ -313,7 +313,7 @@ def _keep_snapshot(rt: Runtime, tx: Transaction, turn: Turn) -> None:
     crossed = turn.after.version // every > turn.row.decided_version // every
     if crossed or (turn.after.ended and turn.after.version > every // 4):
         state = snapshots.to_json(turn.after)
-        tx.save_snapshot(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))
+        tx.snapshots.save(Snapshot(turn.row.execution_id, turn.after.version, STATE_SCHEMA, state))
 
 
 def _withdraw(tx: Transaction, turn: Turn) -> None:
@@ -322,9 +322,9 @@ def _withdraw(tx: Transaction, turn: Turn) -> None:
     gone = [run for key, run in turn.before.runs.items() if ends or key not in turn.after.runs]
     stale = [command for run in gone if not run.ended for command in run.commands.values()]
     if stale:
-        tx.close_commands(stale)
+        tx.commands.close(stale)
     if ends and gone:
-        tx.close_loops(turn.row.execution_id)
+        tx.loops.close_all(turn.row.execution_id)
     for run in turn.after.runs.values():
         if run.loop is not None and stop_reason(turn.plan.step(run.step), run.loop) is not None:
-            tx.close_loop(turn.row.execution_id, run.id)
+            tx.loops.close(turn.row.execution_id, run.id)

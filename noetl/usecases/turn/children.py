@@ -44,7 +44,7 @@ def find(rt: Runtime, tx: Transaction, path: str, version: int | None) -> Playbo
 
 def create(tx: Transaction, caller: State, fact: ChildRequested, child: Child, now: datetime) -> None:
     """The child's row and its first event, in the transaction that records `fact`."""
-    tx.create_execution(
+    tx.executions.create(
         ExecutionRow(
             execution_id=fact.child_id,
             path=fact.path,
@@ -71,7 +71,7 @@ def create(tx: Transaction, caller: State, fact: ChildRequested, child: Child, n
         call.iter,
     )
     request = Requested(fact.path, fact.playbook_version, fact.digest, call.payload, parent=parent)
-    tx.append(fact.child_id, 0, [Draft(request, source="server", dedup_key="requested")], now)
+    tx.events.append(fact.child_id, 0, [Draft(request, source="server", dedup_key="requested")], now)
 
 
 # --- what is to be told --------------------------------------------------------------------------------

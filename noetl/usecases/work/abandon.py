@@ -43,26 +43,28 @@ def abandon(worker: Worker, command_id: str) -> None:
     """Carries out an order, once. Raises Unavailable."""
     rt = worker.rt
     with rt.store.read() as tx:
-        command = tx.command(command_id)
+        command = tx.commands.get(command_id)
         if command is None or command.state == "closed":
             return
         left = list(_left(worker, tx, command))
     drafts = [_ended(rt, command, one) for one in left]
     with rt.store.begin() as tx:
-        row = tx.lock(command.execution_id)
-        new = [draft for draft in drafts if not tx.recorded(command.execution_id, draft.dedup_key or "")]
+        row = tx.executions.lock(command.execution_id)
+        new = [
+            draft for draft in drafts if not tx.events.recorded(command.execution_id, draft.dedup_key or "")
+        ]
         if row is not None and new:
-            tx.append(command.execution_id, row.head_version, new, rt.clock())
-        tx.close_commands([command.command_id])
+            tx.events.append(command.execution_id, row.head_version, new, rt.clock())
+        tx.commands.close([command.command_id])
 
 
 def _left(worker: Worker, tx: Transaction, command: CommandRow) -> Iterator[_Left]:
     plan = worker.rt.plan(tx, command.context["digest"])
-    kept = tx.events(command.execution_id, types=(TaskCheckpointed.type,))
+    kept = tx.events.read(command.execution_id, types=(TaskCheckpointed.type,))
     own = [event.draft.iteration for event in kept if event.draft.run_id == command.run_id]
     for iteration in dict.fromkeys(own):
         prog = program(plan, command, iteration)
-        events = tx.run_events(command.execution_id, command.run_id, iteration)
+        events = tx.events.of_run(command.execution_id, command.run_id, iteration)
         progress = replay(prog, [event.draft for event in events])
         if progress.ending is None and progress.checkpoint is not None:
             yield _Left(prog, progress, _names(worker, tx, plan, command, iteration))

@@ -87,8 +87,8 @@ class Claimer:
         """The loop's row, with the rows of the claim among those that lanes take."""
         command = self.command
         if claim.count:
-            return tx.extend_loop(command.execution_id, command.run_id, command.generation, claim.count)
-        row = tx.loop(command.execution_id, command.run_id)
+            return tx.loops.extend(command.execution_id, command.run_id, command.generation, claim.count)
+        row = tx.loops.get(command.execution_id, command.run_id)
         assert row is not None, "it was there when the lane began"
         return row
 
@@ -155,11 +155,11 @@ class Claimer:
 def claims_made(tx: Transaction, command: CommandRow) -> int:
     """How many claims of a lane are in the log: they are numbered from 0, without gaps."""
     low, high = 0, 1
-    while tx.recorded(command.execution_id, _key(command, high - 1)):
+    while tx.events.recorded(command.execution_id, _key(command, high - 1)):
         low, high = high, 2 * high
     while low < high - 1:
         middle = (low + high) // 2
-        if tx.recorded(command.execution_id, _key(command, middle - 1)):
+        if tx.events.recorded(command.execution_id, _key(command, middle - 1)):
             low = middle
         else:
             high = middle
@@ -181,7 +181,7 @@ class Frame:
         """The row of that index, from the log where it belongs to another claim."""
         if not self.first <= index < self.first + len(self.rows):
             with worker.rt.store.read() as tx:
-                event = tx.claim_of(command.execution_id, command.run_id, index)
+                event = tx.events.claim_of(command.execution_id, command.run_id, index)
             if event is None or not isinstance(event.fact, LoopClaimed):
                 raise NoetlError(f"The log holds no row {index} of step {command.step!r}.")
             self.first = event.draft.iteration or 0

@@ -40,17 +40,17 @@ class Delivery:
 
 def refusal(tx: Transaction, command_id: str, claimed: int = 0) -> Delivery:
     """The delivery of a command that could not be claimed, or that was lost after it was, with the attempt `claimed`."""
-    command = tx.command(command_id)
+    command = tx.commands.get(command_id)
     if command is None:
         log.warning(
             "Command %s is not in this database: another one's broker, or an older one's message", command_id
         )
         return Delivery(End.CANCELLED)
     if command.state == "closed":
-        if tx.recorded(command.execution_id, f"end:{command.run_id}"):
+        if tx.events.recorded(command.execution_id, f"end:{command.run_id}"):
             return Delivery(End.OVER, is_last=command.attempt <= claimed)
-        if tx.recorded(command.execution_id, f"cancelled:{command.run_id}"):
+        if tx.events.recorded(command.execution_id, f"cancelled:{command.run_id}"):
             return Delivery(End.CANCELLED)
-    execution = tx.execution(command.execution_id)
+    execution = tx.executions.get(command.execution_id)
     over = execution is None or execution.status in ENDED or execution.halt in ("cancel", "fail")
     return Delivery(End.CANCELLED if over else End.REFUSED)

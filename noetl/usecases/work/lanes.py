@@ -85,7 +85,7 @@ def run_lane(worker: Worker, command_id: str) -> Delivery:
     rt = worker.rt
     with rt.store.begin_async_commit() as tx:
         command = claim(rt, tx, worker.name, command_id)
-        row = tx.loop(command.execution_id, command.run_id) if command else None
+        row = tx.loops.get(command.execution_id, command.run_id) if command else None
         if command is None or row is None:
             return refusal(tx, command_id)
         set_claim(command)
@@ -113,7 +113,7 @@ def names_of_iteration(
     worker: Worker, tx: Transaction, plan: Plan, command: CommandRow, iteration: int
 ) -> Names:
     """What the templates of an iteration see that no lane runs any more."""
-    row = tx.loop(command.execution_id, command.run_id)
+    row = tx.loops.get(command.execution_id, command.run_id)
     if row is None:
         raise NoetlError(f"The loop of step {command.step!r} is gone.")
     lane = _Lane(worker, command, plan, row, Watched(worker.rt, command))
@@ -419,7 +419,7 @@ class _Lane:
     def _may_claim(self, tx: Transaction) -> bool:
         if self.loop.cursor is None:
             return False
-        row = tx.loop(self.command.execution_id, self.command.run_id)
+        row = tx.loops.get(self.command.execution_id, self.command.run_id)
         return row is not None and row.open
 
     def _next(
@@ -427,14 +427,14 @@ class _Lane:
     ) -> tuple[tuple[int, ...], End | None]:
         command, now = self.command, self.worker.rt.clock()
         if self._stopped():
-            tx.close_loop(command.execution_id, command.run_id)
+            tx.loops.close(command.execution_id, command.run_id)
         if at.execution.halt and (take or release):
             # The lane keeps its place: it is delivered again when the execution goes on.
-            tx.release(command.command_id, command.attempt, now)
+            tx.commands.release(command.command_id, command.attempt, now)
             self._ask(tx)
             return (), End.REFUSED if at.execution.halt == "pause" else End.CANCELLED
         if release:
-            tx.release(command.command_id, command.attempt, now)
+            tx.commands.release(command.command_id, command.attempt, now)
             return (), End.AGAIN
         taken: tuple[int, ...] = ()
         if take:
@@ -442,7 +442,7 @@ class _Lane:
             if taken or (not asked and self._may_claim(tx)):
                 return taken, None
         if close or (take and not taken):
-            tx.close_commands([command.command_id])
+            tx.commands.close([command.command_id])
             if self._is_last(tx):
                 self._ask(tx)
         return taken, End.DONE
@@ -454,5 +454,5 @@ class _Lane:
             ask_for_turn(tx, self.command.execution_id, self.worker.rt.clock())
 
     def _is_last(self, tx: Transaction) -> bool:
-        rows = tx.open_commands(self.command.execution_id)
+        rows = tx.commands.open_of(self.command.execution_id)
         return not any(row.run_id == self.command.run_id for row in rows)

@@ -96,7 +96,7 @@ class Leases:
         who = self._presence
         with self._rt.store.begin_async_commit() as tx:
             skew = measure_skew(tx, self._rt.clock)
-            tx.see_worker(WorkerRow(who.name, who.role, who.queues, self._started_at, now, skew))
+            tx.workers.see(WorkerRow(who.name, who.role, who.queues, self._started_at, now, skew))
 
     def beat(self) -> None:
         """One heartbeat for everything held."""
@@ -107,7 +107,9 @@ class Leases:
         with self._rt.store.begin_async_commit() as tx:
             # As with a claim, what was waited for until here is not taken off the leases.
             until = self._rt.clock() + timedelta(seconds=self._rt.limits.lease_s)
-            answers = [tx.heartbeat(one.command.command_id, one.command.attempt, until) for one in held]
+            answers = [
+                tx.commands.heartbeat(one.command.command_id, one.command.attempt, until) for one in held
+            ]
         for one, halt in zip(held, answers, strict=True):
             if halt is None or halt == "cancel":
                 self._drop(one, cancelled=halt == "cancel")

@@ -47,7 +47,7 @@ class ReportLog:
     def into(self, tx: Transaction, execution_id: str) -> None:
         """Writes it. Needs the lock of the execution."""
         if self.pieces:
-            self.seqs = tx.add_log(execution_id, [piece.chunk() for piece in self.pieces])
+            self.seqs = tx.logs.add(execution_id, [piece.chunk() for piece in self.pieces])
 
 
 @dataclass(slots=True)
@@ -219,8 +219,8 @@ class LogWriter:
 
     def _write(self, tx: Transaction, batches: Sequence[_Batch]) -> None:
         for batch in batches:
-            tx.lock(batch.output.execution_id)
-            batch.seqs = tx.add_log(batch.output.execution_id, [piece.chunk() for piece in batch.pieces])
+            tx.executions.lock(batch.output.execution_id)
+            batch.seqs = tx.logs.add(batch.output.execution_id, [piece.chunk() for piece in batch.pieces])
 
     def _move_excess(self) -> bool:
         with self._changed:
@@ -247,8 +247,8 @@ class LogWriter:
         note = attempt.note(rows) if attempt.full else None
         row = row_of(note) if note else self._block(execution_id, rows)
         with self._store.begin_async_commit() as tx:
-            tx.lock(execution_id)
-            tx.fold_log(execution_id, seqs, row)
+            tx.executions.lock(execution_id)
+            tx.logs.fold(execution_id, seqs, row)
         with self._changed:
             attempt.forget_rows(rows)
             if note is not None:

@@ -28,7 +28,7 @@ class Standing:
 def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
     """Locks the execution and checks the lease by its fencing token and its owner (a crash of
     the database may have lost a claim, and its token with it). None where it is lost."""
-    rows = tx.lock_command(claimed.command_id)
+    rows = tx.commands.lock(claimed.command_id)
     if rows is None:
         return None
     execution, command = rows
@@ -40,7 +40,7 @@ def standing(tx: Transaction, claimed: CommandRow) -> Standing | None:
 def append(rt: Runtime, tx: Transaction, at: Standing, drafts: Sequence[Draft]) -> None:
     """Appends behind the head; the lock makes the expected version match."""
     if drafts:
-        tx.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
+        tx.events.append(at.execution.execution_id, at.execution.head_version, drafts, rt.clock())
 
 
 def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: bool) -> ExecutionRow:
@@ -57,7 +57,7 @@ def report(rt: Runtime, claimed: CommandRow, drafts: Sequence[Draft], *, close: 
             append(rt, tx, at, drafts)
             printed.into(tx, claimed.execution_id)
             if close:
-                tx.close_commands([claimed.command_id])
+                tx.commands.close([claimed.command_id])
     if at is None:
         raise LeaseLost(claimed.command_id)
     return at.execution
@@ -77,10 +77,10 @@ def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
     Which commands are open and held is not in the log, yet decisions wait for it: a loop for its last
     lane, a pause and a cancellation for running work.
     """
-    row = tx.lock(execution_id)
+    row = tx.executions.lock(execution_id)
     if row is None or row.status in ENDED:
         return
-    tx.save_turn(
+    tx.executions.save_turn(
         execution_id,
         decided_version=row.decided_version,
         status=row.status,
@@ -92,12 +92,12 @@ def ask_for_turn(tx: Transaction, execution_id: str, now: datetime) -> None:
 
 def discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence[Draft]) -> None:
     """Leaves a trace of a report that no longer counts because the execution has ended."""
-    execution = tx.lock(claimed.execution_id)
+    execution = tx.executions.lock(claimed.execution_id)
     if execution is None or execution.status not in ENDED or not drafts:
         return
     key = f"discarded:{claimed.command_id}/{claimed.attempt}"
-    if tx.recorded(claimed.execution_id, key):
+    if tx.events.recorded(claimed.execution_id, key):
         return
     fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
-    tx.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
+    tx.events.append(claimed.execution_id, execution.head_version, [draft], rt.clock())

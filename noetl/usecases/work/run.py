@@ -83,7 +83,7 @@ def run_step(worker: Worker, command_id: str) -> Delivery:
         set_claim(command)
         plan = rt.plan(tx, command.context["digest"])
         first = command.attempt == 1 and command.issue == 1
-        recorded = [] if first else tx.run_events(command.execution_id, command.run_id, None)
+        recorded = [] if first else tx.events.of_run(command.execution_id, command.run_id, None)
     watched = Watched(rt, command)
     job = _Job(worker, command, plan, rt.clock(), watched)
     with worker.leases.hold(command, watched.end, job.alive):
@@ -102,7 +102,7 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
         if standing(tx, command) is None:
             return
         printed.into(tx, command.execution_id)
-        tx.close_commands([command.command_id])
+        tx.commands.close([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
 
@@ -201,7 +201,7 @@ def claim(rt: Runtime, tx: Transaction, owner: str, command_id: str) -> CommandR
     not taken off it. A lease that has run out when it is taken keeps nobody else away."""
     now = rt.clock()
     until = now + timedelta(seconds=rt.limits.lease_s)
-    return tx.claim(command_id, owner, now, until, rt.limits.max_deliveries)
+    return tx.commands.claim(command_id, owner, now, until, rt.limits.max_deliveries)
 
 
 def wake_after_report(rt: Runtime) -> None:
@@ -325,7 +325,7 @@ def _state_at(tx: Transaction, execution_id: str, version: int) -> State:
     state = stored_state(tx, execution_id)
     if state.version > version:
         state = State(execution_id)
-    events = tx.events(execution_id, after=state.version)
+    events = tx.events.read(execution_id, after=state.version)
     return replay(state, (event for event in events if event.version <= version))
 
 

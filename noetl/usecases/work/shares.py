@@ -33,17 +33,17 @@ def first(
 
 def take(tx: Transaction, command: CommandRow, count: int) -> tuple[tuple[int, ...], dict[int, list[Draft]]]:
     """New indices. In the first generation nobody has begun them."""
-    taken = tx.take(command.execution_id, command.run_id, command.generation, count)
+    taken = tx.loops.take(command.execution_id, command.run_id, command.generation, count)
     return taken, _history(tx, command, taken) if command.generation > 1 else {}
 
 
 def _history(tx: Transaction, command: CommandRow, indices: tuple[int, ...]) -> dict[int, list[Draft]]:
-    events = {index: tx.run_events(command.execution_id, command.run_id, index) for index in indices}
+    events = {index: tx.events.of_run(command.execution_id, command.run_id, index) for index in indices}
     return {index: [event.draft for event in found] for index, found in events.items()}
 
 
 def _ended(tx: Transaction, row: LoopRow, index: int) -> bool:
-    return tx.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
+    return tx.events.recorded(row.execution_id, f"iteration:{row.run_id}/{index}")
 
 
 def _handed_out(tx: Transaction, row: LoopRow) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ def own_patches(tx: Transaction, command: CommandRow, plan: Plan) -> JsonMap:
     if loop_mode(command.context, step) != "sequential" or not _writes_ctx(step.tasks):
         return {}
     patches: JsonMap = {}
-    for event in tx.events(command.execution_id, types=(CtxPatched.type,)):
+    for event in tx.events.read(command.execution_id, types=(CtxPatched.type,)):
         if event.draft.run_id == command.run_id and isinstance(event.fact, CtxPatched):
             patches = extend(patches, event.fact.patch)
     return patches

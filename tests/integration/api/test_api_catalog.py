@@ -104,7 +104,7 @@ def test_the_data_of_a_credential_is_sealed_and_never_shown(
     assert "s3cret" not in saved.text + listed.text
     assert listed.headers["Cache-Control"] == "no-store"
     with sim.rt.store.read() as tx:
-        row = tx.credential("db/main")
+        row = tx.credentials.get("db/main")
     assert row is not None
     assert b"s3cret" not in row.data
     assert vault.decrypt(row.data) == {"token": "s3cret-value"}

@@ -87,7 +87,7 @@ def test_the_runtime_shows_kinds_queues_and_living_workers(client: FlaskClient, 
     with sim.rt.store.begin() as tx:
         for name, age in (("alive", 5), ("gone", 600)):
             seen = sim.now - timedelta(seconds=age)
-            tx.see_worker(WorkerRow(name, "worker", ("http", "python"), seen, seen))
+            tx.workers.see(WorkerRow(name, "worker", ("http", "python"), seen, seen))
 
     found = client.get("/api/runtime").json
 

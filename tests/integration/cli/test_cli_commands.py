@@ -429,10 +429,10 @@ def test_doctor_finds_hosts_whose_clocks_are_off(
     monkeypatch.setenv("NOETL_DATABASE_URL", postgres_url)
     store, seen = open_store(postgres_url), datetime.now(UTC)
     with store.begin() as tx:
-        tx.see_worker(WorkerRow("near:1", "worker", (), seen, seen, 0.5))
+        tx.workers.see(WorkerRow("near:1", "worker", (), seen, seen, 0.5))
     near = cli("doctor", "--json")
     with store.begin() as tx:
-        tx.see_worker(WorkerRow("far:2", "worker", (), seen, seen, -4.25))
+        tx.workers.see(WorkerRow("far:2", "worker", (), seen, seen, -4.25))
     store.close()
     far = cli("doctor", "--json")
 
@@ -456,7 +456,7 @@ def test_doctor_tells_of_messages_that_were_refused_and_lists_them(cli: Cli, hom
     store = open_store(f"sqlite:///{home}/noetl.db")
     with store.begin() as tx:
         for number in range(2):
-            tx.add_dead_letter(
+            tx.dead_letters.add(
                 "broker:http", "no JSON", f"garbage {number}", datetime(2026, 1, 2, tzinfo=UTC)
             )
     store.close()

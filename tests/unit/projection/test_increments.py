@@ -15,7 +15,7 @@ from noetl.facts.events import Draft
 from noetl.net import codec as nets
 from noetl.projection.tables import TABLES, Row
 from noetl.store import codec
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import KINDS, Simulation
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.ports import ExecutionRow
@@ -53,8 +53,8 @@ class Log:
         digest = nets.digest(compiled.net)
         now = datetime.fromisoformat(self.events[0]["recorded_at"])
         with self.rt.store.begin() as tx:
-            tx.put_net(digest, nets.to_json(compiled.net))
-            tx.create_execution(ExecutionRow(self.execution_id, "x", 1, digest, "pending", 0, 0, now, now))
+            tx.nets.put(digest, nets.to_json(compiled.net))
+            tx.executions.create(ExecutionRow(self.execution_id, "x", 1, digest, "pending", 0, 0, now, now))
         self.written = 0
 
     def write(self, count: int) -> None:
@@ -63,8 +63,8 @@ class Log:
             place = ("source", "step", "run_id", "iteration", "attempt", "duration_ms", "dedup_key")
             draft = Draft(fact, **{name: one[name] for name in place})
             with self.rt.store.begin() as tx:
-                tx.lock(self.execution_id)
-                tx.append(
+                tx.executions.lock(self.execution_id)
+                tx.events.append(
                     self.execution_id, self.written, [draft], datetime.fromisoformat(one["recorded_at"])
                 )
             self.written += 1

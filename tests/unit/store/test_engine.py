@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from noetl.store import commands, executions, log, open_store
+from noetl.store import commands, events, executions, open_store
 from noetl.store.engine import Connections, open_engine
 from noetl.usecases.ports import ExecutionRow
 
@@ -22,8 +22,8 @@ QUERIES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "unclaimed": (commands._unclaimed, {"before": NOW, "limit": 9, "shard": ""}, "ix_command_unclaimed"),
     "expired": (commands._expired, {"now": NOW, "limit": 9, "shard": ""}, "ix_command_leased"),
     "open": (commands._open_of, {"execution": 5}, "ix_command_open"),
-    "run": (log._run_iteration, {"id": 5, "run": "s#1", "iteration": 5}, "ix_event_run"),
-    "recorded": (log._recorded, {"id": 5, "dedup_key": "k"}, "uq_event_dedup_key"),
+    "run": (events._run_iteration, {"id": 5, "run": "s#1", "iteration": 5}, "ix_event_run"),
+    "recorded": (events._recorded, {"id": 5, "dedup_key": "k"}, "uq_event_dedup_key"),
 }
 
 
@@ -80,19 +80,19 @@ def test_a_forked_child_and_its_parent_do_not_share_connections(
 ) -> None:
     store = open_store(request.getfixturevalue(f"{kind}_url"))
     with store.begin() as tx:
-        tx.create_execution(ExecutionRow("1", "a", 1, "d", "running", 0, 0, NOW, NOW))
+        tx.executions.create(ExecutionRow("1", "a", 1, "d", "running", 0, 0, NOW, NOW))
     child = os.fork()
     if child == 0:
         status = 1
         try:
             with store.begin() as tx:
-                tx.set_halt("1", "cancel")
+                tx.executions.set_halt("1", "cancel")
             status = 0
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     with store.read() as tx:
-        row = tx.execution("1")
+        row = tx.executions.get("1")
     store.close()
     assert row is not None
     assert row.halt == "cancel"

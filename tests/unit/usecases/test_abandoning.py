@@ -145,11 +145,11 @@ def test_credentials_of_the_execution_stay_until_the_order_is_carried_out() -> N
     control.cancel(sim.rt, run)
     sim.deliver()
     with sim.rt.store.begin() as tx:
-        tx.save_credential(CredentialRow("key", "bearer", b"x", sim.now, sim.now, "execution", run))
+        tx.credentials.save(CredentialRow("key", "bearer", b"x", sim.now, sim.now, "execution", run))
     sim.pass_time(1)
     with sim.rt.store.read() as tx:
-        assert tx.executions_with_credentials() == [run]
+        assert tx.credentials.execution_ids() == [run]
     sim.settle()
     sim.pass_time(1)
     with sim.rt.store.read() as tx:
-        assert tx.executions_with_credentials() == []
+        assert tx.credentials.execution_ids() == []

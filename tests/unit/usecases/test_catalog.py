@@ -31,7 +31,7 @@ def test_a_net_whose_transaction_came_to_nothing_is_kept_by_the_next_one() -> No
     with sim.rt.store.begin() as tx:
         digest = catalog.net_digest(sim.rt, tx, row)
     with sim.rt.store.read() as tx:
-        assert tx.net(digest) is not None
+        assert tx.nets.get(digest) is not None
 
 
 def test_a_playbook_whose_net_is_stored_is_not_compiled_again() -> None:
@@ -51,7 +51,7 @@ def test_a_version_that_older_programs_registered_with_a_misspelt_key_goes_on_st
     sim = Simulation(PLAYBOOK.format(name="known"))
     row = PlaybookRow("tests/old", 1, MISSPELT, catalog.sha256_of(MISSPELT), "", sim.now, "old")
     with sim.rt.store.begin() as tx:
-        tx.add_playbook(row)
+        tx.playbooks.add(row)
     started = start(sim.rt, StartRequest("tests/old")).execution_id
     sim.run()
     assert inspect.execution(sim.rt, started).status == "completed"
@@ -77,7 +77,7 @@ def test_warnings_are_kept_with_the_version_and_follow_the_compiler() -> None:
     }
     # A program that kept none registered it.
     with sim.rt.store.begin() as tx:
-        tx.keep_warnings(row.path, row.version, [])
+        tx.playbooks.keep_warnings(row.path, row.version, [])
     assert catalog.register(sim.rt, text, "b.yaml").version == row.version
     assert len(catalog.warnings_of(catalog.playbook(sim.rt, "tests/warned"))) == 1
     with pytest.raises(PlaybookInvalid, match="remark"):

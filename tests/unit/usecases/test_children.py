@@ -33,7 +33,7 @@ def test_nothing_is_held_while_the_child_runs() -> None:
     (child,) = family.children(run)
     assert family.alive([run, child]) == [run, child]
     with family.sim.rt.store.read() as tx:
-        assert tx.open_commands(run) == []
+        assert tx.commands.open_of(run) == []
     assert family.sim.mailbox.messages == []
     control.patch_ctx(family.sim.rt, child, {"go": True})
     family.sim.settle()
@@ -251,7 +251,7 @@ def test_a_playbook_that_no_longer_compiles_fails_the_task_and_not_the_engine(
     )
     family = Family(caller)
     with family.sim.rt.store.begin() as tx:
-        row = tx.playbook("tests/child")
+        row = tx.playbooks.get("tests/child")
         assert row is not None
         kinds = {kind: info for kind, info in family.sim.rt.kinds.items() if kind != "python"}
         monkeypatch.setattr(family.sim.rt.compiled, "get", lambda _: None)

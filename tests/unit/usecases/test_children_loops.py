@@ -51,7 +51,7 @@ def test_while_all_slots_wait_nothing_is_open_and_time_changes_nothing() -> None
         family.later(3600)
         assert len(family.alive(family.children(run))) == len(family.children(run)) == 2
     with family.sim.rt.store.read() as tx:
-        assert tx.open_commands(run) == []
+        assert tx.commands.open_of(run) == []
 
 
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
@@ -148,7 +148,7 @@ def test_a_loop_that_has_failed_calls_nobody_while_it_waits_for_its_last_lane() 
     with family.sim.rt.store.begin() as tx:
         # Another worker is at it, and will be for a while.
         now = family.sim.now
-        assert tx.claim(held.command_id, "slow", now, now.replace(year=now.year + 1), 5)
+        assert tx.commands.claim(held.command_id, "slow", now, now.replace(year=now.year + 1), 5)
     run_lane(family.sim.worker, calling.command_id)
     run_lane(family.sim.worker, failing.command_id)
     family.sim.settle()

@@ -44,9 +44,9 @@ def test_an_answer_of_which_only_the_word_was_kept_is_not_recorded_again() -> No
     family.sim.settle()
     assert message.command is not None
     with family.sim.rt.store.begin() as tx:
-        closed = tx.command(message.command.command_id)
+        closed = tx.commands.get(message.command.command_id)
         assert closed is not None
-        tx.close_commands([closed.command_id])
+        tx.commands.close([closed.command_id])
     head = len(family.sim.events(run))
     family.sim.mailbox.messages.append(message)
     family.sim.settle()
@@ -92,7 +92,7 @@ def test_a_caller_that_has_ended_hears_nothing_and_the_answer_is_done_with() -> 
     assert family.alive([child]) == []
     assert len(family.sim.events(run)) == head
     with family.sim.rt.store.read() as tx:
-        assert tx.open_commands(child) == tx.open_commands(run) == []
+        assert tx.commands.open_of(child) == tx.commands.open_of(run) == []
 
 
 # --- crashes ----------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_turn_that_dies_makes_neither_the_child_nor_its_record(monkeypatch: py
         family.sim.settle()
     assert family.children(run) == []
     with family.sim.rt.store.read() as tx:
-        assert [row.execution_id for row in tx.executions(limit=10)] == [run]
+        assert [row.execution_id for row in tx.executions.find(limit=10)] == [run]
     family.later()
     assert family.status(run) == "completed"
     assert len(family.children(run)) == 1

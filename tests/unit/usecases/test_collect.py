@@ -89,7 +89,7 @@ def test_results_of_a_family_go_together(detached: str) -> None:
     caller = sim.start()
     for _ in range(50):
         with sim.rt.store.read() as tx:
-            children = tx.executions(parent=caller)
+            children = tx.executions.find(parent=caller)
         if children:
             break
         sim.deliver()

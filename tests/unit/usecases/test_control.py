@@ -54,7 +54,7 @@ def simulated(
 
 def open_commands(sim: Simulation, run: str) -> int:
     with sim.rt.store.read() as tx:
-        return len(tx.open_commands(run))
+        return len(tx.commands.open_of(run))
 
 
 # --- cancel -------------------------------------------------------------------------------------------------

@@ -305,7 +305,7 @@ def test_a_defect_ends_the_one_execution_that_meets_it_and_leaves_nothing_open(
     assert (report.error["kind"], report.error["type"]) == ("internal", "RuntimeError")
     assert sim.report(other).row.status == "completed"
     with sim.rt.store.read() as tx:
-        assert tx.open_commands(run) == []
+        assert tx.commands.open_of(run) == []
 
 
 # --- starting ----------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def test_a_command_carries_only_the_names_its_templates_use() -> None:
     sim.settle()
     issued = [event.fact for event in sim.events(run) if isinstance(event.fact, CommandIssued)][-1]
     with sim.rt.store.read() as tx:
-        row = tx.command(issued.command_id)
+        row = tx.commands.get(issued.command_id)
     assert row is not None
     context = row.context
     assert (context["workload"], context["ctx"], context["steps"]) == ({"used_key": 1}, {"used": 1}, {})

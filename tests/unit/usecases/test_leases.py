@@ -13,7 +13,7 @@ from playbooks import lone
 from noetl.errors import Unavailable
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.ports import CommandRow, Transaction
@@ -48,7 +48,7 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     sim.now += timedelta(seconds=20)
     leases.beat()
     with sim.rt.store.read() as tx:
-        row = tx.command(second.command_id)
+        row = tx.commands.get(second.command_id)
     assert row is not None
     assert row.lease_until == START + timedelta(seconds=31 + 20 + 30)
     assert lost == []
@@ -79,7 +79,7 @@ def test_a_heartbeat_that_waits_for_the_store_gives_a_whole_lease() -> None:
     with leases.hold(command, lambda _: None, lambda: None):
         leases.beat()
     with sim.rt.store.read() as tx:
-        row = tx.command(command.command_id)
+        row = tx.commands.get(command.command_id)
     assert row is not None
     assert row.lease_until == START + timedelta(seconds=29 + 30)
 
@@ -88,7 +88,7 @@ def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
     def http(_call: Call) -> Json:
         # The claim was committed asynchronously and is gone; somebody else now holds the same token.
         with sim.rt.store.begin() as tx:
-            tx.release("1/start#1/-/1", 1, sim.now)
+            tx.commands.release("1/start#1/-/1", 1, sim.now)
         claimed(sim, "other")
         return 1
 

@@ -15,7 +15,7 @@ from noetl.errors import Unavailable
 from noetl.facts.logs import LogFilter
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.usecases import logs
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
 from noetl.usecases.runtime import Runtime
@@ -56,7 +56,7 @@ def results(tmp_path: Path) -> Results:
 def store() -> Counting:
     made = Counting()
     with made.begin() as tx:
-        tx.create_execution(ExecutionRow("7", "a/b", 1, "d", "running", 0, 0, NOW, NOW))
+        tx.executions.create(ExecutionRow("7", "a/b", 1, "d", "running", 0, 0, NOW, NOW))
     made.commits = 0
     return made
 
@@ -141,7 +141,7 @@ def test_first_and_last_256_kib_stay_in_the_store_and_the_rest_is_kept_by_refere
     writer.end(COMMAND, attempt)
     writer.flush()
     with store.read() as tx:
-        rows = tx.log("7", LogFilter(), 0, 10_000)
+        rows = tx.logs.read("7", LogFilter(), 0, 10_000)
     inline = sum(len(row.chunk.text) for row in rows)
     assert 2 * log_bounds.INLINE <= inline <= 2 * (log_bounds.INLINE + log_bounds.CHUNK)
     assert rows[0].ref is None
@@ -170,7 +170,7 @@ def test_beyond_the_most_that_is_kept_the_middle_is_dropped_with_a_note_and_the_
     assert said.splitlines()[0].strip() == "0"
     assert said.splitlines()[-1].strip() == "99"
     with store.read() as tx:
-        assert len(tx.log("7", LogFilter(), 0, 10_000)) < 40
+        assert len(tx.logs.read("7", LogFilter(), 0, 10_000)) < 40
 
 
 def test_who_prints_faster_than_the_store_takes_waits_and_memory_stays_flat(

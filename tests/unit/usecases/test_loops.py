@@ -106,7 +106,7 @@ def test_a_failing_iteration_stops_a_parallel_loop_whatever_its_width(width: int
     assert report.row.status == "failed"
     assert len(sim.tools.calls) == 2
     with sim.rt.store.read() as tx:
-        assert tx.open_commands(report.row.execution_id) == []
+        assert tx.commands.open_of(report.row.execution_id) == []
 
 
 def test_best_effort_runs_them_all_and_keeps_errors_beside_results() -> None:
@@ -297,5 +297,5 @@ def test_dashboards_tell_the_lanes_of_a_loop_apart() -> None:
     run = sim.start()
     sim.deliver()
     with sim.rt.store.read() as tx:
-        labels = [row.label for row in tx.open_commands(run)]
+        labels = [row.label for row in tx.commands.open_of(run)]
     assert sorted(labels) == ["tests/test:each[lane 0]", "tests/test:each[lane 1]"]

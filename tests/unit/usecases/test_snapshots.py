@@ -66,4 +66,4 @@ def test_an_execution_goes_on_from_its_snapshot_and_the_events_behind_it() -> No
     report = sim.report(run)
     assert (report.row.status, len(report.ctx)) == ("completed", 20)
     with sim.rt.store.read() as tx:
-        assert tx.snapshot(run) is not None
+        assert tx.snapshots.get(run) is not None

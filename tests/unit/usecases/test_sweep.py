@@ -93,7 +93,7 @@ def test_a_broker_that_is_away_at_the_turn_leaves_the_command_unsent() -> None:
     sim.mailbox.messages.append(wake)
     sim.deliver()
     with sim.rt.store.read() as tx:
-        assert [row.sent_at for row in tx.open_commands(run)] == [None]
+        assert [row.sent_at for row in tx.commands.open_of(run)] == [None]
     sim.mailbox.away = False
     assert sweep(sim.rt) == Swept(sent=1)
     sim.settle()
