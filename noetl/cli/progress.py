@@ -44,7 +44,7 @@ def _worth_telling(line: StepProgress) -> bool:
     return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
 
 
-class Plain:
+class PlainProgress:
     """One line for each thing worth saying; loops speak at every tenth of their items, or less and less often."""
 
     tick_s = math.inf
@@ -54,7 +54,7 @@ class Plain:
         self._deaf = False
         self._steps = StepsProgress()
 
-    def __enter__(self) -> Plain:
+    def __enter__(self) -> PlainProgress:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -101,20 +101,20 @@ class Plain:
 def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> Progress:
     """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody listens."""
     if quiet or stream is None:
-        return Silent()
+        return NoProgress()
     if stream.isatty():
         from noetl.cli.live import LiveTable  # draws with rich, which takes a while to import
 
         return LiveTable(stream, title)
-    return Plain(stream)
+    return PlainProgress(stream)
 
 
-class Silent:
+class NoProgress:
     """Says nothing."""
 
     tick_s = math.inf
 
-    def __enter__(self) -> Silent:
+    def __enter__(self) -> NoProgress:
         return self
 
     def __exit__(self, *_: object) -> None: ...

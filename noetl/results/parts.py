@@ -12,7 +12,7 @@ from noetl.facts.reference import Lazy, Load
 from noetl.results.blocks import Blocks
 
 
-class Parts(Blocks):
+class PartBlocks(Blocks):
     """What a manifest loads to: each part is read when somebody looks into it. Raises BadRequest where `manifest` is
     none."""
 

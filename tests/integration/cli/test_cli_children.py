@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from noetl.cli.progress import Plain
+from noetl.cli.progress import PlainProgress
 from noetl.cli.stack import register_called
 from noetl.cli.step_progress import StepsProgress
 from noetl.errors import PlaybookInvalid
@@ -284,7 +284,7 @@ def test_progress_says_whom_a_step_waits_for_until_it_goes_on() -> None:
     sim = Simulation(Path("caller.yaml").read_text())
     catalog.register(sim.rt, child().read_text())
     told, story = io.StringIO(), StepsProgress()
-    plain = Plain(told)
+    plain = PlainProgress(told)
     seen = []
     for event in sim.events(sim.run().row.execution_id):
         plain.on(event)
