@@ -17,17 +17,15 @@ from noetl.api.answers import (
     FinishedExecution,
     StateView,
 )
+from noetl.api.bodies import PatchBody, ReasonBody, StartBody
 from noetl.api.groups import group
 from noetl.api.requests import (
     ExecutionPath,
     ExecutionsQuery,
     GraphFormat,
     GraphQuery,
-    PatchBody,
     PatchHeader,
-    ReasonBody,
     ReportQuery,
-    StartBody,
     StartHeader,
     StateQuery,
     WaitQuery,

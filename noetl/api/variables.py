@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from noetl.api import shapes
 from noetl.api.answers import ExecutionStanding, VariableValue, VariableValues
+from noetl.api.bodies import ValueBody
 from noetl.api.groups import group
-from noetl.api.requests import ExecutionPath, PatchHeader, ValueBody, VariablePath
+from noetl.api.requests import ExecutionPath, PatchHeader, VariablePath
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import control, inspect

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from noetl.api import shapes
 from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary, FinishedExecution
+from noetl.api.bodies import WorkflowBody
 from noetl.api.executions import acknowledge, result_of
 from noetl.api.groups import group
-from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery, WorkflowBody
+from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import inspect
