@@ -29,6 +29,7 @@ class PartBlocks(Blocks):
         return self._ends
 
     def block(self, number: int) -> Sequence[Json]:
+        """Raises BadRequest where the part is no list of as many items as the manifest says."""
         part = self._parts[number]
         items = part["items"] if "items" in part else self._load(part["ref"])
         if not isinstance(items, Lazy | list) or len(items) != part["count"]:

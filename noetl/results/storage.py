@@ -220,7 +220,7 @@ class Storage:
         return (place for place in sorted(found) if objects.PLACE.fullmatch(place))
 
     def remove(self, place: str) -> int:
-        """See the port."""
+        """See the port. Raises BadRequest for what is no place, Unavailable where the store does not answer."""
         if not objects.PLACE.fullmatch(place):
             raise BadRequest(f"{place[:200]!r} is no place of a result store.")
         folder = f"{self.base}/{place}"

@@ -147,7 +147,7 @@ class Journal:
 
     @property
     def locked(self) -> Tables:
-        """For reading what the transaction is about to change."""
+        """For reading what the transaction is about to change. Raises NoetlError in one for reads."""
         if not self.writable:
             raise refused_write()
         return self.tables
