@@ -28,7 +28,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Later, Suspension, ToolPort
 from noetl.results import open_results
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.tools.code.quoting import CommandLine
 from noetl.tools.kit.base import Services
 from noetl.tools.playbook import CallPlaybook, PlaybookConfig
@@ -264,7 +264,7 @@ class Simulation:
         sweep(self.rt)
 
     def settle(self, limit: int = 10_000) -> None:
-        """Delivers messages in order until none are left."""
+        """Delivers messages in order until none are left. Raises AssertionError where that takes more than `limit`."""
         for _ in range(limit):
             if not self.mailbox.messages:
                 return

@@ -17,7 +17,7 @@ from flask import Flask
 
 from noetl import bootstrap
 from noetl.api import access
-from noetl.api.admission import Admission
+from noetl.api.admission import RequestLimit
 from noetl.api.app import create_app
 from noetl.api.patience import BodyDeadline
 from noetl.api.problems import MEDIA_TYPE
@@ -43,7 +43,7 @@ def create(settings: Settings | None = None) -> Flask:
     served = create_app(rt, here)
     served.register_blueprint(blueprint(rt, here.flower_port))
     timed = BodyDeadline(served.wsgi_app, here.body_timeout_s)
-    served.wsgi_app = Admission(timed, here.server_threads)  # type: ignore[method-assign]
+    served.wsgi_app = RequestLimit(timed, here.server_threads)  # type: ignore[method-assign]
     return served
 
 

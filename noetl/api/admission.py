@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LEAVE: Final = "noetl.leave"
 
 
-class Admission:
+class RequestLimit:
     """WSGI middleware: at most so many requests are answered at once; the others wait for their turn."""
 
     def __init__(self, app: WSGIApplication, most: int) -> None:
@@ -48,7 +48,7 @@ class Admission:
         return leave
 
 
-class Places:
+class WaitingPlaces:
     """The places of requests that wait."""
 
     def __init__(self, count: int) -> None:
@@ -56,7 +56,7 @@ class Places:
         self._free = threading.Semaphore(count)
 
     def take(self, environ: WSGIEnvironment) -> None:
-        """A place for the request, which gives its turn (see `Admission`) to another one. Raises Unavailable."""
+        """A place for the request, which gives its turn (see `RequestLimit`) to another one. Raises Unavailable."""
         if not self._free.acquire(blocking=False):
             raise Unavailable(
                 f"All {self._count} places of this process for event streams and long polls are taken; try again, or ask"

@@ -15,7 +15,7 @@ from noetl.usecases.ports import ExecutionStatus
 JsonObject = dict[str, Any]
 
 
-class Answer(BaseModel):
+class WireModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -31,7 +31,7 @@ class Problem(BaseModel):
     nearest: str | None = None
 
 
-class Links(Answer):
+class Links(WireModel):
     self: str
     events: str
     logs: str
@@ -41,7 +41,7 @@ class Links(Answer):
     children: str
 
 
-class WarningView(Answer):
+class WarningView(WireModel):
     """What is likely wrong with a playbook, or was with a run of it."""
 
     source: Literal["playbook", "run"]
@@ -59,7 +59,7 @@ class WarningView(Answer):
     count: int | None = Field(description="how often it was recorded")
 
 
-class Accepted(Answer):
+class Accepted(WireModel):
     execution_id: str
     status: ExecutionStatus
     warnings: list[WarningView] = Field(
@@ -68,14 +68,14 @@ class Accepted(Answer):
     links: Links
 
 
-class Finished(Accepted):
+class FinishedExecution(Accepted):
     """What a start with `Prefer: wait` answers where the execution ended in time."""
 
     result: Any
     error: JsonObject | None
 
 
-class BatchAnswer(Answer):
+class BatchAnswer(WireModel):
     """What became of one item: its execution, or the problem that it would have been answered with alone."""
 
     status: int = Field(description="202, or that of the problem")
@@ -85,13 +85,13 @@ class BatchAnswer(Answer):
     problem: Problem | None = None
 
 
-class Batch(Answer):
+class Batch(WireModel):
     accepted: int
     refused: int
     executions: list[BatchAnswer] = Field(description="one for each item, in their order")
 
 
-class Stands(Answer):
+class ExecutionStanding(WireModel):
     """Where an execution is after a request to change it."""
 
     execution_id: str
@@ -99,7 +99,7 @@ class Stands(Answer):
     version: int
 
 
-class ExecutionSummary(Answer):
+class ExecutionSummary(WireModel):
     execution_id: str
     parent_id: str | None = Field(description="the execution that called it")
     path: str
@@ -114,12 +114,12 @@ class ExecutionSummary(Answer):
     warnings_count: int = Field(description="different warnings of the run")
 
 
-class ExecutionList(Answer):
+class ExecutionList(WireModel):
     executions: list[ExecutionSummary]
     next: str | None = Field(description="`before` of the next page; null on the last one")
 
 
-class Child(Answer):
+class ChildSummary(WireModel):
     execution_id: str
     path: str
     version: int = Field(description="of the playbook")
@@ -130,7 +130,7 @@ class Child(Answer):
     warnings_count: int = Field(description="different warnings of the run")
 
 
-class ExecutionReport(Answer):
+class ExecutionReport(WireModel):
     execution_id: str
     parent_id: str | None = Field(description="the execution that called it")
     path: str
@@ -144,21 +144,23 @@ class ExecutionReport(Answer):
     warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
     events: int
     duration_ms: float
-    children: list[Child] = Field(description="the newest of those that it called; all: `links.children`")
+    children: list[ChildSummary] = Field(
+        description="the newest of those that it called; all: `links.children`"
+    )
     created_at: str
     updated_at: str
     ended_at: str | None
     links: Links
 
 
-class ExecutionResult(Answer):
+class ExecutionResult(WireModel):
     execution_id: str
     status: ExecutionStatus
     result: Any = Field(description="null while the execution runs")
     error: JsonObject | None
 
 
-class Event(Answer):
+class Event(WireModel):
     """One event of the log."""
 
     event_id: str
@@ -178,7 +180,7 @@ class Event(Answer):
     schema_: int = Field(alias="schema")
 
 
-class EventPage(Answer):
+class EventPage(WireModel):
     events: list[Event]
     next: int | None = Field(description="`after` of the next page; null where there is none yet")
     status: str = Field(description="where the execution was when the page was read")
@@ -188,7 +190,7 @@ class EventPage(Answer):
     )
 
 
-class Chunk(Answer):
+class Chunk(WireModel):
     seq: int = Field(description="its number within the execution")
     step: str
     run_id: str = Field(description="the step run")
@@ -202,101 +204,36 @@ class Chunk(Answer):
     recorded_at: str = Field(description="when it came; ISO 8601")
 
 
-class LogPage(Answer):
+class LogPage(WireModel):
     chunks: list[Chunk]
     next: int | None = Field(description="`after` of the next page; null where there is none yet")
     status: str = Field(description="where the execution was when the page was read")
 
 
-class Marking(Answer):
+class TokenMarking(WireModel):
     tokens: list[JsonObject] = Field(description="tokens that wait: {id, place, step}")
     running: list[JsonObject] = Field(description="step runs in flight: {run_id, step, status}")
 
 
-class StateView(Answer):
+class StateView(WireModel):
     execution_id: str
     version: int
     status: ExecutionStatus
     ctx: JsonObject
     steps: JsonObject
-    marking: Marking
+    marking: TokenMarking
 
 
-class Variables(Answer):
+class VariableValues(WireModel):
     execution_id: str
     version: int
     vars: JsonObject
 
 
-class Variable(Answer):
+class VariableValue(WireModel):
     execution_id: str
     name: str
     value: Any
-
-
-class PlaybookSummary(Answer):
-    path: str
-    version: int
-    name: str
-    description: str
-    created_at: str
-
-
-class PlaybookList(Answer):
-    playbooks: list[PlaybookSummary]
-
-
-class PlaybookRegistered(PlaybookSummary):
-    warnings: list[WarningView]
-
-
-class PlaybookView(PlaybookRegistered):
-    content: str
-    content_sha256: str
-    versions: list[int]
-
-
-class CredentialSummary(Answer):
-    """`place` is the path, or the execution, that it is kept for."""
-
-    name: str
-    type: str
-    scope: Literal["global", "path", "execution"]
-    place: str
-    created_at: str
-    updated_at: str
-
-
-class CredentialList(Answer):
-    credentials: list[CredentialSummary]
-
-
-class Part(Answer):
-    status: Literal["ok", "down", "none"]
-    detail: str | None = None
-
-
-class Health(Answer):
-    """`degraded`: requests are recorded, and run once the broker is back."""
-
-    status: Literal["ok", "degraded", "down"]
-    database: Part
-    broker: Part
-
-
-class RuntimeView(Answer):
-    version: str
-    kinds: list[JsonObject] = Field(description="{kind, queue, effects, description}")
-    queues: list[str]
-    workers: list[JsonObject] = Field(description="{name, role, queues, started_at, seen_at}")
-    dead_letters: list[JsonObject] = Field(
-        description="messages that no worker could read: {source, reason, body, recorded_at}"
-    )
-
-
-class Rendered(Answer):
-    result: Any
-    warnings: list[str]
 
 
 def _problem(description: str) -> JsonObject:

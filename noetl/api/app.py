@@ -26,10 +26,10 @@ from noetl.api import (
     variables,
     workflows,
 )
-from noetl.api.admission import Places
+from noetl.api.admission import WaitingPlaces
 from noetl.api.answers import Problem
 from noetl.api.document import document
-from noetl.api.services import Services, install
+from noetl.api.services import ApiContext, install
 from noetl.api.wire import StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
@@ -66,7 +66,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_batches)
     app.json = _Ordered(app)
-    install(app, Services(rt, settings, Places(settings.server_streams)))
+    install(app, ApiContext(rt, settings, WaitingPlaces(settings.server_streams)))
     access.register(app)
     problems.register(app)
     guards.register(app)

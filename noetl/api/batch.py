@@ -7,8 +7,8 @@ from typing import Final
 
 from noetl.api import problems, shapes
 from noetl.api.answers import Batch
+from noetl.api.bodies import BatchBody
 from noetl.api.groups import group
-from noetl.api.requests import BatchBody
 from noetl.api.services import services
 from noetl.errors import NoetlError, Unavailable
 from noetl.facts.json import Json

@@ -5,10 +5,11 @@ from __future__ import annotations
 from flask_openapi3.models import RawModel
 
 from noetl.api import shapes
-from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookView
+from noetl.api.bodies import CatalogBody
+from noetl.api.definitions import PlaybookList, PlaybookRegistered, PlaybookView
 from noetl.api.groups import group
 from noetl.api.guards import YAML_TYPES
-from noetl.api.requests import CatalogBody, CatalogPath, VersionQuery
+from noetl.api.requests import CatalogPath, VersionQuery
 from noetl.api.services import services
 from noetl.api.wire import body_of, decode
 from noetl.facts.json import Json

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from noetl.api import shapes
-from noetl.api.answers import CredentialList, CredentialSummary
+from noetl.api.bodies import CredentialBody
+from noetl.api.definitions import CredentialList, CredentialSummary
 from noetl.api.groups import group
-from noetl.api.requests import CredentialBody, CredentialPath, CredentialQuery
+from noetl.api.requests import CredentialPath, CredentialQuery
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import credentials

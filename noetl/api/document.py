@@ -10,8 +10,8 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel
 
 from noetl.api.answers import Chunk, Event, EventPage, LogPage
+from noetl.api.bodies import CatalogBody
 from noetl.api.examples import EXAMPLES
-from noetl.api.requests import CatalogBody
 from noetl.facts.json import Json
 
 #: Schemas of what is described by hand, and so named there.

@@ -13,21 +13,19 @@ from noetl.api.answers import (
     ExecutionList,
     ExecutionReport,
     ExecutionResult,
-    Finished,
-    Stands,
+    ExecutionStanding,
+    FinishedExecution,
     StateView,
 )
+from noetl.api.bodies import PatchBody, ReasonBody, StartBody
 from noetl.api.groups import group
 from noetl.api.requests import (
     ExecutionPath,
     ExecutionsQuery,
     GraphFormat,
     GraphQuery,
-    PatchBody,
     PatchHeader,
-    ReasonBody,
     ReportQuery,
-    StartBody,
     StartHeader,
     StateQuery,
     WaitQuery,
@@ -46,7 +44,7 @@ from noetl.usecases.start import Started, StartRequest, start
 api = group("executions", "/api/executions", "Runs of playbooks")
 
 
-@api.post("", responses={200: Finished, 202: Accepted})
+@api.post("", responses={200: FinishedExecution, 202: Accepted})
 def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Start an execution
 
@@ -185,7 +183,7 @@ def _drawn(net: Net, wanted: GraphFormat) -> Response:
             assert_never(wanted)
 
 
-@api.post("/<execution_id>/cancel", responses={202: Stands})
+@api.post("/<execution_id>/cancel", responses={202: ExecutionStanding})
 def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     """Cancel an execution
 
@@ -195,7 +193,7 @@ def cancel(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]
     return _stands(path.execution_id), 202
 
 
-@api.post("/<execution_id>/pause", responses={202: Stands})
+@api.post("/<execution_id>/pause", responses={202: ExecutionStanding})
 def pause(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     """Pause an execution
 
@@ -205,14 +203,14 @@ def pause(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     return _stands(path.execution_id), 202
 
 
-@api.post("/<execution_id>/resume", responses={202: Stands})
+@api.post("/<execution_id>/resume", responses={202: ExecutionStanding})
 def resume(path: ExecutionPath, body: ReasonBody) -> tuple[dict[str, Json], int]:
     """Resume an execution that was paused"""
     control.resume(services().rt, path.execution_id, body.reason)
     return _stands(path.execution_id), 202
 
 
-@api.patch("/<execution_id>/ctx", responses={200: Stands})
+@api.patch("/<execution_id>/ctx", responses={200: ExecutionStanding})
 def patch(path: ExecutionPath, body: PatchBody, header: PatchHeader) -> dict[str, Json]:
     """Assign names in ctx
 

@@ -1,6 +1,6 @@
 """What the WSGI server refuses by itself, before there is a request for the application: a problem as well.
 
-`gunicorn --worker-class noetl.api.refusals.Worker`; for any other class gunicorn answers in HTML.
+`gunicorn --worker-class noetl.api.refusals.ProblemWorker`; for any other class gunicorn answers in HTML.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ANSWERS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
 _OURS: Final = frozenset({"ConfigurationProblem", "InvalidResponseHeader", "InvalidResponseHeaderName"})
 
 
-class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
+class ProblemWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
     """gunicorn's worker with threads, whose own answers are problems."""
 
     def handle_error(

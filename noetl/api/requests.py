@@ -1,21 +1,17 @@
-"""What callers may send: paths, queries, headers and bodies, checked by pydantic.
+"""What callers may send in paths, queries and headers, checked by pydantic. Unknown query parameters are ignored.
 
-Bodies are strict: an unknown key is an error that names the nearest known one. Unknown query parameters
-are ignored.
+The types that bodies have too stand here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from werkzeug.http import parse_dict_header
 
 from noetl.errors import BadRequest, NotFound
-from noetl.facts.nearest import did_you_mean
 from noetl.usecases.moment import is_id
 from noetl.usecases.ports import ExecutionStatus
 
@@ -23,9 +19,6 @@ from noetl.usecases.ports import ExecutionStatus
 MAX_WAIT_S: Final = 60
 #: Versions are kept in 32 bits.
 MAX_VERSION: Final = 2**31 - 1
-#: Executions that one request may start.
-MAX_BATCH: Final = 1000
-
 JsonObject = dict[str, Any]
 GraphFormat = Literal["mermaid", "dot", "json"]
 PlaybookPath = Annotated[
@@ -59,25 +52,6 @@ class Parameters(BaseModel):
 @cache
 def _schema_of(model: type[Parameters]) -> dict[str, Any]:
     return super(Parameters, model).model_json_schema()
-
-
-class Body(BaseModel):
-    """Base of JSON bodies."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, data: Any) -> Any:
-        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, Mapping) else []
-        if unknown:
-            name = str(unknown[0])[:80]
-            text = f"{name!r} is not known here.{did_you_mean(name, cls.model_fields)}"
-            raise PydanticCustomError("unknown_key", "{text}", {"text": text.rstrip(".")})
-        return data
-
-
-# --- paths ------------------------------------------------------------------------------------------
 
 
 def _an_id(text: str) -> str:
@@ -115,9 +89,6 @@ class CatalogPath(BaseModel):
 
 class CredentialPath(BaseModel):
     name: str = Field(max_length=128, description="the credential's name")
-
-
-# --- queries and headers ----------------------------------------------------------------------------
 
 
 class CredentialQuery(Parameters):
@@ -230,93 +201,3 @@ class EventsHeader(Parameters):
         pattern="^[0-9]*$",
         description="id of the last event that a stream delivered; wins over `after`",
     )
-
-
-# --- bodies -----------------------------------------------------------------------------------------
-
-
-class StartBody(Body):
-    """`path` of a playbook in the catalog, or `playbook`: YAML text, which is registered first."""
-
-    path: PlaybookPath | None = None
-    playbook: str | None = Field(None, min_length=1, description="YAML text")
-    version: PlaybookVersion | None = None
-    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
-    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
-    directories: list[str] = Field(
-        default_factory=list,
-        max_length=8,
-        description="where relative names of files start, on a server that runs for this machine's user alone",
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> StartBody:
-        if (self.path is None) == (self.playbook is None):
-            raise ValueError("give either `path` or `playbook`")
-        if self.playbook is not None and self.version is not None:
-            raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
-        return self
-
-
-class BatchItem(Body):
-    """One execution of a batch, of a playbook in the catalog."""
-
-    path: PlaybookPath
-    version: PlaybookVersion | None = None
-    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
-    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
-    idempotency_key: IdempotencyKey | None = None
-
-
-class BatchBody(Body):
-    executions: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH)
-
-
-class WorkflowBody(Body):
-    """`workflow` is another word for `path`, `input` for `payload`."""
-
-    path: PlaybookPath | None = None
-    workflow: PlaybookPath | None = None
-    version: PlaybookVersion | None = None
-    payload: JsonObject | None = None
-    input: JsonObject | None = None
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> WorkflowBody:
-        if (self.path is None) == (self.workflow is None):
-            raise ValueError("give either `path` or `workflow`")
-        if self.payload is not None and self.input is not None:
-            raise ValueError("give either `payload` or `input`")
-        return self
-
-
-class CatalogBody(Body):
-    content: str = Field(min_length=1, description="the playbook's YAML text")
-    strict: bool = Field(False, description="refuse it where there are warnings")
-
-
-class ReasonBody(Body):
-    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
-
-    reason: Reason = ""
-
-
-class PatchBody(RootModel[JsonObject]):
-    """Dotted names in ctx and the values they get."""
-
-
-class ValueBody(Body):
-    value: Any = Field(description="any JSON value")
-
-
-class CredentialBody(Body):
-    name: str = Field(description="letters, digits, `-`, `_`, `.` and `/`")
-    type: str = Field(description="postgres, http, basic, bearer, api_key, oauth2 or generic")
-    data: JsonObject = Field(description="the secret fields; encrypted, never shown again")
-    path: str | None = Field(None, max_length=512, description="for playbooks with this path, and below it")
-    execution: str | None = Field(None, max_length=19, description="for this execution alone")
-
-
-class RenderBody(Body):
-    template: Any = Field(description="JSON in which texts may hold expressions")
-    context: JsonObject = Field(default_factory=dict, description="the names that the template sees")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flask import Flask, current_app
 
-from noetl.api.admission import Places
+from noetl.api.admission import WaitingPlaces
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
 
@@ -14,20 +14,20 @@ _KEY = "noetl"
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class ApiContext:
     """`places` are those of requests that wait."""
 
     rt: Runtime
     settings: Settings
-    places: Places
+    places: WaitingPlaces
 
 
-def install(app: Flask, services: Services) -> None:
+def install(app: Flask, services: ApiContext) -> None:
     """Makes `services()` answer inside requests of `app`."""
     app.extensions[_KEY] = services
 
 
-def services() -> Services:
+def services() -> ApiContext:
     """Those of the application that serves the current request."""
-    found: Services = current_app.extensions[_KEY]
+    found: ApiContext = current_app.extensions[_KEY]
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from noetl import __version__
 from noetl.api import shapes
-from noetl.api.answers import Health, Rendered, RuntimeView
+from noetl.api.bodies import RenderBody
+from noetl.api.definitions import Health, RenderedTemplate, RuntimeView
 from noetl.api.groups import group
-from noetl.api.requests import RenderBody
 from noetl.api.services import services
 from noetl.expressions import evaluate, sentence
 from noetl.facts.json import Json
@@ -42,7 +42,7 @@ def runtime() -> dict[str, Json]:
     }
 
 
-@api.post("/context/render", responses={200: Rendered})
+@api.post("/context/render", responses={200: RenderedTemplate})
 def render(body: RenderBody) -> dict[str, Json]:
     """Evaluate a template against a context
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from noetl.api import shapes
-from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary, Finished
+from noetl.api.answers import Accepted, ExecutionResult, ExecutionSummary, FinishedExecution
+from noetl.api.bodies import WorkflowBody
 from noetl.api.executions import acknowledge, result_of
 from noetl.api.groups import group
-from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery, WorkflowBody
+from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
 from noetl.api.services import services
 from noetl.facts.json import Json
 from noetl.usecases import inspect
@@ -15,7 +16,7 @@ from noetl.usecases.start import StartRequest, start
 api = group("workflows", "/api/workflows", "Other names for executions")
 
 
-@api.post("/run", responses={200: Finished, 202: Accepted})
+@api.post("/run", responses={200: FinishedExecution, 202: Accepted})
 def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Start an execution of a playbook in the catalog
 

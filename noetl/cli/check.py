@@ -12,7 +12,7 @@ from noetl.cli.complaints import INVALID
 from noetl.cli.completion import complete_code
 from noetl.cli.inputs import directories_of, json_out, read_bytes, read_text
 from noetl.cli.playbook_files import named
-from noetl.cli.problem_formats import FORMATS, Checked
+from noetl.cli.problem_formats import FORMATS, CheckedFile
 from noetl.config import Settings
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, json_schema, load_playbook
 from noetl.dsl.explain.lessons.page import section
@@ -62,7 +62,7 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     kinds = installed_kinds()
     found = named(files)
     checked = [_checked(file, kinds, strict=strict) for file in found.files]
-    checked += [Checked(name, (_file_fault(name, fault),)) for name, fault in found.faults.items()]
+    checked += [CheckedFile(name, (_file_fault(name, fault),)) for name, fault in found.faults.items()]
     problems = [problem for one in checked for problem in one.problems]
     if form == "text":
         for one in checked:
@@ -74,13 +74,13 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, form: st
     ctx.exit(INVALID if any(problem.severity == "error" for problem in problems) else 0)
 
 
-def _checked(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> Checked:
+def _checked(file: Path, kinds: Mapping[str, KindInfo], *, strict: bool) -> CheckedFile:
     """One file. That it cannot be read is a problem of it, so that the others are checked all the same."""
     try:
         found = compiled(file, kinds, strict=strict)
     except BadRequest as error:
-        return Checked(str(file), (_file_fault(str(file), error.message),))
-    return Checked(str(file), found.problems, found.shown)
+        return CheckedFile(str(file), (_file_fault(str(file), error.message),))
+    return CheckedFile(str(file), found.problems, found.shown)
 
 
 def _file_fault(name: str, message: str) -> Problem:

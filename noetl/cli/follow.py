@@ -21,7 +21,7 @@ REASON = "interrupted from the keyboard"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventBatch:
     """Events, and where the execution was when they were read.
 
     `idle`: nothing happens to it by itself; it has ended, or waits for something from outside.
@@ -33,10 +33,10 @@ class Page:
     idle: bool
 
 
-class Source(Protocol):
+class FollowedExecution(Protocol):
     """One execution, as whoever follows it sees it."""
 
-    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to answer, but not longer
         than until the execution has ended, or (`until_idle`) is idle."""
         ...
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 
 def follow(
-    source: Source,
+    source: FollowedExecution,
     progress: Progress,
     *,
     wait: bool,
@@ -72,7 +72,7 @@ def follow(
             _cancel(source)
 
 
-def _cancel(source: Source) -> None:
+def _cancel(source: FollowedExecution) -> None:
     click.echo("Cancelling; press Ctrl-C again to leave at once.", err=True)
     try:
         source.cancel(REASON)

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from noetl.cli.progress import Line, Story
+from noetl.cli.step_progress import StepProgress, StepsProgress
 from noetl.facts.events import Event
 
 MARKS = {"running": "▶", "waiting": "…", "done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
@@ -28,7 +28,7 @@ class LiveTable:
     tick_s = REDRAW_S
 
     def __init__(self, stream: TextIO, title: str) -> None:
-        self._story = Story()
+        self._steps = StepsProgress()
         self._title = title
         self._drawn = 0.0
         # Without a thread of its own: `noetl up` forks, and `tick` comes often enough.
@@ -42,7 +42,7 @@ class LiveTable:
         self._live.stop()
 
     def on(self, event: Event) -> None:
-        self._story.on(event)
+        self._steps.on(event)
 
     def tick(self) -> None:
         now = time.monotonic()
@@ -52,12 +52,12 @@ class LiveTable:
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
-        for name, line in self._story.lines.items():
+        for name, line in self._steps.lines.items():
             table.add_row(*_row(name, line))
         return table
 
 
-def _row(name: str, line: Line) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
+def _row(name: str, line: StepProgress) -> tuple[Spinner | Text, Text, ProgressBar | Text, Text]:
     partly = line.status == "done" and bool(line.passed)
     style = "yellow" if partly else STYLES.get(line.status, "cyan")
     busy = line.status == "running"

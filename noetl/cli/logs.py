@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from noetl.cli.opened import opened
-from noetl.cli.printed import LOOK_S, FamilyLog, Lines, Printed
+from noetl.cli.printed import LOOK_S, FamilyLog, PrintedLines, PrintedOutput
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, waiting
 from noetl.usecases.ports import ENDED
@@ -57,7 +57,7 @@ def logs(
 def _of_one(
     rt: Runtime, execution_id: str, where: LogFilter, *, follow: bool, as_json: bool
 ) -> Iterator[str]:
-    lines, after = Lines(), 0
+    lines, after = PrintedLines(), 0
     while True:
         page = waiting.printed(rt, execution_id, where, after, PAGE, WAIT_S if follow else 0.0)
         for chunk in map(chunk_view, page.chunks):
@@ -70,7 +70,7 @@ def _of_one(
 
 def _with_children(rt: Runtime, execution_id: str, *, follow: bool) -> Iterator[str]:
     """Nobody wakes a reader of many logs: it looks now and then."""
-    log = FamilyLog(Printed(rt), execution_id)
+    log = FamilyLog(PrintedOutput(rt), execution_id)
     while True:
         over = not follow or inspect.execution(rt, execution_id).status in ENDED
         yield from log.new_lines()

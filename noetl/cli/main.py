@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """A group that knows its commands before their modules are imported."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -78,7 +78,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
+        with formatter.section("CommandGroup"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
@@ -94,7 +94,7 @@ def _uncollected() -> Iterator[None]:
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: noetl run examples/hello.yaml. The documentation is in docs/ of the source: quickstart.md to begin "
     "with, cli.md for the command, playbooks.md for the language, tools.md, operations.md; README.md lists every page. "

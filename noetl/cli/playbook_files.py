@@ -24,7 +24,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
-class Named:
+class NamedFiles:
     """What was found: `files` in the order in which they were named, how many others were passed over, and what is wrong
     with a name, by that name."""
 
@@ -37,10 +37,10 @@ class Named:
         self.files += dict.fromkeys(file for file in files if file not in self.files)
 
 
-def named(names: Iterable[Path]) -> Named:
+def named(names: Iterable[Path]) -> NamedFiles:
     """The files of `names`. Of a directory those below it that are playbooks, of a pattern (`flows/**/*.yaml`) what it
     matches; names that begin with a dot are passed over there."""
-    found = Named()
+    found = NamedFiles()
     for name in names:
         if name.is_dir():
             _add_directory(found, name)
@@ -51,7 +51,7 @@ def named(names: Iterable[Path]) -> Named:
     return found
 
 
-def _add_directory(found: Named, folder: Path) -> None:
+def _add_directory(found: NamedFiles, folder: Path) -> None:
     files = list(_below(folder))
     playbooks = [file for file in files if _is_playbook(file)]
     found.add(playbooks)
@@ -60,7 +60,7 @@ def _add_directory(found: Named, folder: Path) -> None:
         found.faults[str(folder)] = f"No playbook (*.yaml, *.yml) is below {str(folder)!r}"
 
 
-def _add_pattern(found: Named, pattern: str) -> None:
+def _add_pattern(found: NamedFiles, pattern: str) -> None:
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
     for match in matches:
         if match.is_dir():

@@ -30,7 +30,7 @@ CALLS: Final = (ChildRequested.type, ChildEnded.type)
 LAST: Final = 10
 
 
-class Lines:
+class PrintedLines:
     """Chunks in, whole lines out. Many tasks may print at once: the rest of a line waits for its end."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def place_of(chunk: JsonMap) -> str:
     return f"{chunk['step']}{inside}"
 
 
-class Source(Protocol):
+class PrintedSource(Protocol):
     """Executions, as whoever reads their logs sees them."""
 
     def logs(self, execution_id: str, after: int, limit: int) -> Sequence[JsonMap]:
@@ -80,7 +80,7 @@ class _Member:
 
     execution_id: str
     place: str = ""
-    lines: Lines = field(default_factory=Lines)
+    lines: PrintedLines = field(default_factory=PrintedLines)
     seen: int = 0
     version: int = 0
     ended: bool = False
@@ -102,7 +102,7 @@ class FamilyLog:
     """What an execution prints and what those print that it calls, whose lines begin with the place of the call:
     `call[0] > step | text`."""
 
-    def __init__(self, source: Source, execution_id: str) -> None:
+    def __init__(self, source: PrintedSource, execution_id: str) -> None:
         self._source = source
         self._top = _Member(execution_id)
 
@@ -144,7 +144,7 @@ class FamilyLog:
 class Verbose:
     """A progress that also tells what user code prints, as it comes."""
 
-    def __init__(self, progress: Progress, source: Source, execution_id: str) -> None:
+    def __init__(self, progress: Progress, source: PrintedSource, execution_id: str) -> None:
         self._progress = progress
         #: Whoever follows must come by often enough for what is printed between events.
         self.tick_s = min(progress.tick_s, LOOK_S)
@@ -182,7 +182,7 @@ class Verbose:
             print(line, file=sys.stderr)
 
 
-class Printed:
+class PrintedOutput:
     """Logs in a database that this process reaches."""
 
     def __init__(self, rt: Runtime) -> None:

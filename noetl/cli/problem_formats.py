@@ -20,7 +20,7 @@ _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFile:
     """One file with its problems; `text` is its text as it may be shown, None where it cannot be read."""
 
     file: str
@@ -33,10 +33,10 @@ class Checked:
 
 
 #: The files that were checked, as one text.
-Format: TypeAlias = Callable[[Sequence[Checked]], str]
+Format: TypeAlias = Callable[[Sequence[CheckedFile]], str]
 
 
-def _all(checked: Sequence[Checked]) -> list[Problem]:
+def _all(checked: Sequence[CheckedFile]) -> list[Problem]:
     return [problem for one in checked for problem in one.problems]
 
 
@@ -44,7 +44,7 @@ def _dumped(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def as_json(checked: Sequence[Checked]) -> str:
+def as_json(checked: Sequence[CheckedFile]) -> str:
     """`{ok, problems: [{file, line, column, severity, code, path, message, hint}]}`."""
     ok = not any(one.errors for one in checked)
     return _dumped({"ok": ok, "problems": [problem.as_json() for problem in _all(checked)]})
@@ -53,7 +53,7 @@ def as_json(checked: Sequence[Checked]) -> str:
 # --- SARIF ------------------------------------------------------------------------------------------
 
 
-def as_sarif(checked: Sequence[Checked]) -> str:
+def as_sarif(checked: Sequence[CheckedFile]) -> str:
     """A log of SARIF 2.1.0 with one run; its rules are the codes that occur."""
     problems = _all(checked)
     codes = sorted({problem.code for problem in problems})
@@ -105,7 +105,7 @@ def _sentence(problem: Problem) -> str:
 # --- GitHub -----------------------------------------------------------------------------------------
 
 
-def as_github(checked: Sequence[Checked]) -> str:
+def as_github(checked: Sequence[CheckedFile]) -> str:
     """One workflow command a line: GitHub shows them beside the lines of a pull request."""
     return "\n".join(map(_command, _all(checked)))
 
@@ -132,7 +132,7 @@ def _property(text: str) -> str:
 # --- JUnit ------------------------------------------------------------------------------------------
 
 
-def as_junit(checked: Sequence[Checked]) -> str:
+def as_junit(checked: Sequence[CheckedFile]) -> str:
     """One test case for each file, which fails where there is an error; warnings are its output."""
     failed = str(sum(1 for one in checked if one.errors))
     counts = {"tests": str(len(checked)), "failures": failed, "errors": "0"}
@@ -144,7 +144,7 @@ def as_junit(checked: Sequence[Checked]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode")
 
 
-def _add_case(suite: ElementTree.Element, checked: Checked) -> None:
+def _add_case(suite: ElementTree.Element, checked: CheckedFile) -> None:
     names = {"classname": "noetl.validate", "name": _legible(checked.file), "time": "0"}
     case = ElementTree.SubElement(suite, "testcase", names)
     if errors := checked.errors:

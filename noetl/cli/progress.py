@@ -6,17 +6,11 @@ Both are written to standard error; standard output belongs to the result.
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, field
-from typing import Protocol, TextIO, assert_never
+from typing import Protocol, TextIO
 
-from noetl.engine.passed_errors import PassedErrors, describe
+from noetl.cli.step_progress import StepProgress, StepsProgress
 from noetl.facts import events as e
 from noetl.facts.events import Event
-from noetl.facts.outcome import ErrorInfo
-
-#: Errors that a step went on after that plain progress tells, one line each; the last line of the step counts all.
-ERRORS_TOLD = 10
 
 
 class Progress(Protocol):
@@ -34,136 +28,14 @@ class Progress(Protocol):
     def tick(self) -> None: ...
 
 
-@dataclass(slots=True)
-class Line:
-    """What is known of one step."""
-
-    status: str = "running"
-    note: str = ""
-    runs: int = 0
-    total: int | None = None
-    ended: int = 0
-    since: float = field(default_factory=time.monotonic)
-    took: float | None = None
-    called: set[str] = field(default_factory=set)
-    #: Nobody knows how many items there will be: a cursor finds them.
-    grows: bool = False
-    #: The errors that it went on after, over all its runs, and the iterations of this run that failed.
-    passed: PassedErrors = field(default_factory=PassedErrors)
-    failed: dict[int, ErrorInfo] = field(default_factory=dict)
-
-
-class Story:
-    """The steps of an execution as its events tell them."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
-
-    def on(self, event: Event) -> Line | None:
-        """Folds the event; the line that it changed, or None."""
-        step = event.draft.step
-        if step is None:
-            return None
-        line = self.lines.setdefault(step, Line())
-        match event.fact:
-            case e.StepScheduled():
-                line.status, line.note, line.took = "running", "", None
-                line.runs += 1
-                line.total, line.ended, line.since = None, 0, time.monotonic()
-                line.called.clear()
-                line.failed = {}
-            case e.LoopStarted(count=count, cursor=cursor):
-                line.total, line.grows = count, cursor
-            case e.LoopClaimed(count=count):
-                line.total = (line.total or 0) + count
-                return None  # told by those that have ended
-            case e.IterationDone():
-                line.ended += 1
-            case e.IterationFailed(error=error):
-                line.ended += 1
-                line.failed[event.draft.iteration or 0] = error
-            case e.AttemptFailed(error=error):
-                line.note = (
-                    f"attempt {event.draft.attempt} failed{_of_item(error)}: {_one_line(error.message)}"
-                )
-            case e.TaskFailed() | e.TaskItemFailed():
-                return _note_passed_error(line, event.fact)
-            case e.StepSuspended() | e.StepResumed() | e.ChildRequested():
-                return _moved(line, event.fact)
-            case _:
-                return _ended(line, event.fact)
-        return line
-
-
-def _note_passed_error(line: Line, fact: e.TaskFailed | e.TaskItemFailed) -> Line | None:
-    """The line, where its step goes on after the error."""
-    line.passed = line.passed.after_task(fact)
-    if isinstance(fact, e.TaskFailed) and fact.fatal:
-        return None
-    line.note = f"went on after an error{_of_item(fact.error)}: {_one_line(fact.error.message)}"
-    return line if line.passed.count <= ERRORS_TOLD else None
-
-
-def _of_item(error: ErrorInfo) -> str:
-    return f" with item {error.item_text}" if error.item_text else ""
-
-
-def _moved(line: Line, fact: e.StepSuspended | e.StepResumed | e.ChildRequested) -> Line | None:
-    """Out of its worker, and back again."""
-    match fact:
-        case e.StepSuspended(child=e.ChildCall(path=path)):
-            line.status, line.note = "waiting", f"waits for playbook {path}"
-            return None  # told when the child is there
-        case e.StepSuspended(due_at=due):
-            line.status, line.note = "waiting", f"until {due}" if due else "waiting"
-        case e.StepResumed():
-            line.status, line.note = "running", ""
-            return None
-        case e.ChildRequested():
-            return _called(line, fact)
-        case _:
-            assert_never(fact)
-    return line
-
-
-def _called(line: Line, fact: e.ChildRequested) -> Line | None:
-    """A loop may call thousands: it tells each path once."""
-    if line.total is None:
-        verb = "calls" if fact.detached else "waits for"
-        line.note = f"{verb} playbook {fact.path} (execution {fact.child_id})"
-        return line
-    line.note = f"calls playbook {fact.path}"
-    known = fact.path in line.called
-    line.called.add(fact.path)
-    return None if known else line
-
-
-def _ended(line: Line, fact: e.Fact) -> Line | None:
-    match fact:
-        case e.StepDone():
-            if line.failed:
-                line.passed = line.passed.after_loop(line.failed, line.total or 0)
-            line.status, line.note = "done", describe(line.passed)
-        case e.StepFailed(error=error):
-            line.status, line.note = "failed", f"{_one_line(error.message)}{_of_item(error)}"
-        case e.StepSkipped(reason=reason):
-            line.status, line.note = "skipped", reason
-        case e.StepCancelled(reason=reason):
-            line.status, line.note = "cancelled", reason
-        case _:
-            return None
-    line.took = time.monotonic() - line.since
-    return line
-
-
-def _ending(line: Line) -> str:
+def _ending(line: StepProgress) -> str:
     """`done, 1 error passed over, in 0.49 s`, `failed: why`."""
     if line.status != "done" or line.took is None:
         return line.status + (f": {line.note}" if line.note else "")
     return f"done, {line.note}, in {line.took:.2f} s" if line.note else f"done in {line.took:.2f} s"
 
 
-def _worth_telling(line: Line) -> bool:
+def _worth_telling(line: StepProgress) -> bool:
     """Every tenth of the items; where they grow in number 1 to 9, 10 to 90 and so on."""
     if line.grows:
         step = int(10 ** (len(str(line.ended)) - 1))
@@ -172,11 +44,7 @@ def _worth_telling(line: Line) -> bool:
     return line.ended * 10 // total != (line.ended - 1) * 10 // total or line.ended == total
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-class Plain:
+class PlainProgress:
     """One line for each thing worth saying; loops speak at every tenth of their items, or less and less often."""
 
     tick_s = math.inf
@@ -184,9 +52,9 @@ class Plain:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._deaf = False
-        self._story = Story()
+        self._steps = StepsProgress()
 
-    def __enter__(self) -> Plain:
+    def __enter__(self) -> PlainProgress:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -195,7 +63,7 @@ class Plain:
         """Nothing moves between events."""
 
     def on(self, event: Event) -> None:
-        line = self._story.on(event)
+        line = self._steps.on(event)
         if line is None or event.draft.step is None:
             return
         name = event.draft.step
@@ -233,20 +101,20 @@ class Plain:
 def progress_for(stream: TextIO | None, title: str, *, quiet: bool = False) -> Progress:
     """The live table where `stream` is a terminal, plain lines elsewhere, nothing where nobody listens."""
     if quiet or stream is None:
-        return Silent()
+        return NoProgress()
     if stream.isatty():
         from noetl.cli.live import LiveTable  # draws with rich, which takes a while to import
 
         return LiveTable(stream, title)
-    return Plain(stream)
+    return PlainProgress(stream)
 
 
-class Silent:
+class NoProgress:
     """Says nothing."""
 
     tick_s = math.inf
 
-    def __enter__(self) -> Silent:
+    def __enter__(self) -> NoProgress:
         return self
 
     def __exit__(self, *_: object) -> None: ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from noetl.cli.complaints import warn_of_playbook, word
-from noetl.cli.follow import PAGE, Page, follow
+from noetl.cli.follow import PAGE, EventBatch, follow
 from noetl.cli.printed import CALLS, LAST, Verbose, with_last_lines
 from noetl.cli.progress import Progress
 from noetl.cli.services import queues_of
@@ -41,18 +41,20 @@ def connect(server: str) -> Client:
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class RemoteExecution:
     """An execution on a server, as `follow` sees it."""
 
     client: Client
     execution_id: str
 
-    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         began = time.monotonic()
         found = self.client.event_page(
             self.execution_id, after, limit=PAGE, wait_s=wait_s, until_idle=until_idle
         )
-        page = Page([from_json(one.data) for one in found.events], found.status, found.version, found.idle)
+        page = EventBatch(
+            [from_json(one.data) for one in found.events], found.status, found.version, found.idle
+        )
         if page.status not in ENDED and not (until_idle and page.idle):
             # Without a free place to wait in the answer comes at once.
             pause = BREATH_S if page.events else min(wait_s, POLL_S) - (time.monotonic() - began)
@@ -78,7 +80,7 @@ class There:
 
 
 @dataclass(frozen=True, slots=True)
-class Logs:
+class RemoteLogs:
     """The logs of a server's executions, as those who show them read them."""
 
     client: Client
@@ -112,8 +114,8 @@ def run_remote(
             warn_of_playbook(registered.warnings, warn_as)
         started = client.start(registered.path, payload, version=registered.version, overrides=overrides)
         _warn_of_waiting(client, content)
-        there = There(client, started.execution_id)
-        with Verbose(progress, Logs(client), started.execution_id) if verbose else progress as shown:
+        there = RemoteExecution(client, started.execution_id)
+        with Verbose(progress, RemoteLogs(client), started.execution_id) if verbose else progress as shown:
             follow(there, shown, wait=wait, wait_s=WAIT_S)
         return there.report()
 

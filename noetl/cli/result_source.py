@@ -17,7 +17,7 @@ from noetl.usecases import results
 from noetl.usecases.runtime import Runtime
 
 
-class Source(Protocol):
+class ResultSource(Protocol):
     """Where results are fetched from."""
 
     def page(self, ref: str, limit: int) -> tuple[list[Json], int]:
@@ -31,16 +31,16 @@ class Source(Protocol):
 
 
 @contextlib.contextmanager
-def source_of(server: str | None) -> Iterator[Source]:
+def source_of(server: str | None) -> Iterator[ResultSource]:
     if server is not None:
         with connect(server) as client:
-            yield There(client)
+            yield RemoteResults(client)
         return
     with opened() as rt:
-        yield Here(rt)
+        yield LocalResults(rt)
 
 
-class Here:
+class LocalResults:
     """The store of the settings."""
 
     def __init__(self, rt: Runtime) -> None:
@@ -63,7 +63,7 @@ class Here:
             shutil.copyfile(path, target)
 
 
-class There:
+class RemoteResults:
     """The store of a server."""
 
     def __init__(self, client: Client) -> None:

@@ -17,9 +17,9 @@ from noetl import bootstrap
 from noetl.cli.complaints import hush, warn_of_playbook, word
 from noetl.cli.completion import complete_file
 from noetl.cli.descendants import attend
-from noetl.cli.follow import PAGE, Page, follow
+from noetl.cli.follow import PAGE, EventBatch, follow
 from noetl.cli.inputs import directories_of, overrides_of, payload_of, read_text
-from noetl.cli.printed import Printed, Verbose, show_last_lines, with_last_lines
+from noetl.cli.printed import PrintedOutput, Verbose, show_last_lines, with_last_lines
 from noetl.cli.progress import Progress, progress_for
 from noetl.cli.repeats import drop_repeats
 from noetl.cli.signals import not_ignored
@@ -124,7 +124,7 @@ def _run_here(
     rt: Runtime, request: StartRequest, progress: Progress, *, wait: bool, verbose: bool
 ) -> JsonMap:
     execution_id = start(rt, request).execution_id
-    printed = Printed(rt)
+    printed = PrintedOutput(rt)
     with Verbose(progress, printed, execution_id) if verbose else progress as shown:
         _follow(rt, execution_id, shown, wait=wait)
     return with_last_lines(inspect.report(rt, execution_id).as_json(), printed.end)
@@ -136,7 +136,7 @@ def _request(file: Path, row: PlaybookRow, payload: JsonMap, overrides: JsonMap)
 
 
 def _follow(rt: Runtime, execution_id: str, progress: Progress, *, wait: bool) -> None:
-    follow(_Here(rt, execution_id), progress, wait=wait, wait_s=POLL_S)
+    follow(_LocalExecution(rt, execution_id), progress, wait=wait, wait_s=POLL_S)
     attend(rt, execution_id, progress, wait=wait, pause_s=POLL_S, grace_s=GRACE_S)
     for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):
         # Nobody reads the log of an execution that is over, and what goes on may be paid for.
@@ -163,22 +163,22 @@ def serve(execution_id: str, shard: str, *, quiet: bool) -> JsonMap:
         with progress_for(sys.stderr, execution_id, quiet=quiet) as progress:
             _follow(rt, execution_id, progress, wait=False)
         report = inspect.report(rt, execution_id).as_json()
-        return with_last_lines(report, Printed(rt).end)
+        return with_last_lines(report, PrintedOutput(rt).end)
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
+class _LocalExecution:
     """An execution of this process, as `follow` sees it."""
 
     rt: Runtime
     execution_id: str
 
-    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:  # noqa: ARG002
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:  # noqa: ARG002
         """Not as often as commits: who looks all the time takes time from what runs in this process."""
         if after:
             time.sleep(wait_s)
         news = inspect.news(self.rt, self.execution_id, after, PAGE, ask_idle=True)
-        return Page(news.events, news.row.status, news.row.head_version, bool(news.idle))
+        return EventBatch(news.events, news.row.status, news.row.head_version, bool(news.idle))
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)

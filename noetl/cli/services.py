@@ -40,7 +40,7 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
         *("noetl.wsgi:app", "--bind", bind, "--name", "noetl: server"),
-        *("--workers", "1", "--threads", str(threads), "--worker-class", "noetl.api.refusals.Worker"),
+        *("--workers", "1", "--threads", str(threads), "--worker-class", "noetl.api.refusals.ProblemWorker"),
         *("--worker-connections", str(2 * threads + 500)),
         *("--graceful-timeout", "5", "--log-level", "warning"),
         *("--logger-class", "noetl.api.server_log.ServerLog"),

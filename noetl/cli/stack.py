@@ -20,7 +20,7 @@ from noetl.cli.complaints import warn_of_playbook
 from noetl.cli.follow import follow
 from noetl.cli.inputs import directories_of
 from noetl.cli.progress import progress_for
-from noetl.cli.remote import POLL_S, There, connect
+from noetl.cli.remote import POLL_S, RemoteExecution, connect
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.signals import not_ignored
 from noetl.cli.supervisor import GRACE_S, Service, Supervisor
@@ -126,7 +126,7 @@ class Stack:
                 overrides=overrides,
                 directories=[str(one) for one in directories],
             )
-            there = There(client, started.execution_id)
+            there = RemoteExecution(client, started.execution_id)
             with progress_for(sys.stderr, file.name, quiet=quiet) as progress:
                 follow(there, progress, wait=True, wait_s=POLL_S, meanwhile=self.supervisor.tend)
             return there.report()

@@ -35,7 +35,7 @@ GRACE_S = 8.0
 QUIET_S = 1.5
 
 
-class Child(Protocol):
+class ServiceProcess(Protocol):
     """The part of `subprocess.Popen` that is needed here."""
 
     pid: int
@@ -56,7 +56,7 @@ class Service:
     argv: Sequence[str]
     log: Path
     module: str | None = None
-    process: Child | None = None
+    process: ServiceProcess | None = None
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 
@@ -70,7 +70,7 @@ class Service:
         return "\n".join(lines[-15:])
 
 
-class Forked:
+class ForkedProcess:
     """A child that runs a module as `python -m` would, in a copy of this process."""
 
     def __init__(self, service: Service) -> None:
@@ -151,7 +151,7 @@ class Supervisor:
 
     def _spawn(self, service: Service) -> None:
         if service.module is not None:
-            service.process = Forked(service)
+            service.process = ForkedProcess(service)
             return
         with service.log.open("ab") as log:
             service.process = subprocess.Popen(

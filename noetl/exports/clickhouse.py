@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from noetl.facts.ids import EPOCH_MS
-from noetl.projection.tables import TABLES, Column, ColumnType, Table
+from noetl.projection.tables import TABLES, ColumnType, ProjectionColumn, ProjectionTable
 
 TYPES: Final[dict[ColumnType, str]] = {
     "id": "Int64",
@@ -37,7 +37,7 @@ def load(files: Iterable[tuple[str, str]]) -> str:
     return "".join(f"INSERT INTO {table} FROM INFILE '{file}' FORMAT Parquet;\n" for table, file in files)
 
 
-def _create(table: Table) -> str:
+def _create(table: ProjectionTable) -> str:
     columns = ",\n".join(f"    `{one.name}` {_type(one)}" for one in table.columns)
     order = ", ".join(_sorted_by(one) for one in table.columns if one.name in table.key)
     partition = f"PARTITION BY {_MONTH}\n" if "execution_id" in table.key else ""
@@ -47,10 +47,10 @@ def _create(table: Table) -> str:
     )
 
 
-def _type(column: Column) -> str:
+def _type(column: ProjectionColumn) -> str:
     return TYPES[column.type] if column.required else f"Nullable({TYPES[column.type]})"
 
 
-def _sorted_by(column: Column) -> str:
+def _sorted_by(column: ProjectionColumn) -> str:
     # Keys of ClickHouse are never null.
     return column.name if column.required else f"ifNull({column.name}, -1)"

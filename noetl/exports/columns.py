@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from noetl.projection.tables import ColumnType, Table
+from noetl.projection.tables import ColumnType, ProjectionTable
 
 TYPES: Final[dict[ColumnType, str]] = {
     "id": "BIGINT",
@@ -23,7 +23,7 @@ PLAIN_TYPES: Final[dict[ColumnType, str]] = {**TYPES, "instant": "TIMESTAMP"}
 _MOST_OF_A_ROW: Final = 16 * 1024 * 1024
 
 
-def create(table: Table) -> str:
+def create(table: ProjectionTable) -> str:
     """The statement that makes an empty table."""
     columns = (
         f'"{one.name}" {PLAIN_TYPES[one.type]}{" NOT NULL" if one.required else ""}' for one in table.columns
@@ -31,7 +31,7 @@ def create(table: Table) -> str:
     return f'CREATE TABLE "{table.name}" ({", ".join(columns)})'
 
 
-def read(table: Table, path: Path, longest: int, types: dict[ColumnType, str]) -> str:
+def read(table: ProjectionTable, path: Path, longest: int, types: dict[ColumnType, str]) -> str:
     """A table function over a file of JSON lines whose longest row has that many bytes."""
     columns = ", ".join(f"'{one.name}': '{types[one.type]}'" for one in table.columns)
     size = max(_MOST_OF_A_ROW, 2 * longest)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
-from noetl.projection.tables import TABLES, Row, Table
+from noetl.projection.tables import TABLES, ProjectionRow, ProjectionTable
 
 #: Rows and bytes of one part.
 MOST_ROWS: Final = 200_000
@@ -19,7 +19,7 @@ MOST_BYTES: Final = 128 * 1024 * 1024
 class Draft:
     """A file of JSON lines; `longest` is the size of its longest line, in bytes."""
 
-    table: Table
+    table: ProjectionTable
     path: Path
     file: IO[bytes]
     rows: int = 0
@@ -41,7 +41,7 @@ class Drafts:
         self._open: dict[str, Draft] = {}
         self._names = {name: [one.name for one in TABLES[name].columns] for name in tables}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ProjectionRow) -> None:
         """Keys are in the order of the table's columns."""
         draft = self._open.get(row.table) or self._begin(row.table)
         values = {name: row.values[name] for name in self._names[row.table]}

@@ -21,7 +21,7 @@ from noetl.exports.folder import Folder
 from noetl.exports.manifest import MANIFEST, Format, Manifest, heads, line_of, lookup, parsed
 from noetl.exports.parts import Parts
 from noetl.facts.nearest import did_you_mean
-from noetl.projection.tables import TABLES, Row
+from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.runtime import Runtime
 
@@ -132,7 +132,7 @@ class _Export:
                 match item:
                     case Head():
                         file.write(line_of(item))
-                    case Row():
+                    case ProjectionRow():
                         self._note(item)
                         drafts.add(item)
 
@@ -144,7 +144,7 @@ class _Export:
         with file.open() as lines:
             yield from heads(lines)
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: ProjectionRow) -> None:
         match row.table:
             case "playbook":
                 self._playbooks[row.values["path"]] = row.values["version"]

@@ -19,7 +19,7 @@ import duckdb
 from noetl.errors import BadRequest
 from noetl.exports.columns import PLAIN_TYPES, create, read
 from noetl.exports.drafts import Draft, Drafts
-from noetl.projection.tables import TABLES, Row
+from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.usecases.export import Known, rows
 from noetl.usecases.runtime import Runtime
 
@@ -100,7 +100,7 @@ def _fill(rt: Runtime, file: Path, named: set[str], last: int | None) -> None:
         drafts = Drafts(file.parent, named, insert)
         with closing(drafts):
             for item in rows(rt, named, Known(), last):
-                if isinstance(item, Row):
+                if isinstance(item, ProjectionRow):
                     drafts.add(item)
             drafts.finish()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.net.model import Net
-from noetl.projection.tables import Row
+from noetl.projection.tables import ProjectionRow
 
 
-def net_rows(digest: str, net: Net) -> Iterator[Row]:
+def net_rows(digest: str, net: Net) -> Iterator[ProjectionRow]:
     """The steps and arcs of a net, in document order."""
     for position, step in enumerate(net.transitions):
-        yield Row(
+        yield ProjectionRow(
             "playbook_step",
             {
                 "digest": digest,
@@ -26,7 +26,7 @@ def net_rows(digest: str, net: Net) -> Iterator[Row]:
             },
         )
     for position, arc in enumerate(net.arcs.values()):
-        yield Row(
+        yield ProjectionRow(
             "playbook_arc",
             {
                 "digest": digest,

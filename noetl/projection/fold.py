@@ -16,11 +16,11 @@ from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowS
 from noetl.facts.json import Json
 from noetl.net.model import Net
 from noetl.projection.errors import error_columns
-from noetl.projection.steps import Steps
-from noetl.projection.tables import Row
-from noetl.projection.tasks import Tasks
+from noetl.projection.steps import StepRows
+from noetl.projection.tables import ProjectionRow
+from noetl.projection.tasks import TaskRows
 from noetl.projection.times import milliseconds
-from noetl.projection.tokens import Tokens
+from noetl.projection.tokens import TokenRows
 
 
 class Projection:
@@ -30,11 +30,11 @@ class Projection:
         kinds = {(step.name, task.name): task.kind for step in net.transitions for task in step.tasks}
         self._loops = {step.name for step in net.transitions if step.loop}
         self._state = initial_state(execution_id)
-        self._tokens, self._steps, self._tasks = Tokens(), Steps(), Tasks(kinds)
+        self._tokens, self._steps, self._tasks = TokenRows(), StepRows(), TaskRows(kinds)
         self._times: dict[str, str | None] = {"created_at": None, "started_at": None, "ended_at": None}
         self._duration_ms: float | None = None
 
-    def take(self, event: Event) -> Iterator[Row]:
+    def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles: no later event changes them."""
         was_over = self._state.ended
         self._state = replay(self._state, (event,))
@@ -47,15 +47,15 @@ class Projection:
         if self._state.ended:
             yield from self._ended(event)
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[ProjectionRow]:
         """The rows that a later event may change, that of the execution among them."""
         yield from self._tokens.rest()
         yield from self._tasks.rest()
         yield from self._steps.rest()
         if self._times["created_at"] is not None:
-            yield Row("execution", self._execution())
+            yield ProjectionRow("execution", self._execution())
 
-    def _ended(self, event: Event) -> Iterator[Row]:
+    def _ended(self, event: Event) -> Iterator[ProjectionRow]:
         yield from self._tokens.end(event)
         for run_id in self._steps.running:
             yield from self._tasks.end(event, run_id)

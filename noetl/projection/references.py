@@ -8,17 +8,17 @@ from typing import Any
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import RESULT_REF, is_reference
-from noetl.projection.tables import Row
+from noetl.projection.tables import ProjectionRow
 
 
-def reference_rows(event: Event, payload: JsonMap) -> Iterator[Row]:
+def reference_rows(event: Event, payload: JsonMap) -> Iterator[ProjectionRow]:
     """A row for each reference in `payload`, that of the event as JSON, however deep; those of a manifest's parts
     too. In the order of their places."""
     for place, found in _references(payload):
         if found["kind"] == RESULT_REF:
-            yield Row("result_ref", {**_place(event, place), **_result(found)})
+            yield ProjectionRow("result_ref", {**_place(event, place), **_result(found)})
         else:
-            yield Row("manifest_ref", {**_place(event, place), **_manifest(found)})
+            yield ProjectionRow("manifest_ref", {**_place(event, place), **_manifest(found)})
 
 
 def _references(payload: JsonMap) -> Iterator[tuple[str, Mapping[str, Any]]]:

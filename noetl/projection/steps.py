@@ -23,7 +23,7 @@ from noetl.facts.events import (
 )
 from noetl.facts.json import Json
 from noetl.projection.errors import NO_ERROR, error_columns
-from noetl.projection.tables import Row
+from noetl.projection.tables import ProjectionRow
 from noetl.projection.times import milliseconds
 
 _UNTOLD: Final[dict[str, Json]] = {
@@ -41,13 +41,13 @@ _UNTOLD: Final[dict[str, Json]] = {
 }
 
 
-class Steps:
+class StepRows:
     """The step runs that have not ended."""
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str, Any]] = {}
 
-    def take(self, event: Event, state: State) -> Iterator[Row]:
+    def take(self, event: Event, state: State) -> Iterator[ProjectionRow]:
         """The rows that `event` settles; `state` is that after it."""
         if isinstance(event.fact, StepScheduled):
             self._open[event.draft.run_id or ""] = _scheduled(event, event.fact)
@@ -61,15 +61,15 @@ class Steps:
             del self._open[values["run_id"]]
             yield _closed(event, {**values, **ended})
 
-    def end(self, event: Event) -> Iterator[Row]:
+    def end(self, event: Event) -> Iterator[ProjectionRow]:
         """The execution ended with `event`: what still ran was cancelled with it."""
         for values in self._open.values():
             yield _closed(event, {**values, "status": "cancelled"})
         self._open.clear()
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[ProjectionRow]:
         """The rows of what has not ended."""
-        return (Row("step_run", values) for values in self._open.values())
+        return (ProjectionRow("step_run", values) for values in self._open.values())
 
     @property
     def running(self) -> list[str]:
@@ -133,7 +133,7 @@ def _counted(stats: Json) -> dict[str, Json]:
     )
 
 
-def _closed(event: Event, values: dict[str, Any]) -> Row:
+def _closed(event: Event, values: dict[str, Any]) -> ProjectionRow:
     spent = milliseconds(values["scheduled_at"], event.recorded_at)
     ended = {"ended_at": event.recorded_at.isoformat(), "duration_ms": spent, "as_of": event.version}
-    return Row("step_run", {**values, **ended})
+    return ProjectionRow("step_run", {**values, **ended})

@@ -17,7 +17,7 @@ ColumnType: TypeAlias = Literal["id", "integer", "double", "boolean", "text", "i
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ProjectionColumn:
     """`required`: never null."""
 
     name: str
@@ -27,33 +27,35 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ProjectionTable:
     """`key` names one thing. Rows of a table that is `revised` come again with a greater `as_of`; those of others
     never change."""
 
     name: str
     meaning: str
     key: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ProjectionColumn, ...]
     revised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProjectionRow:
     """One row of `table`. Values are JSON: instants are ISO 8601 in UTC, ids decimal strings."""
 
     table: str
     values: Mapping[str, Json]
 
 
-def _must(name: str, type_: ColumnType, meaning: str) -> Column:
-    return Column(name, type_, meaning, required=True)
+def _must(name: str, type_: ColumnType, meaning: str) -> ProjectionColumn:
+    return ProjectionColumn(name, type_, meaning, required=True)
 
 
 _EXECUTION: Final = _must("execution_id", "id", "the execution")
 _STEP: Final = _must("step", "text", "name of the step")
 _RUN: Final = _must("run_id", "text", "the step run, `<step>#<n>`")
-_ITERATION: Final = Column("iteration", "integer", "index of the iteration, from 0; null outside of loops")
+_ITERATION: Final = ProjectionColumn(
+    "iteration", "integer", "index of the iteration, from 0; null outside of loops"
+)
 _TASK: Final = _must("task", "text", "name of the task")
 _VISIT: Final = _must(
     "visit",
@@ -62,14 +64,14 @@ _VISIT: Final = _must(
 )
 _AS_OF: Final = _must("as_of", "integer", "version of the newest event that this row knows of")
 _DIGEST: Final = _must("digest", "text", "the compiled net")
-_LINE: Final = Column("line", "integer", "its line in the playbook's file, from 1")
+_LINE: Final = ProjectionColumn("line", "integer", "its line in the playbook's file, from 1")
 _ERROR: Final = (
-    Column("error_kind", "text", "kind of the error, such as `timeout`; null without one"),
-    Column("error_message", "text", "what the error says"),
-    Column("error", "json", "all of the error"),
+    ProjectionColumn("error_kind", "text", "kind of the error, such as `timeout`; null without one"),
+    ProjectionColumn("error_message", "text", "what the error says"),
+    ProjectionColumn("error", "json", "all of the error"),
 )
 
-PLAYBOOK: Final = Table(
+PLAYBOOK: Final = ProjectionTable(
     "playbook",
     "The versions of the catalog.",
     ("path", "version"),
@@ -84,7 +86,7 @@ PLAYBOOK: Final = Table(
     ),
 )
 
-PLAYBOOK_STEP: Final = Table(
+PLAYBOOK_STEP: Final = ProjectionTable(
     "playbook_step",
     "The steps of every net that the catalog or an execution names.",
     ("digest", "step"),
@@ -95,7 +97,7 @@ PLAYBOOK_STEP: Final = Table(
         _must("description", "text", "`desc` of the step"),
         _must("tasks", "json", "its tasks in order, each `{name, kind}`"),
         _must("queue", "text", "where its work is sent"),
-        Column(
+        ProjectionColumn(
             "loop_mode",
             "text",
             "`sequential`, `parallel`, or `cursor`: as its width says; null without a loop",
@@ -105,7 +107,7 @@ PLAYBOOK_STEP: Final = Table(
     ),
 )
 
-PLAYBOOK_ARC: Final = Table(
+PLAYBOOK_ARC: Final = ProjectionTable(
     "playbook_arc",
     "The arcs between those steps.",
     ("digest", "arc_id"),
@@ -115,12 +117,12 @@ PLAYBOOK_ARC: Final = Table(
         _must("position", "integer", "place in the document, from 0"),
         _must("source", "text", "the step that it leaves"),
         _must("target", "text", "the step that it leads to"),
-        Column("guard", "json", "`when`; null without one"),
+        ProjectionColumn("guard", "json", "`when`; null without one"),
         _LINE,
     ),
 )
 
-EXECUTION: Final = Table(
+EXECUTION: Final = ProjectionTable(
     "execution",
     "What was run, and how it went.",
     ("execution_id",),
@@ -134,18 +136,18 @@ EXECUTION: Final = Table(
             "text",
             "`pending`, `running`, `waiting`, `paused`, `completed`, `failed`, `partial`, `cancelled`",
         ),
-        Column("parent_id", "id", "the execution that called it"),
-        Column("parent_run_id", "text", "the step run that called it"),
-        Column("parent_iteration", "integer", "the iteration that called it"),
+        ProjectionColumn("parent_id", "id", "the execution that called it"),
+        ProjectionColumn("parent_run_id", "text", "the step run that called it"),
+        ProjectionColumn("parent_iteration", "integer", "the iteration that called it"),
         _must("created_at", "instant", "when it was asked for"),
-        Column("started_at", "instant", "when its first token was put down"),
-        Column("ended_at", "instant", "when it ended"),
-        Column("duration_ms", "double", "from `created_at` to `ended_at`"),
+        ProjectionColumn("started_at", "instant", "when its first token was put down"),
+        ProjectionColumn("ended_at", "instant", "when it ended"),
+        ProjectionColumn("duration_ms", "double", "from `created_at` to `ended_at`"),
         _must("events", "integer", "length of its log"),
         _must("workload", "json", "its inputs"),
         _must("ctx", "json", "its variables"),
-        Column("result_step", "text", "the step whose result is that of the execution"),
-        Column(
+        ProjectionColumn("result_step", "text", "the step whose result is that of the execution"),
+        ProjectionColumn(
             "result",
             "json",
             "that result, references unopened; null where the step is a loop (see `task_run`)",
@@ -156,7 +158,7 @@ EXECUTION: Final = Table(
     revised=True,
 )
 
-TOKEN: Final = Table(
+TOKEN: Final = ProjectionTable(
     "token",
     "The tokens of its net.",
     ("execution_id", "token_id"),
@@ -165,7 +167,7 @@ TOKEN: Final = Table(
         _must("token_id", "text", "the token"),
         _must("arc_id", "text", "the arc in whose place it was put; `entry` for the first"),
         _must("step", "text", "the step before which it waits"),
-        Column("source_run_id", "text", "the step run that left it; null for the first"),
+        ProjectionColumn("source_run_id", "text", "the step run that left it; null for the first"),
         _must("args", "json", "what the arc hands over"),
         _must("round", "integer", "round of the join that it counts in; 0 without one"),
         _must(
@@ -175,14 +177,14 @@ TOKEN: Final = Table(
             "skipped or a join that failed; `left` where the execution ended",
         ),
         _must("produced_at", "instant", "when it was put down"),
-        Column("ended_at", "instant", "when it was taken away"),
-        Column("run_id", "text", "the step run that consumed it"),
+        ProjectionColumn("ended_at", "instant", "when it was taken away"),
+        ProjectionColumn("run_id", "text", "the step run that consumed it"),
         _AS_OF,
     ),
     revised=True,
 )
 
-STEP_RUN: Final = Table(
+STEP_RUN: Final = ProjectionTable(
     "step_run",
     "Each firing of a step.",
     ("execution_id", "run_id"),
@@ -193,23 +195,25 @@ STEP_RUN: Final = Table(
         _must("status", "text", "`running`, `waiting`, `done`, `failed`, `skipped` or `cancelled`"),
         _must("final", "boolean", "whether it is the run of `final_step`"),
         _must("args", "json", "what it was fired with"),
-        Column("worker", "text", "who began it; null without tasks, and for loops"),
+        ProjectionColumn("worker", "text", "who began it; null without tasks, and for loops"),
         _must("scheduled_at", "instant", "when it was fired"),
-        Column("started_at", "instant", "when its worker began"),
-        Column("ended_at", "instant", "when its end was recorded"),
-        Column("duration_ms", "double", "from `scheduled_at` to `ended_at`"),
-        Column("loop_mode", "text", "`sequential` or `parallel`; null without a loop"),
-        Column("iterations", "integer", "items of its loop"),
-        Column("iterations_done", "integer", "iterations that went well"),
-        Column("iterations_failed", "integer", "iterations that did not"),
-        Column("result", "json", "its result, references unopened; null for loops (see `task_run`)"),
+        ProjectionColumn("started_at", "instant", "when its worker began"),
+        ProjectionColumn("ended_at", "instant", "when its end was recorded"),
+        ProjectionColumn("duration_ms", "double", "from `scheduled_at` to `ended_at`"),
+        ProjectionColumn("loop_mode", "text", "`sequential` or `parallel`; null without a loop"),
+        ProjectionColumn("iterations", "integer", "items of its loop"),
+        ProjectionColumn("iterations_done", "integer", "iterations that went well"),
+        ProjectionColumn("iterations_failed", "integer", "iterations that did not"),
+        ProjectionColumn(
+            "result", "json", "its result, references unopened; null for loops (see `task_run`)"
+        ),
         *_ERROR,
         _AS_OF,
     ),
     revised=True,
 )
 
-TASK_RUN: Final = Table(
+TASK_RUN: Final = ProjectionTable(
     "task_run",
     "Each run of a task in a pipeline, all its attempts together.",
     ("execution_id", "run_id", "iteration", "task", "visit"),
@@ -220,25 +224,25 @@ TASK_RUN: Final = Table(
         _TASK,
         _VISIT,
         _STEP,
-        Column("kind", "text", "the tool"),
+        ProjectionColumn("kind", "text", "the tool"),
         _must(
             "status",
             "text",
             "`running`, `waiting`, `done`, `failed`; `unfinished` where its step run ended before it",
         ),
         _must("attempts", "integer", "tries that have ended"),
-        Column("started_at", "instant", "when it began; null where it was too short to be told of"),
-        Column("ended_at", "instant", "when its end was recorded"),
-        Column("duration_ms", "double", "of its last attempt"),
-        Column("child_id", "id", "the execution that it called"),
-        Column("result", "json", "what it yielded, references unopened"),
+        ProjectionColumn("started_at", "instant", "when it began; null where it was too short to be told of"),
+        ProjectionColumn("ended_at", "instant", "when its end was recorded"),
+        ProjectionColumn("duration_ms", "double", "of its last attempt"),
+        ProjectionColumn("child_id", "id", "the execution that it called"),
+        ProjectionColumn("result", "json", "what it yielded, references unopened"),
         *_ERROR,
         _AS_OF,
     ),
     revised=True,
 )
 
-ATTEMPT: Final = Table(
+ATTEMPT: Final = ProjectionTable(
     "attempt",
     "Each try of a task that has ended.",
     ("execution_id", "run_id", "iteration", "task", "visit", "attempt"),
@@ -252,13 +256,13 @@ ATTEMPT: Final = Table(
         _STEP,
         _must("status", "text", "`done`, `failed`, or `repeated`: it went well, and a policy wanted another"),
         _must("ended_at", "instant", "when its end was recorded"),
-        Column("duration_ms", "double", "how long it took"),
+        ProjectionColumn("duration_ms", "double", "how long it took"),
         *_ERROR,
         _AS_OF,
     ),
 )
 
-EVENT_LOG: Final = Table(
+EVENT_LOG: Final = ProjectionTable(
     "event_log",
     "The log itself: see [events](events.md).",
     ("execution_id", "version"),
@@ -267,16 +271,16 @@ EVENT_LOG: Final = Table(
         _must("version", "integer", "1, 2, 3... within the execution, without gaps"),
         _must("event_id", "text", "`<execution_id>.<version>`"),
         _must("type", "text", "what happened"),
-        Column("step", "text", "name of the step"),
-        Column("step_run_id", "text", "the step run"),
-        Column("iteration", "integer", "index of the iteration, from 0"),
-        Column("attempt", "integer", "number of the attempt, from 1"),
+        ProjectionColumn("step", "text", "name of the step"),
+        ProjectionColumn("step_run_id", "text", "the step run"),
+        ProjectionColumn("iteration", "integer", "index of the iteration, from 0"),
+        ProjectionColumn("attempt", "integer", "number of the attempt, from 1"),
         _must("source", "text", "who recorded it: `server`, `worker` or `client`"),
         _must("status", "text", "`started`, `completed`, `failed`, `skipped` or `cancelled`"),
         _must("payload", "json", "the event's fields"),
         _must("recorded_at", "instant", "when it was appended"),
-        Column("duration_ms", "double", "how long what ended took"),
-        Column("dedup_key", "text", "makes the same fact recorded twice impossible"),
+        ProjectionColumn("duration_ms", "double", "how long what ended took"),
+        ProjectionColumn("dedup_key", "text", "makes the same fact recorded twice impossible"),
         _must("schema", "integer", "version of the payload's shape"),
     ),
 )
@@ -286,40 +290,40 @@ _PLACE: Final = (
     _must("version", "integer", "the event that holds it"),
     _must("place", "text", "where in the event's payload, such as `result.data`"),
     _must("type", "text", "type of that event"),
-    Column("step", "text", "name of the step"),
-    Column("run_id", "text", "the step run"),
-    Column("iteration", "integer", "index of the iteration, from 0"),
+    ProjectionColumn("step", "text", "name of the step"),
+    ProjectionColumn("run_id", "text", "the step run"),
+    ProjectionColumn("iteration", "integer", "index of the iteration, from 0"),
     _must("recorded_at", "instant", "when it was recorded"),
 )
 
-RESULT_REF: Final = Table(
+RESULT_REF: Final = ProjectionTable(
     "result_ref",
     "The references to results that are kept outside of the log.",
     ("execution_id", "version", "place"),
     (
         *_PLACE,
         _must("ref", "text", "`noetl://<store>/<place>/<sha256>.<form>`"),
-        Column("store", "text", "name of the result store"),
-        Column("scope", "text", "`step`, `execution` or `permanent`"),
-        Column("expires_at", "instant", "from when on it may be removed, whatever its scope"),
-        Column("bytes", "integer", "its size, before compression"),
-        Column("content_type", "text", "what it is"),
-        Column("sha256", "text", "hash of its content"),
+        ProjectionColumn("store", "text", "name of the result store"),
+        ProjectionColumn("scope", "text", "`step`, `execution` or `permanent`"),
+        ProjectionColumn("expires_at", "instant", "from when on it may be removed, whatever its scope"),
+        ProjectionColumn("bytes", "integer", "its size, before compression"),
+        ProjectionColumn("content_type", "text", "what it is"),
+        ProjectionColumn("sha256", "text", "hash of its content"),
     ),
 )
 
-MANIFEST_REF: Final = Table(
+MANIFEST_REF: Final = ProjectionTable(
     "manifest_ref",
     "The lists that are kept in parts. References among the parts are in `result_ref`.",
     ("execution_id", "version", "place"),
     (
         *_PLACE,
-        Column("count", "integer", "items of the list"),
+        ProjectionColumn("count", "integer", "items of the list"),
         _must("parts", "integer", "how many parts it has"),
     ),
 )
 
-LOG: Final = Table(
+LOG: Final = ProjectionTable(
     "log",
     "What python and shell tasks printed, in pieces: parts of lines, or lines.",
     ("execution_id", "seq"),
@@ -339,7 +343,7 @@ LOG: Final = Table(
     ),
 )
 
-TABLES: Final[Mapping[str, Table]] = {
+TABLES: Final[Mapping[str, ProjectionTable]] = {
     table.name: table
     for table in (
         PLAYBOOK,

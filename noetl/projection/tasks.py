@@ -31,7 +31,7 @@ from noetl.facts.events import (
 from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo
 from noetl.projection.errors import NO_ERROR, error_columns
-from noetl.projection.tables import Row
+from noetl.projection.tables import ProjectionRow
 
 #: What a pipeline belongs to: a step run, and an iteration of it.
 Place: TypeAlias = tuple[str, int | None]
@@ -59,14 +59,14 @@ class _Pipeline:
     open: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Tasks:
+class TaskRows:
     """The pipelines of the step runs that have not ended."""
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._pipelines: dict[str, dict[int | None, _Pipeline]] = {}
 
-    def take(self, event: Event) -> Iterator[Row]:
+    def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles."""
         match event.fact:
             case (
@@ -97,22 +97,22 @@ class Tasks:
             case _:
                 pass
 
-    def end(self, event: Event, run_id: str) -> Iterator[Row]:
+    def end(self, event: Event, run_id: str) -> Iterator[ProjectionRow]:
         """The step run ended with `event`."""
         for pipeline in self._pipelines.pop(run_id, {}).values():
             yield from self._closed(event, pipeline)
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[ProjectionRow]:
         """The rows of what has not ended."""
         for pipelines in self._pipelines.values():
             for pipeline in pipelines.values():
-                yield from (Row("task_run", values) for values in pipeline.open.values())
+                yield from (ProjectionRow("task_run", values) for values in pipeline.open.values())
 
     def _tried(
         self,
         event: Event,
         fact: TaskDone | TaskFailed | TaskItemDone | TaskItemFailed | AttemptFailed | PolicyEvaluated,
-    ) -> Iterator[Row]:
+    ) -> Iterator[ProjectionRow]:
         match fact:
             # To tables each item of a task's own loop is a visit, and the whole the last one.
             case TaskDone() | TaskItemDone():
@@ -133,7 +133,7 @@ class Tasks:
 
     def _attempt(
         self, event: Event, task: str, status: Literal["done", "failed", "repeated"], error: ErrorInfo | None
-    ) -> Row:
+    ) -> ProjectionRow:
         begun = self._begun(event, task)
         number = event.draft.attempt or begun["attempts"] + 1
         begun |= {"attempts": number, "status": "running"}
@@ -142,15 +142,15 @@ class Tasks:
         }
         values |= {"attempt": number, "status": status, "ended_at": event.recorded_at.isoformat()}
         values |= {"duration_ms": event.draft.duration_ms, **error_columns(error), "as_of": event.version}
-        return Row("attempt", values)
+        return ProjectionRow("attempt", values)
 
-    def _ended(self, event: Event, task: str, how: Mapping[str, Json]) -> Row:
+    def _ended(self, event: Event, task: str, how: Mapping[str, Json]) -> ProjectionRow:
         values = self._begun(event, task)
         pipeline = self._pipeline(event)
         pipeline.visits[task] = values["visit"]
         del pipeline.open[task]
         took = {"ended_at": event.recorded_at.isoformat(), "duration_ms": event.draft.duration_ms}
-        return Row("task_run", {**values, **took, **how})
+        return ProjectionRow("task_run", {**values, **took, **how})
 
     def _begun(self, event: Event, task: str) -> dict[str, Any]:
         """The row of the task's run that goes on at `event`; a new one where none does."""
@@ -180,7 +180,7 @@ class Tasks:
             if values["status"] == "waiting":
                 values |= {"status": "running", "as_of": event.version}
 
-    def _closed(self, event: Event, pipeline: _Pipeline | None) -> Iterator[Row]:
+    def _closed(self, event: Event, pipeline: _Pipeline | None) -> Iterator[ProjectionRow]:
         for values in pipeline.open.values() if pipeline else ():
             ended = {"status": "unfinished", "ended_at": event.recorded_at.isoformat()}
-            yield Row("task_run", {**values, **ended, "as_of": event.version})
+            yield ProjectionRow("task_run", {**values, **ended, "as_of": event.version})

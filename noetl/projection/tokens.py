@@ -14,16 +14,16 @@ from noetl.facts.events import (
     Token,
     WorkflowStarted,
 )
-from noetl.projection.tables import Row
+from noetl.projection.tables import ProjectionRow
 
 
-class Tokens:
+class TokenRows:
     """Those that wait."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, Any]] = {}
 
-    def take(self, event: Event) -> Iterator[Row]:
+    def take(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that `event` settles."""
         match event.fact:
             case WorkflowStarted(tokens=tokens) | NextEvaluated(tokens=tokens):
@@ -35,15 +35,15 @@ class Tokens:
             case _:
                 pass
 
-    def end(self, event: Event) -> Iterator[Row]:
+    def end(self, event: Event) -> Iterator[ProjectionRow]:
         """The execution ended with `event`: nobody takes the rest."""
         yield from self._gone(event, list(self._waiting), "left")
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[ProjectionRow]:
         """The rows of those that wait."""
-        return (Row("token", values) for values in self._waiting.values())
+        return (ProjectionRow("token", values) for values in self._waiting.values())
 
-    def _put(self, event: Event, tokens: Iterable[Token]) -> Iterator[Row]:
+    def _put(self, event: Event, tokens: Iterable[Token]) -> Iterator[ProjectionRow]:
         for token in tokens:
             self._waiting[token.id] = {
                 "execution_id": event.execution_id,
@@ -64,9 +64,9 @@ class Tokens:
 
     def _gone(
         self, event: Event, ids: Iterable[str], status: str, run_id: str | None = None
-    ) -> Iterator[Row]:
+    ) -> Iterator[ProjectionRow]:
         for token_id in ids:
             values = self._waiting.pop(token_id, None)
             if values is not None:
                 ended = {"status": status, "ended_at": event.recorded_at.isoformat(), "run_id": run_id}
-                yield Row("token", {**values, **ended, "as_of": event.version})
+                yield ProjectionRow("token", {**values, **ended, "as_of": event.version})

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from noetl.facts.json import Json
 
 
-class Cache:
+class ResultCache:
     """Least recently used goes first. Values are shared: nobody may change them. Safe for threads."""
 
     def __init__(self, max_bytes: int) -> None:

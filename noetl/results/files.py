@@ -13,8 +13,8 @@ from noetl.errors import BadRequest, Unavailable
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column, Keep, is_reference
 from noetl.results import lines, objects, tables, tree
-from noetl.results.cache import Cache
-from noetl.results.parts import Parts
+from noetl.results.cache import ResultCache
+from noetl.results.parts import PartBlocks
 from noetl.results.storage import Storage, measured
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class FileResults:
         scratch: Path | None = None,
     ) -> None:
         self._name = name
-        self._cache = Cache(cache_bytes)
+        self._cache = ResultCache(cache_bytes)
         self._storage = Storage(base_url, scratch)
-        self._tables = tables.Database(
+        self._tables = tables.TableDatabase(
             self._storage.scratch_root, lambda: None if self._storage.is_local else self._storage.files
         )
 
@@ -54,10 +54,10 @@ class FileResults:
         """See the port."""
         form = objects.CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower(), "bytes")
         sha256, size, head = measured(path)
-        name = objects.Name(self._name, keep.place, sha256, form)
+        name = objects.ObjectName(self._name, keep.place, sha256, form)
         if form == "parquet":
             # Looked into first: what is no table should not be kept as one.
-            return self._put_table(path, objects.Kept(name, size, content_type), keep)
+            return self._put_table(path, objects.StoredObject(name, size, content_type), keep)
         self._storage.keep_file(name, path)
         shown: JsonMap = {
             "type": form,
@@ -65,12 +65,12 @@ class FileResults:
             "head": head.decode("utf-8", "replace")[: objects.PREVIEW],
         }
         rows = lines.count(path) if form == "ndjson" else None
-        return self._reference(objects.Kept(name, size, content_type, rows), keep, shown)
+        return self._reference(objects.StoredObject(name, size, content_type, rows), keep, shown)
 
-    def _reference(self, kept: objects.Kept, keep: Keep, preview: JsonMap) -> JsonMap:
+    def _reference(self, kept: objects.StoredObject, keep: Keep, preview: JsonMap) -> JsonMap:
         return objects.reference(kept, keep, preview, self._storage.location)
 
-    def _put_table(self, path: Path, kept: objects.Kept, keep: Keep) -> JsonMap:
+    def _put_table(self, path: Path, kept: objects.StoredObject, keep: Keep) -> JsonMap:
         with self._tables.cursor() as cursor:
             shape = tables.shape(cursor, str(path))
             first = tables.some_rows(cursor, str(path), 0, objects.PREVIEW_ROWS)
@@ -89,27 +89,27 @@ class FileResults:
         with self._tables.cursor() as cursor:
             tables.write_parquet(cursor, source, content_type, columns, target)
 
-    def keep_json(self, raw: bytes, content: bytes, keep: Keep) -> objects.Kept:
+    def keep_json(self, raw: bytes, content: bytes, keep: Keep) -> objects.StoredObject:
         """One object of a tree (see `tree.Nodes`)."""
         packed = objects.pack(self._name, content, keep.place)
         self._storage.keep(packed.name, packed.packed)
-        return objects.Kept(packed.name, len(raw), objects.JSON)
+        return objects.StoredObject(packed.name, len(raw), objects.JSON)
 
-    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int, keep: Keep) -> objects.Kept:
+    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int, keep: Keep) -> objects.StoredObject:
         """One table of a tree (see `tree.Nodes`)."""
         with self._storage.scratch() as folder:
             source, table = folder / "rows.json", folder / "table.parquet"
             source.write_bytes(raw)
             self._to_parquet(source, objects.JSON, columns, table)
             sha256, _, _ = measured(table)
-            name = objects.Name(self._name, keep.place, sha256, "parquet")
+            name = objects.ObjectName(self._name, keep.place, sha256, "parquet")
             self._storage.keep_file(name, table)
-        return objects.Kept(name, len(raw), objects.PARQUET, rows)
+        return objects.StoredObject(name, len(raw), objects.PARQUET, rows)
 
     def load(self, reference: Mapping[str, Json], /) -> Json:
         """See the port."""
         if reference.get("kind") == MANIFEST:
-            return Parts(reference, self.load)
+            return PartBlocks(reference, self.load)
         name = objects.name_of(self._name, reference)
         match name.form:
             case "parquet":
@@ -128,28 +128,28 @@ class FileResults:
             self._cache.put(key, *found)
         return found[0]
 
-    def _value(self, name: objects.Name) -> tuple[Json, int]:
+    def _value(self, name: objects.ObjectName) -> tuple[Json, int]:
         raw = objects.unpacked(name, self._storage.read(name))
         value = objects.value_of(name.form, raw)
         if name.form == "json" and is_reference(value) and value["kind"] == MANIFEST:
-            value = Parts(value, self.load)
+            value = PartBlocks(value, self.load)
         return value, len(raw)
 
-    def _table(self, name: objects.Name) -> tables.Table:
+    def _table(self, name: objects.ObjectName) -> tables.RowBlocks:
         with self._reading(name) as cursor:
             rows = tables.shape(cursor, self._storage.address(name)).rows
-        return tables.Table(
+        return tables.RowBlocks(
             rows,
             lambda start, end: self._some_rows(name, start, end),
             lambda number, make: self._cached(f"{name.path}#{number}", make),
         )
 
-    def _some_rows(self, name: objects.Name, start: int, end: int) -> list[dict[str, Json]]:
+    def _some_rows(self, name: objects.ObjectName, start: int, end: int) -> list[dict[str, Json]]:
         with self._reading(name) as cursor:
             return tables.some_rows(cursor, self._storage.address(name), start, end)
 
     @contextlib.contextmanager
-    def _reading(self, name: objects.Name) -> Iterator[DuckDBPyConnection]:
+    def _reading(self, name: objects.ObjectName) -> Iterator[DuckDBPyConnection]:
         """A cursor for one table. Raises NotFound where it is gone or damaged, else Unavailable."""
         try:
             with self._tables.cursor() as cursor:
@@ -162,17 +162,17 @@ class FileResults:
                     raise self._storage.gone(name) from error
             raise
 
-    def _lines(self, name: objects.Name, reference: Mapping[str, Json]) -> lines.Lines:
+    def _lines(self, name: objects.ObjectName, reference: Mapping[str, Json]) -> lines.LineBlocks:
         meta = reference.get("meta")
         rows = meta.get("rows") if isinstance(meta, Mapping) else None
-        return lines.Lines(
+        return lines.LineBlocks(
             lambda: self._cached(f"{name.path}#", lambda: self._index(name)),
             lambda start, end: self._storage.read(name, start, end),
             lambda number, make: self._cached(f"{name.path}#{number}", make),
             rows if type(rows) is int else None,
         )
 
-    def _index(self, name: objects.Name) -> tuple[list[lines.Block], int]:
+    def _index(self, name: objects.ObjectName) -> tuple[list[lines.LineBlock], int]:
         with self._storage.opened(name) as file:
             found = lines.index(file)
         return found, 64 * len(found)
@@ -197,8 +197,8 @@ class _Nodes:
     results: FileResults
     keep: Keep
 
-    def keep_json(self, raw: bytes, content: bytes) -> objects.Kept:
+    def keep_json(self, raw: bytes, content: bytes) -> objects.StoredObject:
         return self.results.keep_json(raw, content, self.keep)
 
-    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> objects.Kept:
+    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> objects.StoredObject:
         return self.results.keep_rows(raw, columns, rows, self.keep)

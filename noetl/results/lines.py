@@ -27,7 +27,7 @@ _CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Where a member lies in the file, and how many lines that are not blank it holds."""
 
     start: int
@@ -35,7 +35,7 @@ class Block:
     rows: int
 
 
-class Lines(Blocks):
+class LineBlocks(Blocks):
     """The lines as values. `index` finds the blocks, `read` yields the packed bytes from a start to an end, `cached`
     remembers a block; `rows` is the length where it is known."""
 
@@ -43,7 +43,7 @@ class Lines(Blocks):
 
     def __init__(
         self,
-        index: Callable[[], Sequence[Block]],
+        index: Callable[[], Sequence[LineBlock]],
         read: Callable[[int, int], bytes],
         cached: Callable[[int, Callable[[], tuple[Json, int]]], Json],
         rows: int | None = None,
@@ -99,9 +99,9 @@ def _texts(source: IO[bytes]) -> Iterator[bytes]:
         yield text
 
 
-def index(packed: IO[bytes]) -> list[Block]:
+def index(packed: IO[bytes]) -> list[LineBlock]:
     """The members of a packed file, in bounded memory. Raises zlib.error or EOFError where it is damaged."""
-    blocks: list[Block] = []
+    blocks: list[LineBlock] = []
     at, rest = 0, b""
     while chunk := rest or packed.read(_CHUNK):
         start, rows, line = at, 0, b""
@@ -116,5 +116,5 @@ def index(packed: IO[bytes]) -> list[Block]:
             if not chunk:
                 raise EOFError("it ends early")
         rest = member.unused_data
-        blocks.append(Block(start, at, rows + bool(line.strip())))
+        blocks.append(LineBlock(start, at, rows + bool(line.strip())))
     return blocks

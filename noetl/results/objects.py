@@ -53,7 +53,7 @@ PLACE: Final = re.compile(_PLACE)
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ObjectName:
     """Where an object is: the store, its place (empty: of the older layout), the hash of its content, its form."""
 
     store: str
@@ -81,11 +81,11 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredObject:
     """What a reference tells of an object. `size` is that of its content in bytes, of a value that of all its JSON;
     `rows` is the length of a table."""
 
-    name: Name
+    name: ObjectName
     size: int
     content_type: str
     rows: int | None = None
@@ -112,10 +112,10 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
+class ResultObject:
     """JSON on its way to a store."""
 
-    name: Name
+    name: ObjectName
     packed: bytes
 
 
@@ -128,16 +128,16 @@ def encoded(value: Json) -> bytes:
     return text.encode("utf-8", "replace")  # lone surrogates, which are no text, become "?"
 
 
-def pack(store: str, content: bytes, place: str) -> Object:
-    name = Name(store, place, hashlib.sha256(content).hexdigest(), "json")
-    return Object(name, gzip.compress(content, compresslevel=4, mtime=0))
+def pack(store: str, content: bytes, place: str) -> ResultObject:
+    name = ObjectName(store, place, hashlib.sha256(content).hexdigest(), "json")
+    return ResultObject(name, gzip.compress(content, compresslevel=4, mtime=0))
 
 
-def damaged(name: Name, why: str) -> NotFound:
+def damaged(name: ObjectName, why: str) -> NotFound:
     return NotFound(f"The result {name.sha256} is damaged ({why}); run its step again.")
 
 
-def unpacked(name: Name, packed: bytes) -> bytes:
+def unpacked(name: ObjectName, packed: bytes) -> bytes:
     """The content of an object. Raises NotFound where it is not what its name says."""
     try:
         raw = gzip.decompress(packed) if name.compressed else packed
@@ -159,7 +159,7 @@ def value_of(form: Form, raw: bytes) -> Json:
             return base64.b64encode(raw).decode()
 
 
-def reference(kept: Kept, keep: Keep, preview: JsonMap, location: str) -> JsonMap:
+def reference(kept: StoredObject, keep: Keep, preview: JsonMap, location: str) -> JsonMap:
     """What stands for an object (see `noetl.facts.reference`). `location` is where its store lies: `disk`, `s3`, ..."""
     return {
         "kind": RESULT_REF,
@@ -201,7 +201,7 @@ def preview(value: Json, raw: bytes) -> JsonMap:
             return {"type": "scalar", "head": head}
 
 
-def name_of(store: str, found: Mapping[str, Any]) -> Name:
+def name_of(store: str, found: Mapping[str, Any]) -> ObjectName:
     """Where the object is that a reference of `store` names. Raises BadRequest, or NotFound for another store's."""
     ref = found.get("ref")
     parts = _REF.fullmatch(ref) if isinstance(ref, str) else None
@@ -212,4 +212,4 @@ def name_of(store: str, found: Mapping[str, Any]) -> Name:
     if parts[1] != store:
         raise NotFound(f"The result {ref} is in the store {parts[1]!r}; this one is {store!r}.")
     form: Form = parts[4] or "json"  # type: ignore[assignment]  # the pattern's own
-    return Name(store, parts[2] or "", parts[3], form)
+    return ObjectName(store, parts[2] or "", parts[3], form)

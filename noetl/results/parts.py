@@ -12,7 +12,7 @@ from noetl.facts.reference import Lazy, Load
 from noetl.results.blocks import Blocks
 
 
-class Parts(Blocks):
+class PartBlocks(Blocks):
     """What a manifest loads to: each part is read when somebody looks into it. Raises BadRequest where `manifest` is
     none."""
 
@@ -29,6 +29,7 @@ class Parts(Blocks):
         return self._ends
 
     def block(self, number: int) -> Sequence[Json]:
+        """Raises BadRequest where the part is no list of as many items as the manifest says."""
         part = self._parts[number]
         items = part["items"] if "items" in part else self._load(part["ref"])
         if not isinstance(items, Lazy | list) or len(items) != part["count"]:

@@ -93,10 +93,10 @@ class Storage:
         named = self.files.protocol
         return "file" in ((named,) if isinstance(named, str) else named)
 
-    def path(self, name: objects.Name) -> str:
+    def path(self, name: objects.ObjectName) -> str:
         return f"{self.base}/{name.path}"
 
-    def address(self, name: objects.Name) -> str:
+    def address(self, name: objects.ObjectName) -> str:
         """What DuckDB calls it."""
         path = self.path(name)
         return path if self.is_local else str(self.files.unstrip_protocol(path))
@@ -108,19 +108,19 @@ class Storage:
         with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self.scratch_root) as folder:
             yield Path(folder)
 
-    def exists(self, name: objects.Name) -> bool:
+    def exists(self, name: objects.ObjectName) -> bool:
         return bool(self.files.exists(self.path(name)))
 
-    def keep(self, name: objects.Name, content: bytes) -> None:
+    def keep(self, name: objects.ObjectName, content: bytes) -> None:
         """Keeps packed bytes. Raises Unavailable."""
         self._once(name, lambda path: self._write(path, content))
 
-    def keep_file(self, name: objects.Name, source: Path) -> None:
+    def keep_file(self, name: objects.ObjectName, source: Path) -> None:
         """Keeps a file of any size, a block at a time. Raises BadRequest for NDJSON with an endless line, and
         Unavailable."""
         self._once(name, lambda path: self._copy(name, source, path))
 
-    def _once(self, name: objects.Name, write: Callable[[str], None]) -> None:
+    def _once(self, name: objects.ObjectName, write: Callable[[str], None]) -> None:
         path = self.path(name)
         try:
             if not self.files.exists(path):
@@ -136,7 +136,7 @@ class Storage:
             self._make_folder(path)
             self.files.pipe_file(path, content)
 
-    def _copy(self, name: objects.Name, source: Path, path: str) -> None:
+    def _copy(self, name: objects.ObjectName, source: Path, path: str) -> None:
         if self.is_local:
             _settle(Path(path), lambda draft: _packed(name, source, draft))
             return
@@ -151,19 +151,19 @@ class Storage:
         if self._url.partition("://")[0] not in EXTRAS:
             self.files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
 
-    def read(self, name: objects.Name, start: int | None = None, end: int | None = None) -> bytes:
+    def read(self, name: objects.ObjectName, start: int | None = None, end: int | None = None) -> bytes:
         """Bytes as they are kept. Raises NotFound, or Unavailable."""
         with self.reading(name):
             return bytes(self.files.cat_file(self.path(name), start=start, end=end))
 
     @contextlib.contextmanager
-    def opened(self, name: objects.Name) -> Iterator[IO[bytes]]:
+    def opened(self, name: objects.ObjectName) -> Iterator[IO[bytes]]:
         """The bytes as they are kept, to be read in pieces. Raises NotFound, or Unavailable."""
         with self.reading(name), self.files.open(self.path(name), "rb") as file:
             yield file
 
     @contextlib.contextmanager
-    def reading(self, name: objects.Name) -> Iterator[None]:
+    def reading(self, name: objects.ObjectName) -> Iterator[None]:
         """Says what went wrong with an object in the block. Raises NotFound, or Unavailable."""
         try:
             with self.answering():
@@ -183,11 +183,11 @@ class Storage:
         except self._failures as error:
             raise Unavailable(f"The result store {self.base} cannot be read: {error}.") from error
 
-    def gone(self, name: objects.Name) -> NotFound:
+    def gone(self, name: objects.ObjectName) -> NotFound:
         return NotFound(f"The result {name.sha256} is gone from {self.base}; run its step again.")
 
     @contextlib.contextmanager
-    def local(self, name: objects.Name) -> Iterator[Path]:
+    def local(self, name: objects.ObjectName) -> Iterator[Path]:
         """A file with the content, there while the block runs. Raises NotFound, or Unavailable."""
         if self.is_local and not name.compressed:
             if not self.exists(name):
@@ -199,7 +199,7 @@ class Storage:
             self._unpack(name, copy)
             yield copy
 
-    def _unpack(self, name: objects.Name, target: Path) -> None:
+    def _unpack(self, name: objects.ObjectName, target: Path) -> None:
         digest = hashlib.sha256()
         with self.opened(name) as packed, target.open("wb") as out:
             plain = gzip.GzipFile(fileobj=packed) if name.compressed else packed
@@ -220,7 +220,7 @@ class Storage:
         return (place for place in sorted(found) if objects.PLACE.fullmatch(place))
 
     def remove(self, place: str) -> int:
-        """See the port."""
+        """See the port. Raises BadRequest for what is no place, Unavailable where the store does not answer."""
         if not objects.PLACE.fullmatch(place):
             raise BadRequest(f"{place[:200]!r} is no place of a result store.")
         folder = f"{self.base}/{place}"
@@ -244,7 +244,7 @@ def measured(path: Path) -> tuple[str, int, bytes]:
     return digest.hexdigest(), size, head
 
 
-def _packed(name: objects.Name, source: Path, target: Path) -> None:
+def _packed(name: objects.ObjectName, source: Path, target: Path) -> None:
     """The content in the file `source` as it is kept."""
     with source.open("rb") as plain, target.open("wb") as out:
         if name.form == "ndjson":

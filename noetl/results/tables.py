@@ -68,7 +68,7 @@ _DECIMAL: Final = re.compile(r"DECIMAL ?\( ?([0-9]{1,2}) ?, ?([0-9]{1,2}) ?\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableShape:
     """What a Parquet file tells without being read: columns, and how many rows each group holds."""
 
     columns: tuple[Column, ...]
@@ -79,7 +79,7 @@ class Shape:
         return sum(self.groups)
 
 
-class Table(Blocks):
+class RowBlocks(Blocks):
     """The rows of a table as mappings. `read` yields those from a start to an end, `cached` remembers a block."""
 
     __slots__ = ("_cached", "_read", "rows")
@@ -110,7 +110,7 @@ class Table(Blocks):
             yield list(self._read(start, min(start + GROUP_ROWS, self.rows)))
 
 
-class Database:
+class TableDatabase:
     """An empty database of this process, for reading and writing files; it spills into `scratch`. Opened when it is
     first used, which takes 60 ms; a forked child opens its own. Safe for threads. `files` says which file system it
     reads beside that of this machine."""
@@ -142,7 +142,7 @@ class Database:
 
 
 def _connect(scratch: Path, files: AbstractFileSystem | None) -> DuckDBPyConnection:
-    import duckdb  # see `Database.cursor`
+    import duckdb  # see `TableDatabase.cursor`
 
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
@@ -242,14 +242,16 @@ def _type(column: Column) -> str:
     return wanted
 
 
-def shape(cursor: DuckDBPyConnection, file: str) -> Shape:
+def shape(cursor: DuckDBPyConnection, file: str) -> TableShape:
     """What the Parquet file says of itself."""
     described = cursor.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()
     groups = cursor.execute(
         "SELECT row_group_id, any_value(row_group_num_rows) FROM parquet_metadata(?) GROUP BY 1 ORDER BY 1",
         [file],
     ).fetchall()
-    return Shape(tuple(Column(row[0], row[1]) for row in described), tuple(int(row[1]) for row in groups))
+    return TableShape(
+        tuple(Column(row[0], row[1]) for row in described), tuple(int(row[1]) for row in groups)
+    )
 
 
 def some_rows(cursor: DuckDBPyConnection, file: str, start: int, end: int) -> list[dict[str, Json]]:

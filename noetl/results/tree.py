@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, Column
-from noetl.results.objects import Kept, encoded
+from noetl.results.objects import StoredObject, encoded
 
 #: Bytes of JSON above which a part of a value is an object of its own; also about what one page holds.
 NODE_BYTES: Final = 256 * 1024
@@ -24,17 +24,17 @@ _INT64: Final = 1 << 63
 _TYPES: Final[Mapping[type, str]] = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
 
 
-class Nodes(Protocol):
+class NodeStore(Protocol):
     """Keeps one node."""
 
-    def keep_json(self, raw: bytes, content: bytes) -> Kept:
+    def keep_json(self, raw: bytes, content: bytes) -> StoredObject:
         """`raw` is the JSON of the whole node, `content` that of what is left of it when its parts are kept."""
 
-    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> Kept:
+    def keep_rows(self, raw: bytes, columns: Sequence[Column], rows: int) -> StoredObject:
         """`raw` is a list of so many mappings with these columns."""
 
 
-def node(nodes: Nodes, value: Json, raw: bytes, depth: int = 0) -> Kept:
+def node(nodes: NodeStore, value: Json, raw: bytes, depth: int = 0) -> StoredObject:
     """Keeps `value`, whose JSON is `raw`, with all its parts. Raises what `nodes` raises."""
     if isinstance(value, list | tuple) and len(raw) > TABLE_BYTES and (columns := columns_of(value)):
         return nodes.keep_rows(raw, columns, len(value))
@@ -42,7 +42,7 @@ def node(nodes: Nodes, value: Json, raw: bytes, depth: int = 0) -> Kept:
     return nodes.keep_json(raw, raw if content is value else encoded(content))
 
 
-def _parted(nodes: Nodes, value: Json, raw: bytes, depth: int) -> Json:
+def _parted(nodes: NodeStore, value: Json, raw: bytes, depth: int) -> Json:
     """`value` with references in the place of its large parts; itself where it has none."""
     if len(raw) <= NODE_BYTES or depth >= MAX_DEPTH:
         return value
@@ -55,7 +55,7 @@ def _parted(nodes: Nodes, value: Json, raw: bytes, depth: int) -> Json:
     return value
 
 
-def _part(nodes: Nodes, value: Json, depth: int) -> Json:
+def _part(nodes: NodeStore, value: Json, depth: int) -> Json:
     if not isinstance(value, Mapping | list | tuple | str) or (
         6 * len(value) < NODE_BYTES and isinstance(value, str)
     ):
@@ -64,7 +64,7 @@ def _part(nodes: Nodes, value: Json, depth: int) -> Json:
     return value if len(raw) <= NODE_BYTES else node(nodes, value, raw, depth + 1).nested
 
 
-def _pages(nodes: Nodes, items: Sequence[Json], size: int, depth: int) -> Iterator[JsonMap]:
+def _pages(nodes: NodeStore, items: Sequence[Json], size: int, depth: int) -> Iterator[JsonMap]:
     """Parts of a manifest: a page, or one element that is large by itself."""
     if len(items) == 1:
         yield {"count": 1, "items": [_part(nodes, items[0], depth)]}

@@ -20,7 +20,7 @@ def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
     besides what the database tells, in seconds (0: never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory needs none.
     """
     if url.startswith("memory:"):
-        from noetl.store.memory import MemoryStore
+        from noetl.store.memory.store import MemoryStore
 
         return MemoryStore()
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import

@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 
 from noetl.store import codec
-from noetl.store.concern import Concern
 from noetl.store.executions import COLUMNS as EXECUTION_COLUMNS
 from noetl.store.executions import WIDTH
 from noetl.store.executions import row as execution_row
 from noetl.store.schema import command, execution
 from noetl.store.session import lines
+from noetl.store.table import SqlTable
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
 
 _c = command.c
@@ -160,20 +160,20 @@ def _values(row: CommandRow) -> dict[str, Any]:
     return values
 
 
-class Commands(Concern):
-    """The methods of `Transaction` on commands."""
+class SqlCommands(SqlTable):
+    """`noetl.usecases.ports.Commands`."""
 
     __slots__ = ()
 
-    def add_commands(self, rows: Sequence[CommandRow]) -> None:
+    def add(self, rows: Sequence[CommandRow]) -> None:
         if rows:
             self._session.later(_insert, [_values(row) | {"shard": self._shard} for row in rows])
 
-    def command(self, command_id: str) -> CommandRow | None:
+    def get(self, command_id: str) -> CommandRow | None:
         found = self._session.read(_one, {"id": command_id}).first()
         return row(found) if found else None
 
-    def lock_command(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
+    def lock(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
         found = self._session.write(_lock, {"id": command_id}).first()
         return (execution_row(found[:WIDTH]), row(found[WIDTH:])) if found else None
 
@@ -203,7 +203,7 @@ class Commands(Concern):
             return None
         return str(self._session.read(_halt_of, {"execution": execution_id}).scalar())
 
-    def close_commands(self, command_ids: Sequence[str]) -> None:
+    def close(self, command_ids: Sequence[str]) -> None:
         for ids in lines(command_ids):
             self._session.later(_close, {"ids": ids})
 
@@ -211,7 +211,7 @@ class Commands(Concern):
         for ids in lines(command_ids):
             self._session.later(_sent, {"ids": ids, "now": now})
 
-    def open_commands(self, execution_id: str) -> list[CommandRow]:
+    def open_of(self, execution_id: str) -> list[CommandRow]:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))
 
     def unsent(self, now: datetime, limit: int) -> list[CommandRow]:

@@ -23,10 +23,10 @@ from sqlalchemy import (
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts.json import JsonMap
 from noetl.store import codec
-from noetl.store.concern import Concern
 from noetl.store.rules import missing
 from noetl.store.schema import execution, log
 from noetl.store.session import lines, text_or_none, value_or_none
+from noetl.store.table import SqlTable
 from noetl.usecases.ports import ExecutionRow, ExecutionStatus, Mark, Owing
 
 _c = execution.c
@@ -134,12 +134,12 @@ def row(columns: Any) -> ExecutionRow:
     return ExecutionRow(*values)
 
 
-class Executions(Concern):
-    """The methods of `Transaction` on executions."""
+class SqlExecutions(SqlTable):
+    """`noetl.usecases.ports.Executions`."""
 
     __slots__ = ()
 
-    def create_execution(self, row: ExecutionRow) -> None:
+    def create(self, row: ExecutionRow) -> None:
         number = codec.number(row.execution_id)
         if number < 0:
             raise BadRequest(f"{row.execution_id!r} is no execution id: a decimal number below 2^63 is.")
@@ -148,11 +148,11 @@ class Executions(Concern):
         values["parent_id"] = None if row.parent_id is None else codec.number(row.parent_id)
         self._session.later(_insert, values)
 
-    def execution(self, execution_id: str) -> ExecutionRow | None:
+    def get(self, execution_id: str) -> ExecutionRow | None:
         found = self._session.read(_one, {"id": codec.number(execution_id)}).first()
         return row(found) if found else None
 
-    def executions(
+    def find(
         self,
         *,
         status: str | None = None,
@@ -227,4 +227,4 @@ class Executions(Concern):
         self._session.sure(_halt, values, lambda: self._missing(execution_id))
 
     def _missing(self, execution_id: str) -> NoetlError | None:
-        return missing(execution_id) if self.execution(execution_id) is None else None
+        return missing(execution_id) if self.get(execution_id) is None else None

@@ -11,10 +11,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from noetl.errors import NoetlError
 from noetl.store import codec
-from noetl.store.concern import Concern
 from noetl.store.rules import not_later, not_of_generation
 from noetl.store.schema import loop_run
 from noetl.store.session import text_or_none, value_or_none
+from noetl.store.table import SqlTable
 from noetl.usecases.ports import LoopRow
 
 _c = loop_run.c
@@ -68,12 +68,12 @@ def _upsert(dialect: Any) -> Any:
 _save = {"postgresql": _upsert(postgresql), "sqlite": _upsert(sqlite)}
 
 
-class Loops(Concern):
-    """The methods of `Transaction` on loops."""
+class SqlLoops(SqlTable):
+    """`noetl.usecases.ports.Loops`."""
 
     __slots__ = ()
 
-    def save_loop(self, row: LoopRow) -> None:
+    def save(self, row: LoopRow) -> None:
         """Raises Conflict where the generation is not a later one."""
         values = {
             "execution_id": codec.number(row.execution_id),
@@ -89,10 +89,10 @@ class Loops(Concern):
         self._session.sure(_save[self._session.dialect], values, lambda: self._not_later(row))
 
     def _not_later(self, row: LoopRow) -> NoetlError | None:
-        known = self.loop(row.execution_id, row.run_id)
+        known = self.get(row.execution_id, row.run_id)
         return not_later(row) if known is not None and known.generation >= row.generation else None
 
-    def loop(self, execution_id: str, run_id: str) -> LoopRow | None:
+    def get(self, execution_id: str, run_id: str) -> LoopRow | None:
         values = {"id": codec.number(execution_id), "run": run_id}
         found = self._session.read(_one, values).first()
         if found is None:
@@ -120,14 +120,14 @@ class Loops(Concern):
         taken = range(end - count, min(end, size))
         return tuple(taken) if indices is None else tuple(codec.loads(indices)[taken.start : taken.stop])
 
-    def extend_loop(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
+    def extend(self, execution_id: str, run_id: str, generation: int, more: int) -> LoopRow:
         its = {"id": codec.number(execution_id), "run": run_id}
         self._session.sure(
             _extend,
             {**its, "its_generation": generation, "more": more},
             lambda: not_of_generation(execution_id, run_id, generation),
         )
-        row = self.loop(execution_id, run_id)
+        row = self.get(execution_id, run_id)
         assert row is not None, "it was just changed"
         if row.indices is None:
             return row
@@ -135,8 +135,8 @@ class Loops(Concern):
         self._session.later(_listed, {**its, "all_indices": text_or_none(row.indices)})
         return row
 
-    def close_loop(self, execution_id: str, run_id: str) -> None:
+    def close(self, execution_id: str, run_id: str) -> None:
         self._session.later(_close, {"id": codec.number(execution_id), "run": run_id})
 
-    def close_loops(self, execution_id: str) -> None:
+    def close_all(self, execution_id: str) -> None:
         self._session.later(_close_all, {"id": codec.number(execution_id)})

@@ -49,6 +49,7 @@ class IsoInstant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _: Dialect) -> str | None:
+        """Raises ValueError for an instant without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:

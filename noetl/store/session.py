@@ -61,7 +61,7 @@ class Session:
         return self._run(statement, values)
 
     def write(self, statement: Executable, values: Values = None) -> Found:
-        """Runs a change (or takes a lock); many rows travel as one statement."""
+        """Runs a change (or takes a lock); many rows travel as one statement. Raises NoetlError in a transaction for reads."""
         if not self.writable:
             raise refused_write()
         return self._run(statement, values)
@@ -75,12 +75,13 @@ class Session:
         self.write(statement, values)
 
     def sure(self, statement: Executable, values: Mapping[str, Any], check: Check) -> None:
-        """Runs a change that nobody waits for and that must change a row, else `check` says why not."""
+        """Runs a change that nobody waits for and that must change a row. Raises what `check` finds where it does not."""
         if self.write(statement, values).rowcount == 0:
             raise self._unmet(check)
 
     def notify(self, execution_id: str) -> None:  # noqa: ARG002
-        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every commit."""
+        """Tells those who watch the execution, once this is committed. Of SQLite they hear of every commit.
+        Raises NoetlError in a transaction for reads."""
         if not self.writable:
             raise refused_write()
 

@@ -6,27 +6,74 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 
-from noetl.store.commands import Commands
-from noetl.store.definitions import Definitions
+from sqlalchemy import func, select
+
+from noetl.store.commands import SqlCommands
+from noetl.store.credentials import SqlCredentials
+from noetl.store.dead_letters import SqlDeadLetters
 from noetl.store.direct import directly
 from noetl.store.engine import Connections, open_engine
-from noetl.store.executions import Executions
+from noetl.store.events import SqlEvents
+from noetl.store.executions import SqlExecutions
 from noetl.store.hearing import ear
-from noetl.store.log import Log
-from noetl.store.loops import Loops
-from noetl.store.output import Output
-from noetl.store.records import Records
+from noetl.store.idempotency import SqlIdempotencyKeys
+from noetl.store.logs import SqlLogs
+from noetl.store.loops import SqlLoops
+from noetl.store.nets import SqlNets
+from noetl.store.playbooks import SqlPlaybooks
 from noetl.store.rules import unusable
 from noetl.store.session import Session
+from noetl.store.snapshots import SqlSnapshots
 from noetl.store.watching import Watches
+from noetl.store.workers import SqlWorkers
 from noetl.usecases.ports import Transaction, Watch
 
+#: Not `now()`, which is the beginning of the transaction.
+_now = select(func.clock_timestamp())
 
-class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records, Output):
-    """`noetl.usecases.ports.Transaction`, one class for each concern."""
 
-    __slots__ = ()
+class SqlTransaction:
+    """`noetl.usecases.ports.Transaction`: its tables share one session."""
+
+    __slots__ = (
+        "_session",
+        "commands",
+        "credentials",
+        "dead_letters",
+        "events",
+        "executions",
+        "idempotency",
+        "logs",
+        "loops",
+        "nets",
+        "playbooks",
+        "snapshots",
+        "workers",
+    )
+
+    def __init__(self, session: Session, shard: str) -> None:
+        self._session = session
+        self.executions = SqlExecutions(session, shard)
+        self.events = SqlEvents(session, shard)
+        self.commands = SqlCommands(session, shard)
+        self.loops = SqlLoops(session, shard)
+        self.nets = SqlNets(session, shard)
+        self.playbooks = SqlPlaybooks(session, shard)
+        self.snapshots = SqlSnapshots(session, shard)
+        self.idempotency = SqlIdempotencyKeys(session, shard)
+        self.credentials = SqlCredentials(session, shard)
+        self.dead_letters = SqlDeadLetters(session, shard)
+        self.workers = SqlWorkers(session, shard)
+        self.logs = SqlLogs(session, shard)
+
+    def now(self) -> datetime | None:
+        """Of SQLite None: it asks the machine that it runs on."""
+        if self._session.dialect == "sqlite":
+            return None
+        found: datetime = self._session.read(_now).scalar()
+        return found
 
 
 class SqlStore:

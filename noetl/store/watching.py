@@ -171,7 +171,7 @@ class Watches:
             return
         try:
             with self._read() as tx:
-                marks = tx.marks(ids)
+                marks = tx.executions.marks(ids)
         except NoetlError as error:
             log.warning("Executions that are watched cannot be looked at: %s", error)
             return

@@ -17,7 +17,7 @@ from noetl.facts.logs import LogChunk, LogFilter
 from noetl.projection.definitions import net_rows
 from noetl.projection.fold import Projection
 from noetl.projection.references import reference_rows
-from noetl.projection.tables import FOLDED, REFERENCES, Row, needs_executions
+from noetl.projection.tables import FOLDED, REFERENCES, ProjectionRow, needs_executions
 from noetl.usecases import logs
 from noetl.usecases.ports import ExecutionRow, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -50,7 +50,7 @@ class Known:
     nets: Collection[str] = ()
 
 
-Item: TypeAlias = Row | Head
+Item: TypeAlias = ProjectionRow | Head
 
 
 def rows(rt: Runtime, tables: Collection[str], known: Known, last: int | None = None) -> Iterator[Item]:
@@ -91,18 +91,18 @@ class _Export:
             self._left -= len(found)
         return found
 
-    def _filter(self, items: Iterator[Row]) -> Iterator[Row]:
+    def _filter(self, items: Iterator[ProjectionRow]) -> Iterator[ProjectionRow]:
         return (item for item in items if item.table in self._tables)
 
     # --- definitions ------------------------------------------------------------------------------
 
-    def _playbooks(self) -> Iterator[Row]:
+    def _playbooks(self) -> Iterator[ProjectionRow]:
         with self._rt.store.read() as tx:
             paths = [row.path for row in tx.playbooks.newest()]
         for path in paths:
             yield from self._versions(path)
 
-    def _versions(self, path: str) -> Iterator[Row]:
+    def _versions(self, path: str) -> Iterator[ProjectionRow]:
         with self._rt.store.read() as tx:
             versions = tx.playbooks.versions(path)
         for row in reversed(versions):
@@ -110,7 +110,7 @@ class _Export:
                 yield _playbook(row)
                 yield from self._net(row.digest)
 
-    def _net(self, digest: str) -> Iterator[Row]:
+    def _net(self, digest: str) -> Iterator[ProjectionRow]:
         if digest in self._nets:
             return
         self._nets.add(digest)
@@ -129,7 +129,7 @@ class _Export:
         if "log" in self._tables:
             for chunk in self._read_chunks(row.execution_id, log):
                 log = chunk.seq
-                yield Row("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
+                yield ProjectionRow("log", {"execution_id": row.execution_id, **chunk_view(chunk)})
         yield Head(row.execution_id, max(row.head_version, since.version), log)
 
     def _read_chunks(self, execution_id: str, after: int) -> Iterator[LogChunk]:
@@ -139,7 +139,7 @@ class _Export:
             yield from page.chunks
             more = page.next
 
-    def _since(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+    def _since(self, row: ExecutionRow, since: int) -> Iterator[ProjectionRow]:
         """What a version above `since` changed."""
         if self._tables & FOLDED:
             yield from self._fold(row, since)
@@ -147,7 +147,7 @@ class _Export:
             for event in self._events(row, since):
                 yield from self._alone(event)
 
-    def _fold(self, row: ExecutionRow, since: int) -> Iterator[Row]:
+    def _fold(self, row: ExecutionRow, since: int) -> Iterator[ProjectionRow]:
         """The fold begins at the first event: rows know of earlier ones. What those settled was
         given before."""
         with self._rt.store.read() as tx:
@@ -159,12 +159,12 @@ class _Export:
                 yield from settled
         yield from (one for one in projection.rest() if one.values["as_of"] > since)
 
-    def _alone(self, event: Event) -> Iterator[Row]:
+    def _alone(self, event: Event) -> Iterator[ProjectionRow]:
         """The rows that an event has by itself."""
         if self._tables.isdisjoint(_PLAIN):
             return
         view = envelope(event)
-        yield Row("event_log", view)
+        yield ProjectionRow("event_log", view)
         if self._tables & REFERENCES:
             yield from reference_rows(event, view["payload"])
 
@@ -181,8 +181,8 @@ def _batch(tx: Transaction, row: ExecutionRow, after: int) -> list[Event]:
     return tx.events.read(row.execution_id, after=after, limit=min(BATCH, row.head_version - after))
 
 
-def _playbook(row: PlaybookRow) -> Row:
-    return Row(
+def _playbook(row: PlaybookRow) -> ProjectionRow:
+    return ProjectionRow(
         "playbook",
         {
             "path": row.path,

@@ -14,7 +14,7 @@ from noetl.errors import NoetlError, Unavailable
 from noetl.facts.logs import LogChunk, LogPlace
 from noetl.store import open_store
 from noetl.store.hearing import CHANNEL, notice
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.store.watching import Hear, Watches
 from noetl.usecases.ports import Store, Watch
 from tests import pace

@@ -23,7 +23,9 @@ from noetl.engine import life as engine_life
 from noetl.engine import loops as engine_loops
 from noetl.facts.events import ChildEnded, Draft
 from noetl.pipeline import calls
-from noetl.store import memory_commands, memory_log
+from noetl.store.memory import commands as memory_commands
+from noetl.store.memory.events import MemoryEvents
+from noetl.store.memory.loops import MemoryLoops
 from noetl.usecases import purposes, sweep
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
@@ -252,12 +254,12 @@ def no_sweeper(_patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @defect("workers die", "come to rest|twice")
 def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
-    append = memory_log.Log.append
+    append = MemoryEvents.append
 
     def keyless(self: Any, run: str, version: int, drafts: Any, now: Any) -> Any:
         return append(self, run, version, [replace(draft, dedup_key=None) for draft in drafts], now)
 
-    patch.setattr(memory_log.Log, "append", keyless)
+    patch.setattr(MemoryEvents, "append", keyless)
 
 
 def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
@@ -384,12 +386,12 @@ def leases_that_never_end(patch: pytest.MonkeyPatch) -> None:
 
 @defect("workers are slow", "already recorded")
 def second_deliveries_that_begin_at_the_first_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_log.Log, "run_events", lambda self, run, step, iteration: [])
+    patch.setattr(MemoryEvents, "of_run", lambda self, run, step, iteration: [])
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")
 def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
-    original = memory_log.Loops.take
+    original = MemoryLoops.take
 
     def again(self: Any, run: str, step: str, generation: int, count: int) -> tuple[int, ...]:
         taken = original(self, run, step, generation, count)
@@ -398,7 +400,7 @@ def indices_handed_out_twice(patch: pytest.MonkeyPatch) -> None:
             self._put_loop(replace(row, next_index=row.next_index - 1))
         return taken
 
-    patch.setattr(memory_log.Loops, "take", again)
+    patch.setattr(MemoryLoops, "take", again)
 
 
 @defect("iterations that wait keep their slots", "at once, 2 allowed")

@@ -19,7 +19,7 @@ from noetl.engine.state import State
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension, ToolPort
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import Message, Simulation, StillLeases
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import ENDED, CommandRow, Dispatcher, Store, Transaction

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from noetl.api.admission import Admission, Places
+from noetl.api.admission import RequestLimit, WaitingPlaces
 from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.errors import Unavailable
@@ -22,7 +22,7 @@ class Served:
     """An application whose requests stay until they are let go, and how many of them were inside at once."""
 
     def __init__(self) -> None:
-        self.places = Places(1)
+        self.places = WaitingPlaces(1)
         self.inside, self.most = 0, 0
         self.entered = threading.Semaphore(0)
         self.leave = threading.Event()
@@ -49,7 +49,7 @@ class Served:
         assert self.leave.wait(PATIENCE)
 
 
-def ask(app: Admission, path: str, times: int) -> list[threading.Thread]:
+def ask(app: RequestLimit, path: str, times: int) -> list[threading.Thread]:
     threads = [threading.Thread(target=lambda: Client(app).get(path).close()) for _ in range(times)]
     for thread in threads:
         thread.start()
@@ -58,7 +58,7 @@ def ask(app: Admission, path: str, times: int) -> list[threading.Thread]:
 
 def test_so_many_requests_are_answered_at_once_and_the_others_have_their_turn_behind_them() -> None:
     served = Served()
-    threads = ask(Admission(served, 2), "/", 5)
+    threads = ask(RequestLimit(served, 2), "/", 5)
     for _ in range(2):
         assert served.entered.acquire(timeout=PATIENCE)
     assert not served.entered.acquire(timeout=0.1)
@@ -71,7 +71,7 @@ def test_so_many_requests_are_answered_at_once_and_the_others_have_their_turn_be
 
 def test_who_waits_leaves_its_turn_to_others_and_a_defect_keeps_none() -> None:
     served = Served()
-    app = Admission(served, 1)
+    app = RequestLimit(served, 1)
     for _ in range(3):
         with pytest.raises(KeyError):
             Client(app).get("/breaks")

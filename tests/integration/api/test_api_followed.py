@@ -12,14 +12,14 @@ from flask import Flask, request
 from werkzeug.serving import make_server
 
 from noetl.cli.follow import follow
-from noetl.cli.progress import Silent
-from noetl.cli.remote import WAIT_S, There
+from noetl.cli.progress import NoProgress
+from noetl.cli.remote import WAIT_S, RemoteExecution
 from noetl.client import Client
 from noetl.facts.events import Event
 from noetl.testing import Simulation
 
 
-class Heard(Silent):
+class Heard(NoProgress):
     """Keeps what it was told."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ def served(app: Flask) -> Iterator[tuple[str, list[str]]]:
 def followed(url: str, execution_id: str, *, wait: bool = True) -> list[str]:
     heard = Heard()
     with Client(url) as client:
-        follow(There(client, execution_id), heard, wait=wait, wait_s=WAIT_S)
+        follow(RemoteExecution(client, execution_id), heard, wait=wait, wait_s=WAIT_S)
     return heard.types
 
 
@@ -108,7 +108,7 @@ def test_a_turn_that_writes_nothing_ends_the_waiting_of_who_does_not_wait(
         settling.start()
         heard = Heard()
         began = time.monotonic()
-        follow(There(client, execution_id), heard, wait=False, wait_s=WAIT_S)
+        follow(RemoteExecution(client, execution_id), heard, wait=False, wait_s=WAIT_S)
         assert time.monotonic() - began < WAIT_S / 2
         settling.join()
     assert heard.types[-1] == "ctx.patched" or len(heard.types) == len(sim.types(execution_id))

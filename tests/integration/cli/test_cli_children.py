@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from noetl.cli.progress import Plain, Story
+from noetl.cli.progress import PlainProgress
 from noetl.cli.stack import register_called
+from noetl.cli.step_progress import StepsProgress
 from noetl.errors import PlaybookInvalid
 from noetl.testing import Simulation
 from noetl.usecases import catalog
@@ -282,8 +283,8 @@ def test_a_caller_goes_on_where_its_child_got_what_it_waited_for(cli: Cli) -> No
 def test_progress_says_whom_a_step_waits_for_until_it_goes_on() -> None:
     sim = Simulation(Path("caller.yaml").read_text())
     catalog.register(sim.rt, child().read_text())
-    told, story = io.StringIO(), Story()
-    plain = Plain(told)
+    told, story = io.StringIO(), StepsProgress()
+    plain = PlainProgress(told)
     seen = []
     for event in sim.events(sim.run().row.execution_id):
         plain.on(event)

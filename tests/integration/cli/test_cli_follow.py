@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from noetl.cli.follow import REASON, Page, follow
-from noetl.cli.progress import Plain, Silent
+from noetl.cli.follow import REASON, EventBatch, follow
+from noetl.cli.progress import NoProgress, PlainProgress
 from noetl.errors import Conflict
 from noetl.store.running import RunningStack, find, hold_home, write_note
 
@@ -21,12 +21,12 @@ Cli = Callable[..., Any]
 class Told:
     """A source whose pages are known beforehand; an exception among them is raised."""
 
-    def __init__(self, *pages: Page | BaseException, refuses: bool = False) -> None:
-        self._pages: Iterator[Page | BaseException] = iter(pages)
+    def __init__(self, *pages: EventBatch | BaseException, refuses: bool = False) -> None:
+        self._pages: Iterator[EventBatch | BaseException] = iter(pages)
         self._refuses = refuses
         self.reasons: list[str] = []
 
-    def page(self, after: int, wait_s: float, *, until_idle: bool) -> Page:
+    def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         page = next(self._pages)
         if isinstance(page, BaseException):
             raise page
@@ -42,12 +42,12 @@ class Told:
         return len(list(self._pages))
 
 
-def at(status: str, *, idle: bool = False) -> Page:
-    return Page([], status, 0, idle)
+def at(status: str, *, idle: bool = False) -> EventBatch:
+    return EventBatch([], status, 0, idle)
 
 
 def followed(source: Told, *, wait: bool = False) -> None:
-    follow(source, Silent(), wait=wait, wait_s=0.0)
+    follow(source, NoProgress(), wait=wait, wait_s=0.0)
 
 
 def test_what_owes_a_turn_after_a_patch_is_not_waited_for_in_vain() -> None:
@@ -181,7 +181,7 @@ workflow:
 def test_progress_without_events_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     import sys
 
-    with Plain(sys.stderr) as progress:
+    with PlainProgress(sys.stderr) as progress:
         follow(Told(at("completed", idle=True)), progress, wait=True, wait_s=0.0)
     assert capsys.readouterr().err == ""
 

@@ -13,9 +13,9 @@ import pytest
 from noetl.dsl import compile_playbook
 from noetl.facts.events import Draft
 from noetl.net import codec as nets
-from noetl.projection.tables import TABLES, Row
+from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.store import codec
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import KINDS, Simulation
 from noetl.usecases.export import Head, Known, rows
 from noetl.usecases.ports import ExecutionRow
@@ -26,7 +26,7 @@ HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.json"))
 Newest = dict[tuple[str, str], Any]
 
 
-def newest(found: Sequence[Row]) -> Newest:
+def newest(found: Sequence[ProjectionRow]) -> Newest:
     """By table and key the row with the greatest `as_of`: what readers of an export see."""
     kept: Newest = {}
     for row in found:
@@ -69,18 +69,18 @@ class Log:
                 )
             self.written += 1
 
-    def export(self, since: int) -> list[Row]:
+    def export(self, since: int) -> list[ProjectionRow]:
         tables = [name for name in TABLES if not name.startswith("playbook")]
         items = list(rows(self.rt, tables, Known(lambda one: Head(one, since))))
         assert items[-1] == Head(self.execution_id, self.written)
-        return [item for item in items if isinstance(item, Row)]
+        return [item for item in items if isinstance(item, ProjectionRow)]
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("stride", [1, 7])
 def test_increments_of_any_size_add_up_to_the_whole(path: Path, stride: int) -> None:
     log = Log(path)
-    found: list[Row] = []
+    found: list[ProjectionRow] = []
     while log.written < len(log.events):
         since = log.written
         log.write(stride)

@@ -11,7 +11,7 @@ from noetl.errors import ToolError
 from noetl.facts.events import Draft, Event, TaskDone
 from noetl.pipeline.model import Call
 from noetl.projection.references import reference_rows
-from noetl.projection.tables import TABLES, Row
+from noetl.projection.tables import TABLES, ProjectionRow
 from noetl.testing import START, Simulation
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.export import Known, rows
@@ -93,7 +93,7 @@ def exported(simulation: Simulation, known: Known | None = None) -> dict[str, li
     """Rows by table."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for item in rows(simulation.rt, list(TABLES), known or Known()):
-        if isinstance(item, Row):
+        if isinstance(item, ProjectionRow):
             found[item.table].append(dict(item.values))
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from noetl.store import commands, executions, log, open_store
+from noetl.store import commands, events, executions, open_store
 from noetl.store.engine import Connections, open_engine
 from noetl.usecases.ports import ExecutionRow
 
@@ -22,8 +22,8 @@ QUERIES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "unclaimed": (commands._unclaimed, {"before": NOW, "limit": 9, "shard": ""}, "ix_command_unclaimed"),
     "expired": (commands._expired, {"now": NOW, "limit": 9, "shard": ""}, "ix_command_leased"),
     "open": (commands._open_of, {"execution": 5}, "ix_command_open"),
-    "run": (log._run_iteration, {"id": 5, "run": "s#1", "iteration": 5}, "ix_event_run"),
-    "recorded": (log._recorded, {"id": 5, "dedup_key": "k"}, "uq_event_dedup_key"),
+    "run": (events._run_iteration, {"id": 5, "run": "s#1", "iteration": 5}, "ix_event_run"),
+    "recorded": (events._recorded, {"id": 5, "dedup_key": "k"}, "uq_event_dedup_key"),
 }
 
 

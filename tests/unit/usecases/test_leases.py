@@ -13,7 +13,7 @@ from playbooks import lone
 from noetl.errors import Unavailable
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.testing import START, Simulation, StillLeases
 from noetl.usecases import control
 from noetl.usecases.ports import CommandRow, Transaction

@@ -1,11 +1,11 @@
-"""What the classes that make up a transaction share: each has the methods of one concern."""
+"""What the tables of a transaction share."""
 
 from __future__ import annotations
 
 from noetl.store.session import Session
 
 
-class Concern:
+class SqlTable:
     """One transaction's session, and the shard that it works for."""
 
     __slots__ = ("_session", "_shard")

@@ -10,17 +10,17 @@ from typing import Any
 
 from noetl.errors import Conflict
 from noetl.store import codec
-from noetl.store.memory_tables import Concern, Tables
+from noetl.store.memory.tables import MemoryTable, Tables
 from noetl.store.rules import missing
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow
 
 
-class Commands(Concern):
-    """The methods of `Transaction` on commands. Rows are kept without their contexts."""
+class MemoryCommands(MemoryTable):
+    """`noetl.usecases.ports.Commands`. Rows are kept without their contexts."""
 
     __slots__ = ()
 
-    def add_commands(self, rows: Sequence[CommandRow]) -> None:
+    def add(self, rows: Sequence[CommandRow]) -> None:
         for row in rows:
             self._add(row)
 
@@ -37,12 +37,12 @@ class Commands(Concern):
     def _put_command(self, row: CommandRow) -> None:
         self._journal.put(self._journal.tables.commands, row.command_id, row)
 
-    def command(self, command_id: str) -> CommandRow | None:
+    def get(self, command_id: str) -> CommandRow | None:
         tables = self._journal.tables
         row = tables.commands.rows.get(command_id)
         return None if row is None else _whole(tables, row)
 
-    def lock_command(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
+    def lock(self, command_id: str) -> tuple[ExecutionRow, CommandRow] | None:
         tables = self._journal.locked
         row = tables.commands.rows.get(command_id)
         return None if row is None else (tables.executions.rows[row.execution_id], _whole(tables, row))
@@ -83,7 +83,7 @@ class Commands(Concern):
         row = self._journal.locked.commands.rows.get(command_id)
         return row if row is not None and row.state == "claimed" and row.attempt == attempt else None
 
-    def close_commands(self, command_ids: Sequence[str]) -> None:
+    def close(self, command_ids: Sequence[str]) -> None:
         for row in self._named(command_ids):
             self._put_command(replace(row, state="closed", owner=None, lease_until=None))
 
@@ -95,7 +95,7 @@ class Commands(Concern):
         rows = self._journal.locked.commands.rows
         return [rows[command_id] for command_id in command_ids if command_id in rows]
 
-    def open_commands(self, execution_id: str) -> list[CommandRow]:
+    def open_of(self, execution_id: str) -> list[CommandRow]:
         rows = self._journal.tables.commands.group("open_of", execution_id)
         return sorted(rows, key=lambda row: row.command_id)
 

@@ -1,4 +1,4 @@
-"""The part of `Transaction` that keeps what user code prints."""
+"""The port of what user code prints."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Protocol
 from noetl.facts.logs import LogChunk, LogFilter, LogRow
 
 
-class LogTable(Protocol):
+class Logs(Protocol):
     """Rows of the `log` table. They are numbered under the lock of their execution, so that the order of the numbers
     is that of the commits: whoever reads on behind a number misses nothing."""
 
-    def add_log(self, execution_id: str, chunks: Sequence[LogChunk]) -> list[int]:
+    def add(self, execution_id: str, chunks: Sequence[LogChunk]) -> list[int]:
         """Adds chunks behind the last one; their numbers. Needs the lock."""
 
-    def fold_log(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:
+    def fold(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:
         """Puts `row` in the place of the rows that begin at `seqs`, of which none is the last of the execution: chunks
         are numbered on from that. Needs the lock."""
 
-    def log(self, execution_id: str, where: LogFilter, after: int, limit: int) -> list[LogRow]:
+    def read(self, execution_id: str, where: LogFilter, after: int, limit: int) -> list[LogRow]:
         """At most `limit` rows that begin behind `after`, and before them those that only end behind it, in order."""
 
-    def log_end(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
+    def tail(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
         """The last rows, in order."""
 
-    def log_head(self, execution_id: str) -> int:
+    def head(self, execution_id: str) -> int:
         """The number of the last chunk; 0 where there is none."""
 
-    def logged(self, after: str | None, limit: int) -> list[str]:
+    def execution_ids(self, after: str | None, limit: int) -> list[str]:
         """Ids of executions that have a log, in order, behind `after`."""
 
-    def delete_log(self, execution_id: str) -> int:
+    def delete(self, execution_id: str) -> int:
         """Removes the rows of an execution; how many there were."""

@@ -115,7 +115,7 @@ class Tables:
     credentials: Table[str, CredentialRow] = field(default_factory=Table)
     snapshots: Table[str, tuple[int, int, str]] = field(default_factory=Table)
     idempotency: Table[str, KeyOwner] = field(default_factory=Table)
-    letters: Table[int, JsonMap] = field(default_factory=Table)
+    dead_letters: Table[int, JsonMap] = field(default_factory=Table)
     workers: Table[str, WorkerRow] = field(default_factory=Table)
     logs: Table[tuple[str, int], LogRow] = field(
         default_factory=lambda: Table(execution=lambda row: row.chunk.place.execution_id)
@@ -147,7 +147,7 @@ class Journal:
 
     @property
     def locked(self) -> Tables:
-        """For reading what the transaction is about to change."""
+        """For reading what the transaction is about to change. Raises NoetlError in one for reads."""
         if not self.writable:
             raise refused_write()
         return self.tables
@@ -172,8 +172,8 @@ class Journal:
             step()
 
 
-class Concern:
-    """What the classes that make up a transaction share: each has the methods of one concern."""
+class MemoryTable:
+    """What the tables of a transaction share."""
 
     __slots__ = ("_journal",)
 

@@ -9,14 +9,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from typing import Final
 
 from noetl.errors import NoetlError, Unavailable
-from noetl.store.memory_commands import Commands
-from noetl.store.memory_log import Executions, Log, Loops
-from noetl.store.memory_output import Output
-from noetl.store.memory_records import Definitions, Records
-from noetl.store.memory_tables import Journal, Tables
+from noetl.store.memory.commands import MemoryCommands
+from noetl.store.memory.definitions import MemoryCredentials, MemoryNets, MemoryPlaybooks
+from noetl.store.memory.events import MemoryEvents
+from noetl.store.memory.executions import MemoryExecutions
+from noetl.store.memory.logs import MemoryLogs
+from noetl.store.memory.loops import MemoryLoops
+from noetl.store.memory.records import (
+    MemoryDeadLetters,
+    MemoryIdempotencyKeys,
+    MemorySnapshots,
+    MemoryWorkers,
+)
+from noetl.store.memory.tables import Journal, Tables
 from noetl.store.rules import unusable
 from noetl.store.watching import Watches
 from noetl.usecases.ports import Transaction, Watch
@@ -25,10 +34,41 @@ from noetl.usecases.ports import Transaction, Watch
 PATIENCE: Final = 10.0
 
 
-class MemoryTransaction(Executions, Log, Commands, Loops, Definitions, Records, Output):
-    """`noetl.usecases.ports.Transaction`, one class for each concern."""
+class MemoryTransaction:
+    """`noetl.usecases.ports.Transaction`: its tables share one journal."""
 
-    __slots__ = ()
+    __slots__ = (
+        "commands",
+        "credentials",
+        "dead_letters",
+        "events",
+        "executions",
+        "idempotency",
+        "logs",
+        "loops",
+        "nets",
+        "playbooks",
+        "snapshots",
+        "workers",
+    )
+
+    def __init__(self, journal: Journal) -> None:
+        self.executions = MemoryExecutions(journal)
+        self.events = MemoryEvents(journal)
+        self.commands = MemoryCommands(journal)
+        self.loops = MemoryLoops(journal)
+        self.nets = MemoryNets(journal)
+        self.playbooks = MemoryPlaybooks(journal)
+        self.snapshots = MemorySnapshots(journal)
+        self.idempotency = MemoryIdempotencyKeys(journal)
+        self.credentials = MemoryCredentials(journal)
+        self.dead_letters = MemoryDeadLetters(journal)
+        self.workers = MemoryWorkers(journal)
+        self.logs = MemoryLogs(journal)
+
+    def now(self) -> datetime | None:
+        """None: it asks the machine that it runs on."""
+        return None
 
 
 class MemoryStore:

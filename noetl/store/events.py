@@ -11,10 +11,10 @@ from sqlalchemy import bindparam, exists, insert, select, update
 from noetl.errors import NoetlError, VersionConflict
 from noetl.facts.events import Draft, Event, LoopClaimed
 from noetl.store import codec, envelope
-from noetl.store.concern import Concern
 from noetl.store.rules import known_types, missing
 from noetl.store.schema import event, execution
 from noetl.store.session import lines
+from noetl.store.table import SqlTable
 
 _e = event.c
 _x = execution.c
@@ -67,8 +67,8 @@ _claim_of = (
 _recorded = select(exists().where(_e.execution_id == bindparam("id"), _e.dedup_key == bindparam("dedup_key")))
 
 
-class Log(Concern):
-    """The methods of `Transaction` on events."""
+class SqlEvents(SqlTable):
+    """`noetl.usecases.ports.Events`."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class Log(Concern):
             return missing(execution_id)
         return None if actual == expected else VersionConflict(execution_id, expected, actual)
 
-    def events(
+    def read(
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
     ) -> list[Event]:
         """`types` may be given by the names that other generations used."""
@@ -120,7 +120,7 @@ class Log(Concern):
                 found.setdefault(execution_id, []).append(envelope.event(execution_id, columns))
         return found
 
-    def run_events(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
+    def of_run(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
         values: dict[str, Any] = {"id": codec.number(execution_id), "run": run_id}
         if iteration is None:
             found = self._session.read(_run_alone, values)

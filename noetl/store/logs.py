@@ -10,9 +10,9 @@ from sqlalchemy import BindParameter, Select, bindparam, delete, func, insert, s
 
 from noetl.facts.logs import LogChunk, LogFilter, LogPlace, LogRow
 from noetl.store import codec
-from noetl.store.concern import Concern
 from noetl.store.schema import log
 from noetl.store.session import lines, text_or_none, value_or_none
+from noetl.store.table import SqlTable
 
 _c = log.c
 _columns: Final = (
@@ -32,7 +32,7 @@ _columns: Final = (
 )
 _its = _c.execution_id == bindparam("id")
 _insert = insert(log)
-#: The last chunk of all is never part of a block (see `LogTable.fold_log`).
+#: The last chunk of all is never part of a block (see `Logs.fold`).
 _head = select(func.coalesce(func.max(_c.seq), 0)).where(_its)
 _remove = delete(log).where(_its, _c.seq.in_(bindparam("seqs", expanding=True)))
 _remove_all = delete(log).where(_its)
@@ -69,45 +69,45 @@ def _end(asked: tuple[str, ...]) -> Select[Any]:
     return page.order_by(_c.seq.desc()).limit(bindparam("limit"))
 
 
-class Output(Concern):
-    """The methods of `Transaction` on what user code prints."""
+class SqlLogs(SqlTable):
+    """`noetl.usecases.ports.Logs`."""
 
     __slots__ = ()
 
-    def add_log(self, execution_id: str, chunks: Sequence[LogChunk]) -> list[int]:
-        first = self.log_head(execution_id) + 1
+    def add(self, execution_id: str, chunks: Sequence[LogChunk]) -> list[int]:
+        first = self.head(execution_id) + 1
         seqs = list(range(first, first + len(chunks)))
         rows = [_values(LogRow(chunk, seq), seq) for seq, chunk in zip(seqs, chunks, strict=True)]
         self._session.later(_insert, rows)
         self._session.notify(execution_id)
         return seqs
 
-    def fold_log(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:
+    def fold(self, execution_id: str, seqs: Sequence[int], row: LogRow) -> None:
         number = codec.number(execution_id)
         for some in lines(seqs):
             self._session.write(_remove, {"id": number, "seqs": list(some)})
         self._session.later(_insert, [_values(row, row.seq)])
 
-    def log(self, execution_id: str, where: LogFilter, after: int, limit: int) -> list[LogRow]:
+    def read(self, execution_id: str, where: LogFilter, after: int, limit: int) -> list[LogRow]:
         asked = _asked(where)
         values = {"id": codec.number(execution_id), "after": after, **asked}
         around = self._session.read(_around(tuple(asked)), values) if after else ()
         behind = self._session.read(_behind(tuple(asked)), {**values, "limit": limit})
         return list(_rows(execution_id, [*around, *behind]))
 
-    def log_end(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
+    def tail(self, execution_id: str, where: LogFilter, limit: int) -> list[LogRow]:
         asked = _asked(where)
         values = {"id": codec.number(execution_id), **asked, "limit": limit}
         return list(_rows(execution_id, reversed(list(self._session.read(_end(tuple(asked)), values)))))
 
-    def log_head(self, execution_id: str) -> int:
+    def head(self, execution_id: str) -> int:
         return int(self._session.read(_head, {"id": codec.number(execution_id)}).scalar())
 
-    def logged(self, after: str | None, limit: int) -> list[str]:
+    def execution_ids(self, after: str | None, limit: int) -> list[str]:
         values = {"after": -1 if after is None else codec.number(after), "limit": limit}
         return [str(number) for number in self._session.read(_logged, values).scalars()]
 
-    def delete_log(self, execution_id: str) -> int:
+    def delete(self, execution_id: str) -> int:
         return self._session.write(_remove_all, {"id": codec.number(execution_id)}).rowcount
 
 

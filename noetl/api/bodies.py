@@ -1,0 +1,121 @@
+"""What callers may send as bodies of requests, checked by pydantic.
+
+Bodies are strict: an unknown key is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic_core import PydanticCustomError
+
+from noetl.api.requests import IdempotencyKey, JsonObject, PlaybookPath, PlaybookVersion, Reason
+from noetl.facts.nearest import did_you_mean
+
+#: Executions that one request may start.
+MAX_BATCH: Final = 1000
+
+
+class Body(BaseModel):
+    """Base of JSON bodies."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, Mapping) else []
+        if unknown:
+            name = str(unknown[0])[:80]
+            text = f"{name!r} is not known here.{did_you_mean(name, cls.model_fields)}"
+            raise PydanticCustomError("unknown_key", "{text}", {"text": text.rstrip(".")})
+        return data
+
+
+class StartBody(Body):
+    """`path` of a playbook in the catalog, or `playbook`: YAML text, which is registered first."""
+
+    path: PlaybookPath | None = None
+    playbook: str | None = Field(None, min_length=1, description="YAML text")
+    version: PlaybookVersion | None = None
+    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
+    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+    directories: list[str] = Field(
+        default_factory=list,
+        max_length=8,
+        description="where relative names of files start, on a server that runs for this machine's user alone",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StartBody:
+        if (self.path is None) == (self.playbook is None):
+            raise ValueError("give either `path` or `playbook`")
+        if self.playbook is not None and self.version is not None:
+            raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
+        return self
+
+
+class BatchItem(Body):
+    """One execution of a batch, of a playbook in the catalog."""
+
+    path: PlaybookPath
+    version: PlaybookVersion | None = None
+    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
+    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
+    idempotency_key: IdempotencyKey | None = None
+
+
+class BatchBody(Body):
+    executions: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class WorkflowBody(Body):
+    """`workflow` is another word for `path`, `input` for `payload`."""
+
+    path: PlaybookPath | None = None
+    workflow: PlaybookPath | None = None
+    version: PlaybookVersion | None = None
+    payload: JsonObject | None = None
+    input: JsonObject | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> WorkflowBody:
+        if (self.path is None) == (self.workflow is None):
+            raise ValueError("give either `path` or `workflow`")
+        if self.payload is not None and self.input is not None:
+            raise ValueError("give either `payload` or `input`")
+        return self
+
+
+class CatalogBody(Body):
+    content: str = Field(min_length=1, description="the playbook's YAML text")
+    strict: bool = Field(False, description="refuse it where there are warnings")
+
+
+class ReasonBody(Body):
+    model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
+
+    reason: Reason = ""
+
+
+class PatchBody(RootModel[JsonObject]):
+    """Dotted names in ctx and the values they get."""
+
+
+class ValueBody(Body):
+    value: Any = Field(description="any JSON value")
+
+
+class CredentialBody(Body):
+    name: str = Field(description="letters, digits, `-`, `_`, `.` and `/`")
+    type: str = Field(description="postgres, http, basic, bearer, api_key, oauth2 or generic")
+    data: JsonObject = Field(description="the secret fields; encrypted, never shown again")
+    path: str | None = Field(None, max_length=512, description="for playbooks with this path, and below it")
+    execution: str | None = Field(None, max_length=19, description="for this execution alone")
+
+
+class RenderBody(Body):
+    template: Any = Field(description="JSON in which texts may hold expressions")
+    context: JsonObject = Field(default_factory=dict, description="the names that the template sees")

@@ -1,0 +1,268 @@
+"""What `noetl doctor` looks at: one function for each finding."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+
+from noetl import __version__, bootstrap
+from noetl.cli.broker import redis_server
+from noetl.config import PREFIX, Settings
+from noetl.dispatch.deployed import read as read_deployed
+from noetl.errors import ConfigError, NoetlError
+from noetl.facts.distribution import DISTRIBUTION
+from noetl.facts.json import JsonMap
+from noetl.facts.nearest import nearest
+from noetl.store import migrate, open_store
+from noetl.tools.code.runner.sandbox import trouble
+from noetl.tools.kit.registry import broken
+from noetl.tools.kit.registry import kinds as installed_kinds
+from noetl.usecases.health import SEEN, Reachable
+from noetl.usecases.work.leases import measure_skew
+
+_BROKER_ADVICE = "Check NOETL_BROKER_URL, and that the broker runs; or unset it: `noetl up` brings its own."
+#: Dead letters that are looked at.
+LETTERS = 100
+
+#: Clocks may disagree by a lease divided by this.
+CLOCK_PART = 10
+
+_DATABASE_ADVICE = "Check NOETL_DATABASE_URL (or the file in NOETL_HOME), and that the server runs."
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One thing that was looked at. `advice` says what to do where it is not fine."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+def _python(_: Settings) -> DoctorFinding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return DoctorFinding(
+        "python", sys.version_info >= (3, 11), f"{version}, noetl {__version__}", "Use Python 3.11 or newer."
+    )
+
+
+def _package(_: Settings) -> DoctorFinding:
+    """Another distribution that brings a package `noetl` has written over files of this one, or will."""
+    owners = {*packages_distributions().get("noetl", ()), *_find_distribution("noetl")} - {DISTRIBUTION}
+    if not owners:
+        return DoctorFinding("package", True, "noetl belongs to noetl-celery alone")
+    names = " ".join(sorted(owners))
+    return DoctorFinding(
+        "package",
+        False,
+        f"{names} brings a package noetl as well, and files of one may lie over those of the other",
+        f"Run `pip uninstall {names}`, then install NoETL again with --force-reinstall, from where it came.",
+    )
+
+
+def _find_distribution(name: str) -> list[str]:
+    """The distribution of that name, where it is installed."""
+    try:
+        return [distribution(name).name]
+    except PackageNotFoundError:
+        return []
+
+
+def _home(settings: Settings) -> DoctorFinding:
+    home = settings.home_dir
+    place = next(one for one in (home, *home.parents) if one.exists())
+    ok = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    what = str(home) if place.is_dir() else f"{home} (where {place} is a file)"
+    return DoctorFinding("home", ok, what, "Set NOETL_HOME to a directory that can be written.")
+
+
+def _database(settings: Settings) -> DoctorFinding:
+    shown = settings.database.rsplit("@", 1)[-1]
+    if not settings.database_url and not (settings.home_dir / "noetl.db").exists():
+        return DoctorFinding("database", True, f"{shown} (made on first use)")
+    try:
+        store = open_store(settings.database)
+        with store.read() as tx:
+            tx.playbooks.newest()
+        store.close()
+        pending = migrate.check(settings.database)
+    except NoetlError as error:
+        return DoctorFinding("database", False, error.message, _DATABASE_ADVICE)
+    return DoctorFinding(
+        "database", not pending, shown if not pending else "; ".join(pending), "Run `noetl db upgrade`."
+    )
+
+
+def dead_letters(settings: Settings) -> list[JsonMap]:
+    """Messages that were refused, newest first. Raises NoetlError where the database cannot be read."""
+    store = open_store(settings.database)
+    try:
+        with store.read() as tx:
+            return tx.dead_letters.newest(LETTERS)
+    finally:
+        store.close()
+
+
+def _messages(settings: Settings) -> DoctorFinding:
+    """What was refused is no fault of this machine: it is told of, and nothing is missing."""
+    if not settings.database_url and not (settings.home_dir / "noetl.db").exists():
+        return DoctorFinding("messages", True, "none was refused")
+    try:
+        letters = dead_letters(settings)
+    except NoetlError:
+        return DoctorFinding("messages", True, "what was refused is in the database, which cannot be read")
+    if not letters:
+        return DoctorFinding("messages", True, "none was refused")
+    count = f"{LETTERS} or more" if len(letters) == LETTERS else str(len(letters))
+    last = f"the last at {letters[0]['recorded_at']} from {letters[0]['source']}"
+    return DoctorFinding("messages", True, f"{count} refused, {last} (`noetl doctor --letters`)")
+
+
+def _settings(_: Settings) -> DoctorFinding:
+    """Those that could not be used have been told of before: this is about names."""
+    unknown = Settings.unknown()
+    if not unknown:
+        return DoctorFinding("settings", True, "as in docs/operations.md, all names known")
+    near = nearest(unknown[0], [PREFIX + one.name.upper() for one in fields(Settings)])
+    hint = f" Did you mean {near}?" if near else ""
+    return DoctorFinding(
+        "settings", False, f"nothing reads {', '.join(unknown)}", f"Unset what is not needed.{hint}"
+    )
+
+
+def _celery(settings: Settings) -> DoctorFinding:
+    """What lies over NoETL's settings of Celery, and whether it contradicts them."""
+    try:
+        bootstrap.check_celery(settings)
+        deployed = read_deployed()
+    except ConfigError as error:
+        return DoctorFinding("celery", False, error.message, "See celeryconfig.py in docs/operations.md.")
+    if not deployed.path:
+        return DoctorFinding("celery", True, "NoETL's own settings")
+    return DoctorFinding("celery", True, f"{deployed.path} lies over NoETL's settings, and contradicts none")
+
+
+def _broker(settings: Settings) -> DoctorFinding:
+    if settings.broker_url:
+        return _answering(settings)
+    server = redis_server()
+    if server:
+        return DoctorFinding("broker", True, f"{server}, started by `noetl up`")
+    return DoctorFinding(
+        "broker", True, "none: `noetl up` uses the filesystem (slower); a redis-server on PATH is better"
+    )
+
+
+def _answering(settings: Settings) -> DoctorFinding:
+    """Whether the broker of the settings does."""
+    shown = settings.broker_url.rsplit("@", 1)[-1]
+    if not _celery(settings).ok:
+        return DoctorFinding(
+            "broker", False, f"{shown} was not asked", "Mend first what stands at celery, above."
+        )
+    try:
+        dispatcher = bootstrap.dispatcher_of(settings)
+        if isinstance(dispatcher, Reachable):
+            dispatcher.ping()
+    except NoetlError as error:
+        return DoctorFinding("broker", False, f"{shown}: {error.message}", _BROKER_ADVICE)
+    return DoctorFinding("broker", True, f"{shown} answers")
+
+
+def _tools(_: Settings) -> DoctorFinding:
+    kinds = sorted(installed_kinds())
+    faults = broken()
+    if faults:
+        return DoctorFinding("tools", False, " ".join(faults), "Mend that package, or uninstall it.")
+    return DoctorFinding(
+        "tools", bool(kinds), ", ".join(kinds), "Install noetl so that its entry points are found."
+    )
+
+
+def _clocks(settings: Settings) -> DoctorFinding:
+    """Leases, timers and schedules compare instants of several hosts: their clocks must agree."""
+    if not settings.database_url:
+        return DoctorFinding("clocks", True, "the database is a file of this machine")
+    try:
+        off = _off(settings)
+    except NoetlError:
+        return DoctorFinding("clocks", True, "not compared: the database cannot be read")
+    most = settings.lease_s / CLOCK_PART
+    wrong = [
+        f"{name} {abs(skew):.1f} s {'ahead' if skew > 0 else 'behind'}"
+        for name, skew in off
+        if abs(skew) > most
+    ]
+    if not wrong:
+        return DoctorFinding("clocks", True, f"within {most:g} s of the database's, {len(off)} compared")
+    return DoctorFinding(
+        "clocks",
+        False,
+        f"beside the database's clock: {', '.join(wrong)} (at most {most:g} s, a tenth of NOETL_LEASE_S)",
+        "Let NTP set the clocks of these hosts, and of the database's.",
+    )
+
+
+def _off(settings: Settings) -> list[tuple[str, float]]:
+    """By how many seconds the clocks of this machine and of the workers are ahead. Raises NoetlError."""
+    store = open_store(settings.database)
+    try:
+        with store.read() as tx:
+            here = measure_skew(tx, bootstrap.now)
+            seen = tx.workers.alive(bootstrap.now() - SEEN - timedelta(seconds=abs(here or 0.0)))
+    finally:
+        store.close()
+    found = [("this machine", here), *((row.name, row.skew_s) for row in seen)]
+    return [(name, skew) for name, skew in found if skew is not None]
+
+
+def _sandbox(settings: Settings) -> DoctorFinding:
+    """Only where user code has to run in one is it missed."""
+    why = trouble()
+    if not why:
+        return DoctorFinding(
+            "sandbox", True, "bubblewrap works: python and shell tasks may ask for spec.isolation: sandbox"
+        )
+    needed = settings.python_isolation == "sandbox"
+    advice = "Install bubblewrap where user namespaces are allowed, or set NOETL_PYTHON_ISOLATION=process."
+    return DoctorFinding("sandbox", not needed, f"none ({why})", advice)
+
+
+def _files(settings: Settings) -> DoctorFinding:
+    """Roots say little where code in a process of the same user reads what it likes."""
+    advice = "Set NOETL_PYTHON_ISOLATION=sandbox: roots hold the tools that name files, and code is held by a sandbox alone."
+    if not settings.file_roots:
+        return DoctorFinding(
+            "files", True, "no roots: see Files in docs/operations.md for what tasks may name"
+        )
+    roots = ", ".join(map(str, settings.file_roots))
+    missing = [str(root) for root in settings.file_roots if not root.is_dir()]
+    if missing:
+        return DoctorFinding(
+            "files", False, f"there is no directory {missing[0]}", "Make it, or change NOETL_FILE_ROOTS."
+        )
+    if settings.python_isolation == "sandbox":
+        return DoctorFinding("files", True, f"below {roots}")
+    detail = f"below {roots}, but python and shell tasks run in a process and read all that this user can"
+    return DoctorFinding("files", False, detail, advice)
+
+
+CHECKS: tuple[Callable[[Settings], DoctorFinding], ...] = (
+    _python,
+    _package,
+    _settings,
+    _home,
+    _database,
+    _celery,
+    _broker,
+    _clocks,
+    _messages,
+    _tools,
+    _sandbox,
+    _files,
+)

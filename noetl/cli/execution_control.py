@@ -1,0 +1,113 @@
+"""`noetl execution cancel|pause|resume|patch`: steering what runs."""
+
+from __future__ import annotations
+
+import click
+
+from noetl import bootstrap
+from noetl.cli import run as run_command
+from noetl.cli.inputs import overrides_of
+from noetl.cli.opened import opened
+from noetl.cli.run import serve
+from noetl.config import Settings
+from noetl.errors import Conflict
+from noetl.facts.json import Json
+from noetl.usecases import control, inspect, waiting
+from noetl.usecases.ports import ENDED, ExecutionRow
+from noetl.usecases.runtime import Runtime
+
+#: How long `cancel` waits for the process that the execution runs in, in seconds.
+CANCEL_S = 10.0
+
+
+@click.command(
+    short_help="End an execution.",
+    epilog="Example: noetl execution cancel 1234567890123 --reason 'wrong day'",
+)
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+def cancel(execution_id: str, reason: str) -> None:
+    """End an execution: nothing new starts, running work is told to stop."""
+    with opened() as rt:
+        control.cancel(rt, execution_id, reason)
+        row = inspect.execution(rt, execution_id)
+        if _is_at_work(row):
+            waiting.result(rt, execution_id, CANCEL_S)
+    if row.shard and not _is_at_work(row):
+        # Of a `noetl run` whose process has gone: the turns that are left are taken here.
+        serve(execution_id, row.shard, quiet=True)
+    with opened() as rt:
+        _tell(rt, execution_id, "cancel requested")
+
+
+@click.command(epilog="Example: noetl execution pause 1234567890123")
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+def pause(execution_id: str, reason: str) -> None:
+    """Start nothing new until `resume`."""
+    with opened() as rt:
+        control.pause(rt, execution_id, reason)
+        _tell(rt, execution_id, "pause requested")
+
+
+@click.command(epilog="Example: noetl execution resume 1234567890123")
+@click.argument("execution_id")
+@click.option("--reason", default="", help="Kept in the log.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
+def resume(ctx: click.Context, execution_id: str, reason: str, quiet: bool) -> None:
+    """Go on after `pause`, or with a `noetl run` whose process has gone.
+
+    What ran in a process of its own goes on in this one, behind the last task that is in the log.
+    """
+    with opened() as rt:
+        row = inspect.execution(rt, execution_id)
+        is_at_work = _is_at_work(row)
+        if row.halt == "pause" or not row.shard:
+            control.resume(rt, execution_id, reason)
+        elif is_at_work and row.status not in ENDED:
+            raise Conflict(
+                f"Execution {execution_id} runs in another process of this machine; "
+                f"`noetl execution events {execution_id} --follow` shows how it goes on."
+            )
+        else:
+            control.adopt(rt, execution_id)
+        if is_at_work or not row.shard:
+            _tell(rt, execution_id, "resumed")
+            return
+    report = serve(execution_id, row.shard, quiet=quiet)
+    run_command.show(report, as_json=False)
+    ctx.exit(run_command.EXIT.get(str(report["status"]), 1))
+
+
+def _is_at_work(row: ExecutionRow) -> bool:
+    """Whether the process of a `noetl run` that the execution belongs to is alive, on this machine."""
+    return bool(row.shard) and bootstrap.is_at_work(Settings.from_env(), row.shard)
+
+
+@click.command(epilog="Example: noetl execution patch 1234567890123 --set approved=true")
+@click.argument("execution_id")
+@click.option(
+    "--set", "pairs", multiple=True, required=True, metavar="A.B=V", help="A ctx value, typed as YAML."
+)
+def patch(execution_id: str, pairs: tuple[str, ...]) -> None:
+    """Assign ctx values from outside."""
+    assignments: dict[str, Json] = {}
+    for pair in pairs:
+        name = pair.partition("=")[0]
+        value: Json = overrides_of([pair])
+        for part in name.split("."):
+            value = value[part]
+        assignments[name] = value
+    with opened() as rt:
+        version = control.patch_ctx(rt, execution_id, assignments)
+    click.echo(f"ctx of {execution_id} is patched at version {version}.")
+
+
+def _tell(rt: Runtime, execution_id: str, what: str) -> None:
+    row = inspect.execution(rt, execution_id)
+    click.echo(f"{execution_id}: {what} (now {row.status}).")
+    if row.shard and row.status not in ENDED and not _is_at_work(row):
+        click.echo(
+            f"If its process has gone, `noetl execution resume {execution_id}` takes its place.", err=True
+        )

@@ -1,0 +1,67 @@
+"""What the use cases need of the world: a store, a dispatcher, a result store, tools, a clock.
+
+A store is a set of small ports, one for each table, that share a transaction. Every port has one contract suite in
+`tests/contract` that all its implementations pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from noetl.usecases.ports.commands import CommandRow, Commands
+from noetl.usecases.ports.credentials import CredentialRow, Credentials, CredentialScope, credential_key
+from noetl.usecases.ports.dead_letters import DeadLetters
+from noetl.usecases.ports.dispatcher import Dispatcher
+from noetl.usecases.ports.events import Events
+from noetl.usecases.ports.executions import ENDED, ExecutionRow, Executions, ExecutionStatus, Mark, Owing
+from noetl.usecases.ports.idempotency import IdempotencyKeys, KeyOwner
+from noetl.usecases.ports.library import Library, PlaybookFile
+from noetl.usecases.ports.logs import Logs
+from noetl.usecases.ports.loops import LoopRow, Loops
+from noetl.usecases.ports.nets import Nets
+from noetl.usecases.ports.playbooks import PlaybookRow, Playbooks
+from noetl.usecases.ports.results import Results
+from noetl.usecases.ports.snapshots import Snapshot, Snapshots
+from noetl.usecases.ports.store import Store, Transaction, Watch
+from noetl.usecases.ports.workers import WorkerRow, Workers
+
+#: Aware, UTC.
+Clock = Callable[[], datetime]
+
+__all__ = [
+    "ENDED",
+    "Clock",
+    "CommandRow",
+    "Commands",
+    "CredentialRow",
+    "CredentialScope",
+    "Credentials",
+    "DeadLetters",
+    "Dispatcher",
+    "Events",
+    "ExecutionRow",
+    "ExecutionStatus",
+    "Executions",
+    "IdempotencyKeys",
+    "KeyOwner",
+    "Library",
+    "Logs",
+    "LoopRow",
+    "Loops",
+    "Mark",
+    "Nets",
+    "Owing",
+    "PlaybookFile",
+    "PlaybookRow",
+    "Playbooks",
+    "Results",
+    "Snapshot",
+    "Snapshots",
+    "Store",
+    "Transaction",
+    "Watch",
+    "WorkerRow",
+    "Workers",
+    "credential_key",
+]

@@ -1,0 +1,39 @@
+"""The port of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from noetl.facts.events import Draft, Event
+
+
+class Events(Protocol):
+    """The log: what is appended, and what is read of it."""
+
+    def append(
+        self, execution_id: str, expected_version: int, drafts: Sequence[Draft], now: datetime
+    ) -> list[Event]:
+        """Appends behind `expected_version` and moves `head_version`.
+
+        Needs the lock. Raises VersionConflict where the head is another one, and Conflict where a
+        `dedup_key` is already recorded; the transaction is then unusable but for its rollback.
+        """
+
+    def read(
+        self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
+    ) -> list[Event]:
+        """Events with `version > after`, in order."""
+
+    def tails(self, execution_ids: Sequence[str], limit: int) -> Mapping[str, list[Event]]:
+        """What the scheduler has not decided on yet: for each execution that has any, its events behind
+        `decided_version`, in order, at most `limit` of each."""
+
+    def of_run(self, execution_id: str, run_id: str, iteration: int | None) -> list[Event]:
+        """Events of one step run and of one iteration of it (None: those of no iteration), in order."""
+
+    def claim_of(self, execution_id: str, run_id: str, index: int) -> Event | None:
+        """Of a loop over a cursor: the `loop.claimed` that holds the row of that index, or would, were it longer."""
+
+    def recorded(self, execution_id: str, dedup_key: str) -> bool: ...

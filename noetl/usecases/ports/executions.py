@@ -1,0 +1,115 @@
+"""The port of the table of executions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias
+
+from noetl.facts.json import JsonMap
+
+#: What tells two moments of an execution apart. Only compared.
+Mark: TypeAlias = Hashable
+
+#: Public words for where an execution is.
+ExecutionStatus = Literal[
+    "pending", "running", "waiting", "paused", "completed", "failed", "partial", "cancelled"
+]
+ENDED: frozenset[str] = frozenset({"completed", "failed", "partial", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRow:
+    """One execution. The scheduler owes it a turn while `head_version > decided_version`.
+
+    `halt` tells workers to take nothing more: `cancel`, `pause`, `fail`, or empty. `next_wake_at` is
+    when the scheduler wants a turn even if nothing is appended.
+    """
+
+    execution_id: str
+    path: str
+    playbook_version: int
+    digest: str
+    status: ExecutionStatus
+    head_version: int
+    decided_version: int
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    next_wake_at: datetime | None = None
+    halt: str = ""
+    error: JsonMap | None = None
+    #: Whose it is: empty for the stack that shares the database, else one process (`noetl run`).
+    shard: str = ""
+    #: The execution that called it; None where somebody from outside asked for it.
+    parent_id: str | None = None
+    #: Errors that it went on after, and names that nothing defined and other warnings, as of the last turn.
+    errors_passed_over: int = 0
+    warnings_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owing:
+    """Executions that owe a turn: those that were locked, at most as many as asked for, and the ids of some
+    of those that were not."""
+
+    rows: list[ExecutionRow]
+    passed_over: list[str]
+
+
+class Executions(Protocol):
+    """The rows of executions, their locks, and which of them owe a turn."""
+
+    def create(self, row: ExecutionRow) -> None:
+        """Its shard becomes that of the store. Raises Conflict where the id exists."""
+
+    def get(self, execution_id: str) -> ExecutionRow | None:
+        """Reads without a lock."""
+
+    def find(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        parent: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[ExecutionRow]:
+        """Newest first; `parent` is the execution that called them, `before` an id to page on from (exclusive)."""
+
+    def lock(self, execution_id: str) -> ExecutionRow | None:
+        """Locks the row until the end of the transaction; waits for it."""
+
+    def lock_owing(self, now: datetime, limit: int) -> Owing:
+        """Locks, in id order, executions that owe a turn (`head_version > decided_version`, or
+        `next_wake_at <= now`), and names those that it passed over because another transaction holds them."""
+
+    def save_turn(
+        self,
+        execution_id: str,
+        *,
+        decided_version: int,
+        status: ExecutionStatus,
+        next_wake_at: datetime | None,
+        halt: str,
+        now: datetime,
+        ended_at: datetime | None = None,
+        error: JsonMap | None = None,
+        errors_passed_over: int | None = None,
+        warnings_count: int | None = None,
+    ) -> None:
+        """What a turn leaves in the row: None leaves `ended_at`, `error` and the counts as they are. Needs the lock."""
+
+    def set_halt(self, execution_id: str, halt: str) -> None:
+        """Tells workers and lanes to take nothing more (or, with an empty string, to go on)."""
+
+    def owing(self, now: datetime, limit: int) -> list[str]:
+        """Ids of executions that owe a turn, without locking."""
+
+    def notify(self, execution_id: str) -> None:
+        """Wakes those who watch the execution (`Store.watch`), once this is committed. `append`, `save_turn` and `add_log` do
+        so themselves; what else is shown of an execution is told here, and is part of its mark."""
+
+    def marks(self, execution_ids: Sequence[str]) -> Mapping[str, Mark]:
+        """What two moments of an execution differ in where clients can tell them apart; of those that there are."""

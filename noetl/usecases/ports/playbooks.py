@@ -1,0 +1,43 @@
+"""The port of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from noetl.facts.json import JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookRow:
+    """A version of a playbook in the catalog. `digest` names the compiled net (see `Nets`)."""
+
+    path: str
+    version: int
+    content: str
+    content_sha256: str
+    digest: str
+    created_at: datetime
+    name: str = ""
+    description: str = ""
+    #: What the compiler warned of when it was registered: see `usecases.catalog.warnings_of`.
+    warnings: tuple[JsonMap, ...] = ()
+
+
+class Playbooks(Protocol):
+    """The catalog: versions of playbooks under their paths."""
+
+    def add(self, row: PlaybookRow) -> None: ...
+
+    def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
+        """Gives a version other warnings."""
+
+    def get(self, path: str, version: int | None = None) -> PlaybookRow | None:
+        """That version, or the newest."""
+
+    def newest(self) -> list[PlaybookRow]:
+        """The newest version of each path, ordered by path."""
+
+    def versions(self, path: str) -> list[PlaybookRow]: ...

@@ -1,0 +1,94 @@
+"""The store: transactions over all its tables, and watching."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+from noetl.usecases.ports.commands import Commands
+from noetl.usecases.ports.credentials import Credentials
+from noetl.usecases.ports.dead_letters import DeadLetters
+from noetl.usecases.ports.events import Events
+from noetl.usecases.ports.executions import Executions
+from noetl.usecases.ports.idempotency import IdempotencyKeys
+from noetl.usecases.ports.logs import Logs
+from noetl.usecases.ports.loops import Loops
+from noetl.usecases.ports.nets import Nets
+from noetl.usecases.ports.playbooks import Playbooks
+from noetl.usecases.ports.snapshots import Snapshots
+from noetl.usecases.ports.workers import Workers
+
+
+class Transaction(Protocol):
+    """One atomic unit over all tables. Everything read under a lock stays true until its end.
+
+    A write that fails raises at once, at the next use, or at the end of the transaction: writes whose
+    answer nobody needs may travel together.
+    """
+
+    @property
+    def executions(self) -> Executions: ...
+
+    @property
+    def events(self) -> Events: ...
+
+    @property
+    def commands(self) -> Commands: ...
+
+    @property
+    def loops(self) -> Loops: ...
+
+    @property
+    def nets(self) -> Nets: ...
+
+    @property
+    def playbooks(self) -> Playbooks: ...
+
+    @property
+    def snapshots(self) -> Snapshots: ...
+
+    @property
+    def idempotency(self) -> IdempotencyKeys: ...
+
+    @property
+    def credentials(self) -> Credentials: ...
+
+    @property
+    def dead_letters(self) -> DeadLetters: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def logs(self) -> Logs: ...
+
+    def now(self) -> datetime | None:
+        """The database's clock, at this moment; None where it has none but this machine's."""
+
+
+class Watch(Protocol):
+    """Somebody who waits for news of one execution. For one thread at a time."""
+
+    def wait(self, seconds: float) -> bool:
+        """Blocks until something of the execution may have changed since this was called last (at first: since the watch
+        began), or the time is over: False. Whoever was woken looks; there may be nothing new."""
+
+
+class Store(Protocol):
+    """Where the truth is kept."""
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """A transaction that commits on a clean exit and rolls back on an exception."""
+
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        """The same, where losing the commit in a crash is harmless (claims, heartbeats)."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """A transaction for reads only, which sees one moment; writes in it are an error of the caller."""
+
+    def watch(self, execution_id: str) -> AbstractContextManager[Watch]:
+        """Watches an execution, for as long as the block runs. No change that is committed in it is missed, by
+        whatever process, but where the database was out of reach and `NOETL_WATCH_S` is off."""
+
+    def close(self) -> None: ...
