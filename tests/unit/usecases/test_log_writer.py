@@ -15,7 +15,7 @@ from noetl.errors import Unavailable
 from noetl.facts.logs import LogFilter
 from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
-from noetl.store.memory import MemoryStore
+from noetl.store.memory.store import MemoryStore
 from noetl.usecases import log_bounds, logs
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
