@@ -55,6 +55,7 @@ def pipeline_ports(rt: Runtime, command: CommandRow, tools: ToolPort, log: Log |
         now=lambda: rt.clock().isoformat(),
         is_large=rt.is_large,
         log=log,
+        quoting=rt.quoting,
         kept=lambda outcome, task: keep_outcome(rt, outcome, task.result, command.execution_id),
     )
 
