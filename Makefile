@@ -57,7 +57,7 @@ check: $(BIN)/.ready-check ## Lint, types, import contracts, documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/docs
-	$(BIN)/properdocs build --quiet
+	$(BIN)/properdocs build
 
 .PHONY: format
 format: $(BIN)/.ready-check ## Let ruff put the code in order
@@ -70,7 +70,7 @@ docs: $(BIN)/.ready-check ## Write docs/tools/ and docs/diagnostics.md from the 
 
 .PHONY: docs-site
 docs-site: $(BIN)/.ready-check ## Build site/ from docs/, and fail where a link leads nowhere
-	$(BIN)/properdocs build --quiet
+	$(BIN)/properdocs build
 	@echo "Read it: site/index.html"
 
 .PHONY: bench
