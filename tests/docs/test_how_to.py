@@ -1,9 +1,9 @@
-"""The tutorial and the guides are followed to the letter: their files are written, their commands typed, and what a
-command prints is what the page shows.
+"""The tutorial and the guides are followed to the letter: a test writes their files, types their
+commands, and compares what they print with what the page shows.
 
-A file is a fenced block behind a line that ends with its name (`orders.yaml`:). Commands are indented by four spaces.
-A block of JSON or text behind them is what the last one prints. `# exit code 1` behind a command says how it ends;
-`ID` is the execution that ran last.
+A file is a fenced block behind a line that ends with its name (`orders.yaml`:). Commands are
+indented by four spaces. A block of JSON or text behind them is what the last one prints.
+`# exit code 1` behind a command says how it ends; `ID` is the execution that ran last.
 """
 
 from __future__ import annotations
@@ -207,5 +207,5 @@ def test_the_guide_to_deployments_has_the_processes_of_the_procfile() -> None:
 def test_the_list_of_guides_links_every_guide() -> None:
     text = page("docs/how-to/README.md")
     guides = {file.name for file in (ROOT / "docs/how-to").glob("*.md")} - {"README.md"}
-    X
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", text)) == guides
     assert len(guides) >= 20
