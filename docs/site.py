@@ -1,7 +1,8 @@
-"""Hooks of `make docs-site`: what pages can say on GitHub, and a site of its own cannot.
+"""Hooks of `make docs-site`: pages are written for GitHub, and a site differs in four things.
 
-A link out of docs/ leads to the repository, and is plain text where `repo_url` does not say where that is.
-A link to the folder of decisions finds a page that lists them.
+A link out of docs/ leads to the repository, and is plain text where `repo_url` does not say where
+that is. The folder of decisions gets a page that lists them. Blocks that are `yaml bad` are YAML,
+and bars of code in tables need no escape.
 """
 
 from __future__ import annotations

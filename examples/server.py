@@ -3,17 +3,17 @@
     python examples/server.py                # http://127.0.0.1:8765
     python examples/server.py --port 0       # any free port; the URL is printed
 
-    GET /weather?page=1&size=200             {rows, page, pages, next, total}; `next` is null on the last page
-    GET /airports?state=AK&page=1&size=50    the same; all states without `state`
-    GET /airports/states                     {states, total}
-    GET /refusals?run=KEY                    {refused}: how many requests of that run were answered 503
-    GET /jobs?run=KEY                        {state}: `running` twice for that key, then `done` with {rows}
-    POST /token                              {access_token, ...}, where the form says `client_secret=sesame`
-    GET /private                             {total}, with the access token as bearer token; else 401
+    GET /weather?page=1&size=200           {rows, page, pages, next, total}; the last `next` is null
+    GET /airports?state=AK&page=1&size=50  the same; all states without `state`
+    GET /airports/states                   {states, total}
+    GET /refusals?run=KEY                  {refused}: requests of that run that were answered 503
+    GET /jobs?run=KEY                      {state}: `running` twice for that key, then `done`
+    POST /token                            {access_token, ...}, for the form `client_secret=sesame`
+    GET /private                           {total}, for the access token as bearer token; else 401
 
-A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for that key, and some of
-them twice. Which ones is a checksum of the request, so every run meets the same trouble.
-The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
+A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for that
+key, and some of them twice. Which ones is a checksum of the request, so every run meets the same
+trouble. The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def data_folder() -> Path:
 
 
 def read_weather(folder: Path) -> list[Row]:
-    """One row a day: `{date: YYYY-MM-DD, precipitation (mm), temp_max, temp_min (°C), wind (m/s), weather}`."""
+    """One row a day: `{date: YYYY-MM-DD, precipitation, temp_max, temp_min, wind, weather}`.
+
+    Precipitation is in mm, temperatures in °C, wind in m/s.
+    """
     return [
         {
             "date": row["date"].replace("/", "-"),
@@ -151,7 +154,7 @@ class Data:
 
 
 def page_of(rows: Sequence[Row], page: int, size: int) -> dict[str, Any]:
-    """Page number `page` (from 1). Nothing at all is one empty page. Raises BadQuery behind the last one."""
+    """Page number `page`, from 1. No rows are one empty page. Raises BadQuery behind the last one."""
     pages = max(1, -(-len(rows) // size))
     if page > pages:
         raise BadQuery(f"There is no page {page}; the last one is {pages}.")

@@ -1,4 +1,4 @@
-"""The documentation as data: pages, their sections, the rows of their tables, their fenced blocks."""
+"""The documentation as data: pages, sections, rows of tables, fenced blocks."""
 
 from __future__ import annotations
 

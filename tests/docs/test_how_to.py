@@ -32,13 +32,13 @@ from noetl.cli.main import main
 from noetl.config import Settings
 
 GUIDES = sorted(file.name for file in (ROOT / "docs/how-to").glob("*.md"))
-#: The page about tools is held by test_pages.py, and by tests/acceptance with a package that is installed.
+#: Code of the page about tools runs in test_pages.py, and installed in tests/acceptance.
 PAGES = [
     "docs/tutorial.md",
     *(f"docs/how-to/{name}" for name in GUIDES if name not in ("README.md", "write-a-tool.md")),
 ]
 
-#: What starts or installs something: its place is taken by fixtures, or tests/acceptance do it for real.
+#: Commands that start or install something: fixtures or tests/acceptance do that.
 BY_HAND = ("python examples/server.py", "noetl up", "noetl status", "noetl down", "pip install")
 
 _PART = re.compile(
