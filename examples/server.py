@@ -11,9 +11,9 @@
     POST /token                            {access_token, ...}, for the form `client_secret=sesame`
     GET /private                           {total}, for the access token as bearer token; else 401
 
-A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for that
-key, and some of them twice. Which ones is a checksum of the request, so every run meets the same
-trouble. The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
+A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for
+that key, and some of them twice. Which ones is a checksum of the request, so every run meets the
+same trouble. The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Data:
 
 
 def page_of(rows: Sequence[Row], page: int, size: int) -> dict[str, Any]:
-    """Page number `page`, from 1. No rows are one empty page. Raises BadQuery behind the last one."""
+    """Page number `page`, from 1. No rows are one empty page. Raises BadQuery after the last."""
     pages = max(1, -(-len(rows) // size))
     if page > pages:
         raise BadQuery(f"There is no page {page}; the last one is {pages}.")
