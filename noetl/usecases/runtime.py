@@ -19,8 +19,8 @@ from noetl.facts.secret import Seal, unsealed
 from noetl.net.codec import from_json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import ToolPort
-from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Clock, Dispatcher, Library, Results, Store, Transaction
+from noetl.usecases.work.log_writer import LogWriter
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -10,7 +10,7 @@ from pages import HEADER, LANGUAGE, language
 
 from noetl.dsl import document as parts
 from noetl.dsl.document import Document, Part, classic
-from noetl.dsl.source import read
+from noetl.dsl.read.source import read
 
 #: Section of the reference → the parts of the document whose keys its tables list, all of them.
 REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {

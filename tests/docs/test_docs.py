@@ -21,8 +21,8 @@ from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
 from noetl.dispatch.deployed import base
 from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
-from noetl.dsl.lessons import LESSONS, whole
-from noetl.dsl.lessons.page import problems
+from noetl.dsl.explain.lessons import LESSONS, whole
+from noetl.dsl.explain.lessons.page import problems
 from noetl.exports import clickhouse
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.event_names import ALIASES
@@ -34,8 +34,8 @@ from noetl.forecast.tasks import Kinds
 from noetl.projection.tables import TABLES, ColumnType
 from noetl.store.schema import event as event_table
 from noetl.testing import Simulation
-from noetl.tools.manual import manual_of
-from noetl.tools.registry import kinds, load, touches
+from noetl.tools.kit.manual import manual_of
+from noetl.tools.kit.registry import kinds, load, touches
 from noetl.usecases.views import envelope
 
 # --- settings --------------------------------------------------------------------------------------

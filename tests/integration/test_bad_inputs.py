@@ -21,7 +21,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import PlaybookInvalid
 from noetl.store import open_store
-from noetl.tools.vault import generate_key
+from noetl.tools.secrets.vault import generate_key
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.pace import within

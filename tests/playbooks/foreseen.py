@@ -14,7 +14,7 @@ from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.model import ArcAhead, Forecast, Rendered, StepAhead
 from noetl.forecast.tasks import Kinds
 from noetl.net.model import Net
-from noetl.tools.registry import kinds, touches
+from noetl.tools.kit.registry import kinds, touches
 
 
 def contradictions(net: Net, payload: Json, overrides: Json, events: Sequence[Event]) -> Iterator[str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.compile.compiler import compile_playbook
 from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
-from noetl.tools.registry import kinds, touches
+from noetl.tools.kit.registry import kinds, touches
 
 from .corpus import cases
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
-from noetl.dsl.rendering import render
+from noetl.dsl.explain.rendering import render
 from noetl.net.model import KindInfo
 from tests.pace import within
 

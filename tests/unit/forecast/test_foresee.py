@@ -12,7 +12,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.forecast.foresee import Given, foresee
 from noetl.forecast.model import ArcAhead, Forecast, StepAhead
 from noetl.forecast.tasks import Kinds
-from noetl.tools.registry import kinds, touches
+from noetl.tools.kit.registry import kinds, touches
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/plan}\n"
 
