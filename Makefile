@@ -25,7 +25,7 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 .PHONY: help
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv
 venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL into it
@@ -57,6 +57,7 @@ check: $(BIN)/.ready-check ## Lint, types, import contracts, documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/docs
+	$(BIN)/properdocs build
 
 .PHONY: format
 format: $(BIN)/.ready-check ## Let ruff put the code in order
@@ -67,6 +68,11 @@ format: $(BIN)/.ready-check ## Let ruff put the code in order
 docs: $(BIN)/.ready-check ## Write docs/tools/ and docs/diagnostics.md from the program
 	$(BIN)/python docs/generate.py
 
+.PHONY: docs-site
+docs-site: $(BIN)/.ready-check ## Build site/ from docs/, and fail where a link leads nowhere
+	$(BIN)/properdocs build
+	@echo "Read it: site/index.html"
+
 .PHONY: bench
 bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (see benchmarks/)
 	$(BIN)/python -m benchmarks.run $(ARGS)
@@ -74,7 +80,7 @@ bench: $(BIN)/.ready-test ## Measure, paired with raw Celery on the same Redis (
 
 .PHONY: clean
 clean: ## Remove what builds, tests and runs left (not the environment)
-	rm -rf build dist ./*.egg-info .noetl .noetl-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist site ./*.egg-info .noetl .noetl-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # An environment is ready when its stamp is younger than what it was installed from.
@@ -109,7 +115,7 @@ $(BIN)/.ready-test: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/py
 	@touch $(BIN)/.ready-examples
 
 $(BIN)/.ready-check: setup.py setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	$(call INSTALL,examples$(comma)test$(comma)check)
+	$(call INSTALL,examples$(comma)test$(comma)check$(comma)docs)
 	$(COMPILE)
 	@touch $(BIN)/.ready-examples $(BIN)/.ready-test
 

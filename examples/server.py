@@ -3,14 +3,17 @@
     python examples/server.py                # http://127.0.0.1:8765
     python examples/server.py --port 0       # any free port; the URL is printed
 
-    GET /weather?page=1&size=200             {rows, page, pages, next, total}; `next` is null on the last page
-    GET /airports?state=AK&page=1&size=50    the same; all states without `state`
-    GET /airports/states                     {states, total}
-    GET /refusals?run=KEY                    {refused}: how many requests of that run were answered 503
+    GET /weather?page=1&size=200           {rows, page, pages, next, total}; the last `next` is null
+    GET /airports?state=AK&page=1&size=50  the same; all states without `state`
+    GET /airports/states                   {states, total}
+    GET /refusals?run=KEY                  {refused}: requests of that run that were answered 503
+    GET /jobs?run=KEY                      {state}: `running` twice for that key, then `done`
+    POST /token                            {access_token, ...}, for the form `client_secret=sesame`
+    GET /private                           {total}, for the access token as bearer token; else 401
 
-A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for that key, and some of
-them twice. Which ones is a checksum of the request, so every run meets the same trouble.
-The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
+A request that says `run=KEY` may meet trouble: about one page in seven is answered 503 once for
+that key, and some of them twice. Which ones is a checksum of the request, so every run meets the
+same trouble. The data are files of the `vega_datasets` wheel; nothing is fetched from the internet.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import sys
 import threading
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,6 +36,8 @@ from urllib.parse import parse_qs, urlsplit
 
 DEFAULT_PORT = 8765
 MAX_SIZE = 500
+#: What `/token` asks for, and what it gives.
+SECRET, TOKEN = "sesame", "seattle-2026"
 #: Runs whose trouble is remembered; the oldest is forgotten first.
 MAX_RUNS = 1_000
 
@@ -58,7 +63,10 @@ def data_folder() -> Path:
 
 
 def read_weather(folder: Path) -> list[Row]:
-    """One row a day: `{date: YYYY-MM-DD, precipitation (mm), temp_max, temp_min (°C), wind (m/s), weather}`."""
+    """One row a day: `{date: YYYY-MM-DD, precipitation, temp_max, temp_min, wind, weather}`.
+
+    Precipitation is in mm, temperatures in °C, wind in m/s.
+    """
     return [
         {
             "date": row["date"].replace("/", "-"),
@@ -82,20 +90,21 @@ def _csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def owed(request: str) -> int:
+    """How often this request is refused before it is answered: 0, 1 or 2 times."""
+    checksum = zlib.crc32(request.encode())
+    if checksum % 21 == 0:
+        return 2
+    return 1 if checksum % 7 == 0 else 0
+
+
 @dataclass
 class Trouble:
-    """Says which requests are refused. Safe to share between threads."""
+    """Says which requests are refused, and how often. Safe to share between threads."""
 
+    owed: Callable[[str], int] = owed
     _seen: OrderedDict[str, Counter[str]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @staticmethod
-    def owed(request: str) -> int:
-        """How often this request is refused before it is answered: 0, 1 or 2 times."""
-        checksum = zlib.crc32(request.encode())
-        if checksum % 21 == 0:
-            return 2
-        return 1 if checksum % 7 == 0 else 0
 
     def refuses(self, run: str, request: str) -> bool:
         """Whether `request`, made by `run`, is refused this time. Without a run nothing is."""
@@ -145,7 +154,7 @@ class Data:
 
 
 def page_of(rows: Sequence[Row], page: int, size: int) -> dict[str, Any]:
-    """Page number `page` (from 1). Nothing at all is one empty page. Raises BadQuery behind the last one."""
+    """Page number `page`, from 1. No rows are one empty page. Raises BadQuery after the last."""
     pages = max(1, -(-len(rows) // size))
     if page > pages:
         raise BadQuery(f"There is no page {page}; the last one is {pages}.")
@@ -166,7 +175,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET with JSON. Connections are kept alive; answers leave in one piece."""
+    """Answers in JSON. Connections are kept alive; answers leave in one piece."""
 
     server: ExamplesServer
     protocol_version = "HTTP/1.1"
@@ -182,6 +191,24 @@ class Handler(BaseHTTPRequestHandler):
         except BadQuery as error:
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode())
+        if self.path != "/token":
+            return self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing to post to but /token."})
+        if form.get("client_secret") != [SECRET]:
+            return self._send(HTTPStatus.UNAUTHORIZED, {"error": "Wrong client secret."})
+        return self._send(HTTPStatus.OK, {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
+
+    def _private(self) -> None:
+        if self.headers.get("Authorization") == f"Bearer {TOKEN}":
+            return self._send(HTTPStatus.OK, {"total": len(self.server.data.weather)})
+        return self._send(HTTPStatus.UNAUTHORIZED, {"error": "Ask /token for a token."})
+
+    def _job(self, run: str) -> None:
+        if self.server.jobs.refuses(run, "job"):
+            return self._send(HTTPStatus.OK, {"state": "running"})
+        return self._send(HTTPStatus.OK, {"state": "done", "rows": len(self.server.data.weather)})
+
     def _answer(self, path: str, query: Mapping[str, str]) -> None:
         data, trouble = self.server.data, self.server.trouble
         run = query.get("run", "")
@@ -189,9 +216,13 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.OK, data.states())
         if path == "/refusals":
             return self._send(HTTPStatus.OK, {"refused": trouble.refused(run)})
+        if path == "/jobs":
+            return self._job(run)
+        if path == "/private":
+            return self._private()
         rows = data.rows(path, query)
         if rows is None:
-            known = "/weather, /airports, /airports/states and /refusals"
+            known = "/weather, /airports, /airports/states, /refusals, /jobs and /private"
             return self._send(
                 HTTPStatus.NOT_FOUND, {"error": f"There is no {path[:80]!r}; there are {known}."}
             )
@@ -227,6 +258,7 @@ class ExamplesServer(ThreadingHTTPServer):
     def __init__(self, port: int = 0, *, verbose: bool = False) -> None:
         self.data = Data.load(data_folder())
         self.trouble = Trouble()
+        self.jobs = Trouble(lambda _: 2)
         self.verbose = verbose
         super().__init__(("127.0.0.1", port), Handler)
 

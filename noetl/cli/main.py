@@ -97,7 +97,7 @@ def _uncollected() -> Iterator[None]:
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: noetl run examples/hello.yaml. The documentation is in docs/ of the source: quickstart.md to begin "
-    "with, cli.md for the command, playbooks.md for the language, tools.md, operations.md; README.md lists every page. "
+    "with, cli.md for the command, reference/README.md for the language, tools.md, operations.md; README.md lists every page. "
     "noetl tool show KIND and noetl validate --explain CODE print theirs.",
 )
 @click.version_option(__version__, prog_name="noetl")

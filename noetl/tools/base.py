@@ -1,4 +1,7 @@
-"""What packages with tools of their own import; see docs/write-a-tool.md. The classes stand in `noetl.tools.kit`."""
+"""What packages with tools import; see docs/how-to/write-a-tool.md.
+
+The classes stand in `noetl.tools.kit`.
+"""
 
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 

@@ -34,7 +34,7 @@ class PlaybookConfig(ToolConfig):
 
 class CallPlaybook(Tool):
     """Calls another playbook as an execution of its own, and waits for it; while the child runs, no worker is held. What a
-    call means is told with the [playbooks](../playbooks.md#calling-playbooks).
+    call means: [calling playbooks](../reference/calls.md).
     """
 
     kind = "playbook"

@@ -1,4 +1,4 @@
-"""A package of somebody else brings a tool: the code of `docs/write-a-tool.md`, built, installed and used."""
+"""A package of somebody else brings a tool: the code of `docs/how-to/write-a-tool.md`, built, installed and used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/write-a-tool.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/write-a-tool.md").read_text(encoding="utf-8")
 HELLO = hashlib.sha256(b"hello").hexdigest()
 
 Noetl = Callable[..., subprocess.CompletedProcess[str]]

@@ -211,7 +211,7 @@ def test_an_extra_and_a_plugin_find_the_installed_noetl_without_any_index(from_g
     from_git.install("noetl-celery[migrate,qsim]")
     plugin = from_git.root / "plugin"
     plugin.mkdir()
-    page = (ROOT / "docs/write-a-tool.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/write-a-tool.md").read_text(encoding="utf-8")
     for language, name in (("toml", "pyproject.toml"), ("python", "noetl_checksum.py")):
         (block,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
         (plugin / name).write_text(block)

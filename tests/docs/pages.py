@@ -1,4 +1,4 @@
-"""The documentation as data: pages, their sections, the rows of their tables, their fenced blocks."""
+"""The documentation as data: pages, sections, rows of tables, fenced blocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+#: Where the pages about the language are.
+LANGUAGE = "docs/reference"
 
 #: What makes a playbook of a list of steps.
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example, path: docs/example}\nworkflow:\n"
@@ -61,6 +64,18 @@ def sections(name: str) -> dict[str, str]:
         assert title not in found, f"{name} has two sections called {title!r}"
         lines = found[title] = []
     return {title: "\n".join(body) for title, body in found.items()}
+
+
+@cache
+def language() -> dict[str, str]:
+    """The sections of all pages about the language."""
+    found: dict[str, str] = {}
+    for file in sorted((ROOT / LANGUAGE).glob("*.md")):
+        if file.name != "README.md":
+            new = {title: text for title, text in sections(f"{LANGUAGE}/{file.name}").items() if title}
+            assert not new.keys() & found.keys(), f"{file.name} has a section of another page"
+            found |= new
+    return found
 
 
 def rows(text: str) -> list[list[str]]:

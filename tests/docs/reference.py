@@ -1,4 +1,4 @@
-"""The examples of the playbook reference as documents: which keys of which parts they use."""
+"""The examples of the reference of the language as documents: which keys of which parts they use."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 
 import yaml
-from pages import HEADER, sections
+from pages import HEADER, LANGUAGE, language
 
 from noetl.dsl import document as parts
 from noetl.dsl.document import Document, Part, classic
 from noetl.dsl.read.source import read
-
-PAGE = "docs/playbooks.md"
 
 #: Section of the reference → the parts of the document whose keys its tables list, all of them.
 REFERENCE: dict[str, tuple[type[parts.Part], ...]] = {
@@ -73,14 +71,14 @@ def as_playbook(example: str) -> str:
 
 def examples(title: str) -> list[str]:
     """The whole playbooks of the examples of a section."""
-    return [as_playbook(text) for text in _FENCE.findall(sections(PAGE)[title] + "\n")]
+    return [as_playbook(text) for text in _FENCE.findall(language()[title] + "\n")]
 
 
 def used(part: type[Part], title: str) -> set[str]:
     """The keys of `part`, as documents write them, that examples of the section use."""
     found: set[str] = set()
     for text in examples(title):
-        document = Document.model_validate(read(text, PAGE).data)
+        document = Document.model_validate(read(text, LANGUAGE).data)
         for one in _parts(document):
             if isinstance(one, part):
                 fields = type(one).model_fields

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import click
 import pytest
 from celery.app.defaults import SETTING_KEYS
-from pages import ROOT, keys, page, rows, sections
+from pages import ROOT, keys, language, page, rows, sections
 
 from noetl import dsl
 from noetl.api.app import create_app
@@ -303,7 +303,7 @@ SHORTENED |= {dsl.Code.TOO_MANY_NODES, dsl.Code.TOO_MANY_STEPS}
 
 @pytest.mark.parametrize(("label", "words"), [("Filters: ", FILTERS), (r"Tests (`is ...`): ", TESTS)])
 def test_the_reference_lists_the_vocabulary_of_templates(label: str, words: dict[str, Any]) -> None:
-    text = sections("docs/playbooks.md")["Values"]
+    text = language()["Values"]
     listed = text.split(label)[1].split("\n\n")[0]
     assert set(re.findall(r"`([^`]+)`", listed)) == set(words)
 

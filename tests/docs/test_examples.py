@@ -25,9 +25,10 @@ def whole(path: str, tools: Tools | None = None) -> Simulation:
     return Simulation(next(block.text for block in playbooks() if f"path: {path}}}" in block.text), tools)
 
 
-def part(step: str, tools: Tools | None = None, workload: str = "{}") -> Simulation:
-    """The list of steps that has that step."""
-    text = next(block.text for block in steps() if re.search(rf"^- step: {step}$", block.text, re.MULTILINE))
+def part(place: str, step: str, tools: Tools | None = None, workload: str = "{}") -> Simulation:
+    """The list of steps that has that step, on that page."""
+    named = re.compile(rf"^- step: {step}$", re.MULTILINE)
+    text = next(block.text for block in steps() if f"{place}:" in block.place and named.search(block.text))
     return Simulation(f"workload: {workload}\n{HEADER}{text}", tools)
 
 
@@ -58,7 +59,7 @@ def test_a_loop_of_calls_sees_its_iterations() -> None:
 
 
 def test_a_step_of_a_child_is_returned() -> None:
-    simulation = part("nightly", workload="{day: 3}")
+    simulation = part("tools/playbook.md", "nightly", workload="{day: 3}")
     steps = "{step: start, next: totals}, {step: totals, tool: {kind: noop, input: {d: '{{ day }}'}}, next: x}, {step: x, tool: {kind: noop}}"
     catalog.register(simulation.rt, f"metadata: {{path: sales/load_day}}\nworkflow: [{steps}]\n")
     assert simulation.run().result == {"totals": {"d": 3}}
@@ -139,7 +140,7 @@ def test_retries_and_jumps_fetch_every_page() -> None:
             raise ToolError("server_error", "Busy.", retryable=True)
         return response("u", {"next": number + 1 if number < 3 else None, "rows": [number]})
 
-    report = part("fetch", {"http": get}, "{url: u}").run()
+    report = part("reference/policy.md", "fetch", {"http": get}, "{url: u}").run()
     assert report.steps["fetch"]["result"] == {"rows": [1, 2, 3]}
     assert seen == [1, 2, 2, 3]
 
@@ -154,7 +155,7 @@ def test_a_paged_task_collects_orders_and_repeats_a_page_that_was_refused() -> N
             raise ToolError("server_error", "Busy.", retryable=True)
         return response("u", {"orders": [mark], "meta": {"next": {None: "a", "a": "b"}.get(mark)}})
 
-    report = part("all_orders", {"http": get}, "{base_url: u, day: monday}").run()
+    report = part("reference/repeating.md", "all_orders", {"http": get}, "{base_url: u, day: monday}").run()
     assert report.result == {"data": [None, "a", "b"], "pages": 3, "truncated": False}
     assert report.ctx == {"orders": 3}
     assert seen == [None, "a", "b", "b"]
@@ -162,12 +163,14 @@ def test_a_paged_task_collects_orders_and_repeats_a_page_that_was_refused() -> N
 
 def test_a_pipeline_hands_on_bodies_and_names() -> None:
     rows_ = [{"value": 1}, {"value": 3}]
-    report = part("pages", {"http": lambda _: response("u", {"rows": rows_})}, "{base_url: u}").run()
+    report = part(
+        "reference/task.md", "pages", {"http": lambda _: response("u", {"rows": rows_})}, "{base_url: u}"
+    ).run()
     assert report.result["mean"] == 2
 
 
 def test_a_denied_token_waits_until_ctx_changes() -> None:
-    simulation = part("publish")
+    simulation = part("reference/policy.md", "publish")
     execution_id = simulation.start()
     simulation.settle()
     assert simulation.report(execution_id).row.status == "waiting"
@@ -177,13 +180,13 @@ def test_a_denied_token_waits_until_ctx_changes() -> None:
 
 
 def test_a_guard_that_names_the_outcome_handles_a_failure() -> None:
-    report = part("risky").run()
+    report = part("reference/policy.md", "risky").run()
     assert report.row.status == "completed"
     assert report.result == {"why": "no"}
 
 
 def test_a_join_merges_the_args_of_its_branches() -> None:
-    assert part("both").run().result["sum"] == 3
+    assert part("reference/next.md", "both").run().result["sum"] == 3
 
 
 @pytest.mark.parametrize(("failing", "status"), [(1, "completed"), (2, "failed")])
@@ -196,7 +199,7 @@ def test_a_loop_tolerates_some_failures_and_reduces_in_item_order(failing: int, 
 
     fine = ["slow1", "fast", "slow2", *"abcdef"][: 10 - failing]
     urls = [*fine, *(f"bad{number}" for number in range(failing))]
-    report = part("visits", {"http": get}, f"{{urls: [{', '.join(urls)}]}}").run()
+    report = part("reference/loop.md", "visits", {"http": get}, f"{{urls: [{', '.join(urls)}]}}").run()
     assert report.row.status == status
     if status == "completed":
         assert report.result["slow"] == ["slow1", "slow2"]

@@ -25,7 +25,7 @@ PAGES = playbooks()
 @cache
 def known() -> Mapping[str, KindInfo]:
     """The installed kinds, and the one that a page teaches to write."""
-    code = next(block for block in blocks("python") if block.place.startswith("docs/write-a-tool.md"))
+    code = next(block for block in blocks("python") if block.place.startswith("docs/how-to/write-a-tool.md"))
     page = ModuleType("noetl_checksum")
     sys.modules[page.__name__] = page  # pydantic looks names up there
     exec(compile(code.text, code.place, "exec"), vars(page))
@@ -33,12 +33,14 @@ def known() -> Mapping[str, KindInfo]:
 
 
 PARTS = steps()
+#: Pages that show older spellings.
+OLDER = ("docs/dialects.md", "docs/how-to/migrate-an-older-playbook.md")
 
 
 def problems(text: str, place: str) -> list[str]:
     compiled = compile_playbook(text, file=place, kinds=known())
-    # Parts read a workload that they do not show; older spellings are shown on the page about them.
-    expected = {Code.UNDEFINED, *([Code.DEPRECATED] if place.startswith("docs/dialects.md") else [])}
+    # Parts read a workload that they do not show; older spellings are shown on pages about them.
+    expected = {Code.UNDEFINED, *([Code.DEPRECATED] if place.startswith(OLDER) else [])}
     return [str(problem) for problem in compiled.problems if problem.code not in expected]
 
 
@@ -46,7 +48,7 @@ def test_every_playbook_of_the_documentation_compiles(subtests: pytest.Subtests)
     for block in PAGES:
         with subtests.test(block.place):
             found = compile_playbook(block.text, file=block.place, kinds=known()).problems
-            expected = {Code.DEPRECATED} if block.place.startswith("docs/dialects.md") else set()
+            expected = {Code.DEPRECATED} if block.place.startswith(OLDER) else set()
             assert [str(one) for one in found if one.code not in expected] == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from names import NAMES, PLACES, matrix
-from pages import keys, page, rows, sections
-from reference import OF_DIALECTS, OF_RULES, PAGE, REFERENCE, WRAPPERS, as_playbook, examples, used
+from pages import LANGUAGE, ROOT, keys, language, rows, sections
+from reference import OF_DIALECTS, OF_RULES, REFERENCE, WRAPPERS, as_playbook, examples, used
 
 from noetl.dsl import Code, compile_playbook
 from noetl.dsl import document as parts
@@ -35,7 +35,7 @@ LEVELS = {
 @pytest.mark.parametrize("title", REFERENCE)
 def test_a_section_lists_every_key_of_its_parts(title: str) -> None:
     known = {key for part in REFERENCE[title] for key in canonical_keys(part)}
-    listed = {key for key in keys(sections(PAGE)[title]) if re.fullmatch(r"[A-Za-z_]+", key)}
+    listed = {key for key in keys(language()[title]) if re.fullmatch(r"[A-Za-z_]+", key)}
     assert listed - _VALUES == known - _VALUES
 
 
@@ -57,22 +57,28 @@ def test_the_examples_of_a_section_use_every_key_of_its_parts(title: str) -> Non
     assert unused == set()
 
 
-@pytest.mark.parametrize("title", [title for title in sections(PAGE) if examples(title)])
+@pytest.mark.parametrize("title", [title for title in language() if examples(title)])
 def test_the_examples_of_a_section_compile_without_a_problem(title: str) -> None:
     for text in examples(title):
-        found = compile_playbook(text, file=PAGE, kinds=kinds()).problems
+        found = compile_playbook(text, file=LANGUAGE, kinds=kinds()).problems
         # They read a workload that they do not show.
         assert [str(one) for one in found if one.code is not Code.UNDEFINED] == []
 
 
 @pytest.mark.parametrize("title", [*REFERENCE, *OTHERS])
 def test_a_section_says_its_scope_first(title: str) -> None:
-    assert sections(PAGE)[title].startswith("\n**Scope.** ")
+    assert language()[title].startswith("\n**Scope.** ")
 
 
-def test_the_contents_name_every_section_in_its_order() -> None:
-    titles = [title for title in sections(PAGE) if title not in ("", "Playbooks", "Contents")]
-    assert re.findall(r"\[([^\]]+)\]\(#", sections(PAGE)["Contents"]) == titles
+def test_the_contents_link_every_section_of_every_page() -> None:
+    listed = {cells[0]: cells[1] for cells in rows(sections(f"{LANGUAGE}/README.md")["The language"])}
+    wanted = {}
+    for file in (ROOT / LANGUAGE).glob("*.md"):
+        if file.name != "README.md":
+            _, title, *inner = sections(f"{LANGUAGE}/{file.name}")
+            anchors = [(one, f"{file.name}#{one.lower().replace(' ', '-')}") for one in inner]
+            wanted[f"[{title}]({file.name})"] = ", ".join(f"[{one}]({link})" for one, link in anchors)
+    assert listed == wanted
 
 
 # --- dialects --------------------------------------------------------------------------------------
@@ -99,7 +105,7 @@ def test_the_page_about_dialects_has_every_part_of_them() -> None:
 
 
 def test_levels_lists_where_every_key_of_a_spec_may_stand() -> None:
-    listed = {cells[0].strip("`"): cells[1:5] for cells in rows(sections(PAGE)["Levels"])}
+    listed = {cells[0].strip("`"): cells[1:5] for cells in rows(language()["Levels"])}
     assert {key: cells for key, cells in listed.items() if "." not in key} == {
         key: ["yes" if key in canonical_keys(part) else "-" for part in LEVELS.values()]
         for part in LEVELS.values()
@@ -120,10 +126,10 @@ POLICIES = {
 
 @pytest.mark.parametrize("level", POLICIES)
 def test_levels_lists_where_every_key_of_a_policy_has_an_effect(level: str) -> None:
-    listed = {cells[0].strip("`"): cells[1:5] for cells in rows(sections(PAGE)["Levels"])}
+    listed = {cells[0].strip("`"): cells[1:5] for cells in rows(language()["Levels"])}
     for key in canonical_keys(parts.Policy):
         text = "apiVersion: noetl.io/v2\nkind: Playbook\n" + POLICIES[level].replace("POLICY", f"{{{key}: }}")
-        codes = [problem.code for problem in compile_playbook(text, file=PAGE, kinds=kinds()).problems]
+        codes = [problem.code for problem in compile_playbook(text, file=LANGUAGE, kinds=kinds()).problems]
         cell = listed[f"policy.{key}"][list(LEVELS).index(level)]
         assert codes == ([] if cell == "yes" else [Code.IGNORED]), key
 
@@ -142,7 +148,7 @@ def older() -> Iterator[tuple[str, str]]:
 
 def listed_older() -> Iterator[tuple[str, str, str]]:
     """Part, key and what to write instead, of every row."""
-    for key, where, new in rows(sections(PAGE)["Older spellings"]):
+    for key, where, new in rows(language()["Older spellings"]):
         for title in re.findall(r"\[([^\]]+)\]", where):
             yield title, key.strip("`"), new.strip("`")
 
@@ -152,7 +158,7 @@ def test_every_older_spelling_is_listed() -> None:
 
 
 def test_every_other_spelling_is_listed() -> None:
-    table = [cells for cells in rows(sections(PAGE)["Other spellings"]) if len(cells) == 3]
+    table = [cells for cells in rows(language()["Other spellings"]) if len(cells) == 3]
     listed = {
         (title, key.rpartition(".")[2])
         for written, where, _ in table
@@ -177,7 +183,7 @@ SAMPLES = {
 @pytest.mark.parametrize("key", SAMPLES)
 def test_an_older_spelling_is_listed_with_the_one_that_validate_names(key: str) -> None:
     text = as_playbook(f"- {{step: start, {SAMPLES[key]}}}\n")
-    (problem,) = compile_playbook(text, file=PAGE, kinds=kinds()).problems
+    (problem,) = compile_playbook(text, file=LANGUAGE, kinds=kinds()).problems
     assert problem.code is Code.DEPRECATED
     listed = {new for _, older_key, new in listed_older() if older_key == key}
     assert {f"write {new}; `noetl migrate` does" for new in listed} == {problem.hint}
@@ -185,7 +191,7 @@ def test_an_older_spelling_is_listed_with_the_one_that_validate_names(key: str) 
 
 def test_what_has_no_newer_word_is_explained_with_its_dialect() -> None:
     for _, key, new in listed_older():
-        assert key in SAMPLES or "](dialects.md#" in new, key
+        assert key in SAMPLES or "](../dialects.md#" in new, key
 
 
 # --- secrets and names -----------------------------------------------------------------------------
@@ -193,7 +199,7 @@ def test_what_has_no_newer_word_is_explained_with_its_dialect() -> None:
 
 def test_secrets_lists_the_keys_of_every_kind_of_entry() -> None:
     listed: dict[str, set[str]] = {}
-    table = [cells for cells in rows(sections(PAGE)["Secrets"]) if len(cells) == 5]
+    table = [cells for cells in rows(language()["Secrets"]) if len(cells) == 5]
     shared = {cells[1].strip("`") for cells in table if cells[0] == "every kind"}
     for kind, key, *_ in table:
         for name in re.findall(r"`(\w+)`", kind):
@@ -220,7 +226,7 @@ def keychain_of(text: str) -> Iterator[dict[str, Any]]:
 
 
 def test_names_by_place_are_those_that_the_engine_has_there() -> None:
-    table = page(PAGE).partition("### Names by place")[2].partition("\n### ")[0]
+    table = language()["Names by place"]
     header = re.search(r"^\| name \|(.*)\|$", table, re.MULTILINE)
     assert header is not None
     assert [cell.strip() for cell in header[1].split("|")] == [f"*{place}*" for place in PLACES]

@@ -58,7 +58,7 @@ class Http(Tool):
         body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
         also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
         has `links` as well, `{next: address, ...}`, those to the same server.
-        [Pagination](../playbooks.md#pagination) collects the pages of a list.
+        [Pagination](../reference/repeating.md#pagination) collects the pages of a list.
     """
     errors = """
         A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above

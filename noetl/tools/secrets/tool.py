@@ -45,7 +45,7 @@ class SecretsConfig(ToolConfig):
 class Secrets(Tool):
     """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a later task hands the
     reference to. For names that only a run knows; what is known before belongs into the
-    [keychain](../playbooks.md#secrets).
+    [keychain](../reference/secrets.md).
     """
 
     kind = "secrets"

@@ -47,7 +47,7 @@ LESSONS: Final[Mapping[Code, Lesson]] = {
     ),
     Code.TEMPLATE: Lesson(
         why="The template cannot be evaluated, whatever the values are. All filters and tests are listed in "
-        "[Values](playbooks.md#values).",
+        "[Values](reference/templates.md#values).",
         bad="- step: start\n  tool:\n    kind: shell\n    command: |\n      echo started\n"
         "      echo {{ execution_id | uper }}\n",
         at="uper",
