@@ -15,9 +15,9 @@ from noetl.pipeline.model import Call, Suspension
 from noetl.quantum.config import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
 from noetl.quantum.session import Held, Session
 from noetl.quantum.written import Written
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running
-from noetl.tools.sql import effects as touching
 
 #: Actions that reach the vendor, in words.
 _DOES: Final[Mapping[str, str]] = {
@@ -171,5 +171,5 @@ class Quantum(Tool):
             return code
         target = backend.get("target")
         machine = f"{provider} {target}" if target else provider
-        host = f" at {touching.address(backend['host'])}" if backend.get("host") else ""
-        return (*code, f"{_DOES[action]} {touching.one_line(machine)}{host}")
+        host = f" at {effects.address(backend['host'])}" if backend.get("host") else ""
+        return (*code, f"{_DOES[action]} {effects.one_line(machine)}{host}")

@@ -11,8 +11,8 @@ from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, deep_merge
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool, ToolConfig
-from noetl.tools.sql import effects as touching
 
 
 class PlaybookConfig(ToolConfig):
@@ -72,7 +72,7 @@ class CallPlaybook(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        return (touching.one_line(config.get("path")),)
+        return (effects.one_line(config.get("path")),)
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
         payload = deep_merge(dict(call.args), config.payload)

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from noetl.tools.code.runner import client, processes
+from noetl import processes
+from noetl.tools.code.runner import client
 from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
 from noetl.tools.code.runner.requests import Limits, PythonRequest, RunnerReply, ShellRequest
 from tests.pace import within

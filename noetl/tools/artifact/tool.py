@@ -20,8 +20,8 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.artifact.content import JSON, decoded, encoded, guessed, measured, part
 from noetl.tools.artifact.places import Place, artifact_place, key_parts, place_of
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool, ToolConfig
-from noetl.tools.sql import effects as touching
 from noetl.usecases.ports import Results
 
 #: Artifacts that one `list` names.
@@ -149,10 +149,10 @@ class Artifact(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        action = touching.one_line(config.get("action"))
-        key = touching.first(config, "key", "uri", "ref", "prefix")
-        name = "a result" if isinstance(key, Mapping) else touching.address(key) if key is not None else ""
-        to = [f"writes file {touching.one_line(config['to'])}"] if config.get("to") is not None else []
+        action = effects.one_line(config.get("action"))
+        key = effects.first(config, "key", "uri", "ref", "prefix")
+        name = "a result" if isinstance(key, Mapping) else effects.address(key) if key is not None else ""
+        to = [f"writes file {effects.one_line(config['to'])}"] if config.get("to") is not None else []
         return (f"{action} artifact {name}".rstrip(), *to)
 
     def run(self, call: Call, config: ArtifactConfig) -> Outcome:

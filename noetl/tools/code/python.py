@@ -16,10 +16,10 @@ from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import CODE, Frames, PythonRequest, RunnerReply
 from noetl.tools.code.tables import InputGone, Keeper, inputs
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.scripts import Script, Scripts, Source
-from noetl.tools.sql import effects as touching
 
 #: As authors write it, for their editors: compiled playbooks have texts alone.
 _TAKEN_APART: Final[dict[str, JsonValue]] = {
@@ -166,12 +166,12 @@ class Python(Tool):
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         script = config.get("script")
         if isinstance(script, Mapping):
-            script = touching.first(script, "file", "path", "url", "uri", "ref")
-        return ("code",) if script is None else (f"code of {touching.address(script)}",)
+            script = effects.first(script, "file", "path", "url", "uri", "ref")
+        return ("code",) if script is None else (f"code of {effects.address(script)}",)
 
     def _source(self, call: Call, config: PythonConfig) -> Source:
         if config.script is None:
-            return Source(config.code or "")
+            return Source(config.code or "", CODE)
         return self._scripts.source(config.script, self.services.files_of(call), self.deadline(call))
 
     def _keeper(self, call: Call) -> Keeper:

@@ -16,8 +16,8 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import RunnerReply, ShellRequest
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.sql import effects as touching
 
 #: Bytes of stdout and of stderr that a result keeps.
 KEPT = 1024 * 1024
@@ -130,11 +130,11 @@ class Shell(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        program = touching.first(config, "argv")
+        program = effects.first(config, "argv")
         commands = (
-            touching.listed(touching.first(config, "command", "commands")) if program is None else [program]
+            effects.listed(effects.first(config, "command", "commands")) if program is None else [program]
         )
-        return tuple(touching.command(one) for one in commands)
+        return tuple(_command(one) for one in commands)
 
     def _directory(self, call: Call, cwd: str | None) -> str | None:
         start = self.services.files_of(call).start
@@ -198,3 +198,8 @@ def _ending(status: int) -> str:
 def _last_line(stderr: str) -> str:
     lines = stderr.strip().splitlines()
     return f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
+
+
+def _command(value: Json) -> str:
+    """A line for a shell, or a program with its arguments."""
+    return effects.one_line(" ".join(map(str, value)) if isinstance(value, list | tuple) else value)

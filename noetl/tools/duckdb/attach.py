@@ -12,9 +12,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.secrets.vault import postgres_dsn
+from noetl.tools.sql.dsn import postgres_dsn
+from noetl.tools.sql.engine_file import refuse_engine_file
 from noetl.tools.sql.rows import quoted
-from noetl.tools.sqlite.files import refuse_engine_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

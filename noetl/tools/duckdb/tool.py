@@ -22,10 +22,11 @@ from noetl.tools.duckdb.open import Database
 from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import opened_tables
 from noetl.tools.duckdb.work import Order, Work
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running
 from noetl.tools.kit.large import scratch_folder, shelf_of
-from noetl.tools.sql import effects as touching
+from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, WrittenSql
 from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
 from noetl.tools.sql.rows import write_of
@@ -147,16 +148,16 @@ class DuckDb(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        database = touching.one_line(config.get("database") or MEMORY)
-        place = "DuckDB in memory" if database == MEMORY else touching.file("DuckDB", database, config)
-        files = [f"files below {touching.one_line(name)}" for name in touching.listed(config.get("files"))]
+        database = effects.one_line(config.get("database") or MEMORY)
+        place = "DuckDB in memory" if database == MEMORY else sql_effects.file("DuckDB", database, config)
+        files = [f"files below {effects.one_line(name)}" for name in effects.listed(config.get("files"))]
         attached = config.get("attach")
         others = (
-            [f"attached database {touching.one_line(name)}" for name in attached]
+            [f"attached database {effects.one_line(name)}" for name in attached]
             if isinstance(attached, Mapping)
             else []
         )
-        return (*touching.sql(config, place), *files, *others)
+        return (*sql_effects.sql(config, place), *files, *others)
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

@@ -14,11 +14,11 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.http.files import kept, kept_aside
 from noetl.tools.http.request import HttpConfig, granted, limits_of, order_of
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.http.answer import content, hushed, links, refusal
 from noetl.tools.kit.http.auth import Grant, OAuthClient, grant_of
 from noetl.tools.kit.opening import hide
-from noetl.tools.sql import effects as touching
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import Tokens
@@ -104,8 +104,8 @@ class Http(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        method = touching.one_line(config.get("method") or "GET").upper()
-        return (f"{method} {touching.address(touching.first(config, 'url', 'endpoint'))}",)
+        method = effects.one_line(config.get("method") or "GET").upper()
+        return (f"{method} {effects.address(effects.first(config, 'url', 'endpoint'))}",)
 
     def close(self) -> None:
         with self._lock:

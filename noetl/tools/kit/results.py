@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from noetl.facts.json import Json
-from noetl.tools.code.runner import plain
+from noetl.tools.kit import plain
 
 #: Bytes that a value costs beside its text; an estimate, so that results are not serialised twice.
 _EACH = 4

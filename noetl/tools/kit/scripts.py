@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.errors import NoetlError, ToolError, Unavailable
 from noetl.facts.reference import RESULT_REF
-from noetl.tools.code.runner.requests import CODE
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.kit.http.answer import refusal
@@ -85,10 +84,10 @@ class Script(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Python source; `name` is how errors call it, `file` its path where it is a file."""
+    """The text of a script; `name` is how errors call it, `file` its path where it is a file."""
 
     text: str
-    name: str = CODE
+    name: str
     file: str | None = None
 
 

@@ -13,9 +13,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.http.addresses import Guard, check_host
-from noetl.tools.sql import effects as touching
 
 if TYPE_CHECKING:
     from kombu import Connection
@@ -138,8 +138,8 @@ class Message(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         way = "queue" if config.get("queue") is not None else "exchange"
-        place = touching.credential(config.get("auth")) or touching.address(config.get("url"))
-        return (f"a message to the {way} {touching.one_line(config.get(way))} on {place}",)
+        place = effects.credential(config.get("auth")) or effects.address(config.get("url"))
+        return (f"a message to the {way} {effects.one_line(config.get(way))} on {place}",)
 
     def _publish(
         self, connection: Connection, config: MessageConfig, body: bytes, properties: dict[str, Any]

@@ -14,14 +14,15 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running
 from noetl.tools.kit.large import shelf_of
 from noetl.tools.postgres.errors import Faults
 from noetl.tools.postgres.work import Order, Work
-from noetl.tools.secrets.vault import postgres_dsn
-from noetl.tools.sql import effects as touching
+from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
+from noetl.tools.sql.dsn import postgres_dsn
 from noetl.tools.sql.rows import write_of
 from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import postgres_fault
@@ -180,12 +181,12 @@ class Postgres(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        place = touching.credential(config.get("auth"))
+        place = effects.credential(config.get("auth"))
         if place is None:
-            at = touching.first(config, "dsn", "url", "host")
-            database = touching.first(config, "database", "db")
-            place = touching.address("/".join(str(part) for part in (at, database) if part is not None))
-        return touching.sql(config, place or "a PostgreSQL server")
+            at = effects.first(config, "dsn", "url", "host")
+            database = effects.first(config, "database", "db")
+            place = effects.address("/".join(str(part) for part in (at, database) if part is not None))
+        return sql_effects.sql(config, place or "a PostgreSQL server")
 
     @contextlib.contextmanager
     def lend(

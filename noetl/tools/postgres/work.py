@@ -15,9 +15,9 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.calls import Stop
 from noetl.tools.postgres.errors import Faults, adapted
 from noetl.tools.postgres.ledger import Ledger, refuse_endings
+from noetl.tools.postgres.programs import refuse_programs
 from noetl.tools.postgres.read import Reader, is_read
 from noetl.tools.postgres.write import written
-from noetl.tools.sql.programs import refuse_programs
 from noetl.tools.sql.rows import Write
 from noetl.tools.sql.text import Bound
 from noetl.tools.sql.values import Answer, Bounds, Gathered, result_of

@@ -11,10 +11,9 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
-from noetl.tools.kit import opening
+from noetl.tools.kit import effects, opening
 from noetl.tools.kit.base import Tool, ToolConfig
 from noetl.tools.secrets.sources import unknown_provider
-from noetl.tools.sql import effects as touching
 from noetl.usecases.secrets import STORE
 
 
@@ -77,8 +76,8 @@ class Secrets(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        name = touching.one_line(touching.first(config, "path", "name"))
-        return (f"secret {name} of {touching.one_line(config.get('provider') or STORE)}",)
+        name = effects.one_line(effects.first(config, "path", "name"))
+        return (f"secret {name} of {effects.one_line(config.get('provider') or STORE)}",)
 
     def run(self, call: Call, config: SecretsConfig) -> Outcome:
         safe = self.services.safe

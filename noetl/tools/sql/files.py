@@ -1,4 +1,4 @@
-"""The files of DuckDB's databases: where they may lie, and that one call at a time has each."""
+"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time has each."""
 
 from __future__ import annotations
 

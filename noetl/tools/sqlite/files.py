@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
+from noetl.tools.sql.engine_file import refuse_engine
 from noetl.tools.sql.files import MEMORY, held
 
-#: Tables that only the engine's own database has all of.
-_ENGINE: Final = ("event", "command", "execution", "loop_run", "dead_letter")
 #: Largest text or blob, in bytes.
 _LENGTH: Final = 256 * 1024 * 1024
 #: These change the whole process, in which the engine's own SQLite lives too.
@@ -65,7 +64,7 @@ def _connected(path: Path | None, read_only: bool, waits: Waits) -> sqlite3.Conn
         waits.set(connection)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LENGTH)
         if path is not None:
-            _refuse_engine(connection, path)
+            refuse_engine(connection, path)
             if not read_only:
                 connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -74,30 +73,6 @@ def _connected(path: Path | None, read_only: bool, waits: Waits) -> sqlite3.Conn
         connection.close()
         raise
     return connection
-
-
-def refuse_engine_file(path: Path) -> None:
-    """Raises ToolError(client_error) where `path` is the engine's own database."""
-    # What cannot be read here is for whoever opens it to explain.
-    with (
-        contextlib.suppress(sqlite3.Error),
-        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
-    ):
-        _refuse_engine(connection, path)
-
-
-def _refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
-    marks = ", ".join("?" for _ in _ENGINE)
-    found = connection.execute(
-        f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({marks})",  # noqa: S608
-        _ENGINE,
-    )
-    if found.fetchone()[0] == len(_ENGINE):
-        raise ToolError(
-            "client_error",
-            f"{path} is the database that the engine itself keeps; name another file in `database`.",
-            type="EngineDatabase",
-        )
 
 
 def _allowed(action: int, first: str | None, _two: str | None, _three: str | None, _four: str | None) -> int:

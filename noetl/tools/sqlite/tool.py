@@ -15,10 +15,11 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
+from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running, Stop
 from noetl.tools.kit.large import shelf_of
-from noetl.tools.sql import effects as touching
+from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql.files import MEMORY, database_path
 from noetl.tools.sql.rows import Write, write_of
@@ -111,9 +112,9 @@ class Sqlite(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        database = touching.one_line(config.get("database") or MEMORY)
-        place = "SQLite in memory" if database == MEMORY else touching.file("SQLite", database, config)
-        return touching.sql(config, place)
+        database = effects.one_line(config.get("database") or MEMORY)
+        place = "SQLite in memory" if database == MEMORY else sql_effects.file("SQLite", database, config)
+        return sql_effects.sql(config, place)
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

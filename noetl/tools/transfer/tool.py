@@ -26,7 +26,6 @@ from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running, Stop
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql import effects as touching
 from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
 from noetl.tools.sqlite.files import Waits, opened
 from noetl.tools.sqlite.tool import Sqlite
@@ -40,6 +39,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.duckdb import DuckDbLoader
+from noetl.tools.transfer.effects import end_of_transfer
 from noetl.tools.transfer.files import write_file
 from noetl.tools.transfer.load import Loader, Mark, Staged, chosen
 from noetl.tools.transfer.postgres import PostgresLoader
@@ -123,7 +123,7 @@ class Transfer(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         return tuple(
-            f"{word} {touching.store(end)}"
+            f"{word} {end_of_transfer(end)}"
             for word, end in (("reads", config.get("source")), ("writes", config.get("target")))
         )
 

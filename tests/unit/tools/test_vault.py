@@ -11,7 +11,8 @@ import pytest
 
 from noetl.errors import BadRequest, ConfigError, ToolError
 from noetl.tools.secrets.keys import load_or_create_key
-from noetl.tools.secrets.vault import Vault, generate_key, postgres_dsn
+from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.sql.dsn import postgres_dsn
 
 SECRET = {"user": "ann", "password": "hunter22"}
 

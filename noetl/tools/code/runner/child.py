@@ -14,7 +14,8 @@ import threading  # noqa: F401 - imported ahead, so that its fork hooks stand be
 from _thread import _count as running_threads
 from typing import Any, NoReturn, TextIO
 
-from . import processes, python_code, shell_command, wire
+from .... import processes
+from . import python_code, shell_command, wire
 
 CHANNEL, OUT, ERR = 3, 4, 5
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from . import plain, wire
+from ...kit import plain
+from . import wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
 from .exchange import Died, Exceeded, Exchange, Expired, Listen, ignore_output
 from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from . import processes, wire
+from .... import processes
+from . import wire
 from .control import Lease
 from .requests import Limits, Text
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import plain
+from ...kit import plain
 
 #: Classes of frames by module and name: which library writes them.
 _CLASSES = {

@@ -18,7 +18,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import distributions, frames, plain, responses, returns
+from ...kit import plain
+from . import distributions, frames, responses, returns
 from .requests import PythonRequest
 
 #: The module that the code is.

@@ -63,9 +63,9 @@ def wrapped(
     program = shutil.which("bwrap")
     if program is None:
         raise NoSandbox(trouble())
-    here = str(Path(__file__).resolve().parent)
+    noetl = str(Path(__file__).resolve().parents[3])
     mounts = list(
-        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), here, *map(str, readable)])
+        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), noetl, *map(str, readable)])
     )
     covered = _covered(mounts, hidden)
     # Files in memory, which the sandbox's own /dev would hide.

@@ -23,7 +23,8 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from . import child, processes, python_code
+from .... import processes
+from . import child, python_code
 
 REQUEST = struct.Struct("!ci")
 ANSWER = struct.Struct("!ii")
