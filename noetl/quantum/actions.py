@@ -11,20 +11,21 @@ from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.choice import chosen
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits import canonical, checks
 from noetl.quantum.circuits.compiling import compiled, counted
-from noetl.quantum.experiment import Experiment
+from noetl.quantum.circuits.measurements import unrolled
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import Need, room
+from noetl.quantum.experiments.planning import planned
+from noetl.quantum.experiments.results import earlier
+from noetl.quantum.experiments.running import on_simulator
 from noetl.quantum.jobs import actions as job_actions
 from noetl.quantum.jobs.elsewhere import on_machine, orders_of
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.limits import Need, room
-from noetl.quantum.model import Estimate, LocalBackend, Point
-from noetl.quantum.planning import planned
-from noetl.quantum.results import earlier
-from noetl.quantum.running import on_simulator
+from noetl.quantum.model import Estimate, Point
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import mitigation
-from noetl.quantum.simulation.sampling import unrolled
 from noetl.quantum.verifying import verify
 
 

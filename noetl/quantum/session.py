@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.quantum.config import QuantumConfig
-from noetl.quantum.jobs.tickets import Tickets
+from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.tickets import Tickets
 from noetl.tools.code.user_code import Runners
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.calls import Stop

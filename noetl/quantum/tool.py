@@ -12,9 +12,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension
-from noetl.quantum.config import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
+from noetl.quantum.config.task import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
+from noetl.quantum.config.written import Written
 from noetl.quantum.session import Held, Session
-from noetl.quantum.written import Written
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool, ToolConfig
 from noetl.tools.kit.calls import Running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,16 +12,15 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.choice import chosen
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.limits import Room
-from noetl.quantum.model import LocalBackend
-from noetl.quantum.planning import planned
-from noetl.quantum.provenance import provenance, repeated
-from noetl.quantum.results import earlier
-from noetl.quantum.running import compiled_sha256, identity
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import Room
+from noetl.quantum.experiments.planning import planned
+from noetl.quantum.experiments.provenance import again, provenance, repeated
+from noetl.quantum.experiments.results import earlier
+from noetl.quantum.experiments.running import compiled_sha256, identity
+from noetl.quantum.experiments.sweep import Sweep
 from noetl.quantum.session import Session
-from noetl.quantum.simulation.sweep import Sweep
-from noetl.tools.kit.references import loaded
 
 #: Differences that are told one by one.
 _MOST_TOLD: Final = 20
@@ -50,15 +49,6 @@ def verify(session: Session) -> Outcome | Later:
         points = None
     now = {**story, "compiled_sha256": _compiled(experiment, was, points)}
     return _judged(session, of["provenance"], now, was, points)
-
-
-def again(task: Json, session: Session, place: str) -> JsonMap:
-    """What `repeatable` told, with its circuit opened. Raises ToolError."""
-    results = session.services.results
-    found = loaded(task, results, f"`{place}`")
-    if not isinstance(found, Mapping):
-        found = {}
-    return {**found, "circuit": loaded(found.get("circuit"), results, f"`{place}.circuit`")}
 
 
 def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[JsonMap] | None) -> str:

@@ -16,7 +16,7 @@ from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call, Where
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.load import load
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Loaded
 from noetl.results import open_results
 from noetl.tools.code.user_code import Runners

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.quantum.backends.ionq import IonQ
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import Client
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.aqt import Aqt, _circuit
-from noetl.quantum.config import Backend
+from noetl.quantum.backends.ports import MaybeSubmitted
+from noetl.quantum.config.task import Backend
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.stand import kept, restored
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.model import Order
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import Client
 

@@ -7,7 +7,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.google import Google
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Order
 
 A, B = cirq.GridQubit(4, 1), cirq.GridQubit(4, 2)

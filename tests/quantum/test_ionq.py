@@ -10,10 +10,11 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.ionq import IonQ
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.backends.readout import counts_of
-from noetl.quantum.config import Backend
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Order
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import Client
 from noetl.tools.kit.opening import opening

@@ -15,7 +15,7 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Later, Where
 from noetl.quantum.backends.api import never_sent
 from noetl.quantum.backends.ionq import IonQ
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.opening import opening

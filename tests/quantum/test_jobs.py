@@ -6,8 +6,8 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.limiter import Throttled
 from noetl.quantum.jobs.run import Desk, Done
 from noetl.quantum.model import Order
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import ToolError
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.model import Order
 
 from .orders import bell, sweep
 from .play import Play

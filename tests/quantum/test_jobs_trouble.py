@@ -7,9 +7,10 @@ import pytest
 from noetl.errors import ToolError
 from noetl.pipeline.calls import LONGEST_WAIT_S
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.model import Order
 
 from .orders import bell, sweep
 from .play import Play

@@ -7,16 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend
 from noetl.quantum.backends.readout import readout
-from noetl.quantum.model import (
-    Capabilities,
-    Estimate,
-    JobState,
-    MaybeSubmitted,
-    Order,
-    RemoteBackend,
-    Samples,
-)
+from noetl.quantum.model import Capabilities, Estimate, JobState, Order, Samples
 
 T = TypeVar("T")
 START = datetime(2026, 1, 1, tzinfo=UTC)

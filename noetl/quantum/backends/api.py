@@ -18,10 +18,10 @@ import urllib3
 from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.config import Backend
-from noetl.quantum.jobs.errors import unexpected as unexpected
-from noetl.quantum.jobs.limiter import Bucket
-from noetl.quantum.model import MaybeSubmitted
+from noetl.quantum.backends.limiter import Bucket
+from noetl.quantum.backends.ports import MaybeSubmitted
+from noetl.quantum.backends.ports import unexpected as unexpected
+from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.answer import hushed, read_json, refusal
 from noetl.tools.kit.http.auth import opened

@@ -17,17 +17,10 @@ import numpy
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.api import Api, api_of, known_options, unexpected
+from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.backends.readout import on_line, readout, width
-from noetl.quantum.config import Backend, as_mapping
-from noetl.quantum.model import (
-    Capabilities,
-    Estimate,
-    JobState,
-    JobStatus,
-    Order,
-    RemoteBackend,
-    Samples,
-)
+from noetl.quantum.config.task import Backend, as_mapping
+from noetl.quantum.model import Capabilities, Estimate, JobState, JobStatus, Order, Samples
 from noetl.quantum.simulation.sampling import counted
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import Client

@@ -6,8 +6,8 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends import local
-from noetl.quantum.config import LOCAL, REMOTE, Backend, QuantumConfig
-from noetl.quantum.model import LocalBackend, RemoteBackend
+from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
+from noetl.quantum.config.task import LOCAL, REMOTE, Backend, QuantumConfig
 from noetl.quantum.session import Session
 from noetl.quantum.simulation.mitigation import parse
 

@@ -19,7 +19,7 @@ from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends.local import DensityMatrix
 from noetl.quantum.circuits.figures import reason
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Capabilities, Order, Samples
 from noetl.quantum.simulation.sampling import random_state
 

@@ -30,16 +30,10 @@ from noetl.quantum.backends.ionq_answers import (
     state_of,
     weights_of,
 )
+from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.backends.readout import counts_of, on_line, readout, width
-from noetl.quantum.config import Backend, as_mapping
-from noetl.quantum.model import (
-    Capabilities,
-    Estimate,
-    JobState,
-    Order,
-    RemoteBackend,
-    Samples,
-)
+from noetl.quantum.config.task import Backend, as_mapping
+from noetl.quantum.model import Capabilities, Estimate, JobState, Order, Samples
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import Client
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.api import unexpected
-from noetl.quantum.config import as_mapping
+from noetl.quantum.config.task import as_mapping
 from noetl.quantum.model import JobState, JobStatus
 
 #: Characters of an id.

@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.terminal import without_terminal_measurements
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Capabilities, LocalBackend, Order, Samples
+from noetl.quantum.circuits.measurements import unrolled, without_terminal_measurements
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Capabilities, Order, Samples
 from noetl.quantum.simulation import stabilizers
 from noetl.quantum.simulation.channels import with_ready_channels
 from noetl.quantum.simulation.misreading import Misreading
-from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of, unrolled
+from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of
 
 if TYPE_CHECKING:
     from noetl.quantum.circuits.observables import Observable

@@ -9,8 +9,8 @@ from math import floor
 import cirq
 
 from noetl.errors import ToolError
+from noetl.quantum.circuits.measurements import measured, unrolled
 from noetl.quantum.model import Measured
-from noetl.quantum.simulation.sampling import measured, unrolled
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def width(circuit: cirq.Circuit) -> int:
 
 
 def readout(circuit: cirq.Circuit) -> Readout:
-    """The measurements of a circuit in the order that `sampling.measured` gives them. Raises ToolError(client_error) where
+    """The measurements of a circuit in the order that `measured` gives them. Raises ToolError(client_error) where
     a key comes twice, or a measurement is not at the end."""
     whole = unrolled(circuit)
     if not whole.are_all_measurements_terminal():

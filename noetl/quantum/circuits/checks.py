@@ -10,7 +10,7 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean, nearest
-from noetl.quantum.config import Limits
+from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Capabilities, Point
 
 _NAMED: Final = 5

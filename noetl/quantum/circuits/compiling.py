@@ -15,10 +15,10 @@ from noetl.facts.nearest import did_you_mean
 from noetl.quantum.circuits.canonical import settled
 from noetl.quantum.circuits.figures import reason, shown
 from noetl.quantum.circuits.gatesets import gateset, rewritten
+from noetl.quantum.circuits.measurements import unrolled
 from noetl.quantum.circuits.placing import Placed, placed
-from noetl.quantum.circuits.shapes import Compile
+from noetl.quantum.config.shapes import Compile
 from noetl.quantum.model import Capabilities
-from noetl.quantum.simulation.sampling import unrolled
 
 _KEYS: Final = tuple(Compile.model_fields)
 

@@ -12,7 +12,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.circuits import builders, canonical, checks, qasm
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Loaded
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import PythonRequest

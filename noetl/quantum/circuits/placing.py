@@ -13,9 +13,8 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.shapes import Placement
-from noetl.quantum.circuits.terminal import terminal_measurements
-from noetl.quantum.simulation.sampling import unrolled
+from noetl.quantum.circuits.measurements import terminal_measurements, unrolled
+from noetl.quantum.config.shapes import Placement
 
 #: Of gates that only keep a qubit in the circuit while it is routed.
 _KEPT: Final = "noetl.kept"

@@ -17,7 +17,12 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.choice import chosen
-from noetl.quantum.experiment import Experiment
+from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import Need, Room, room
+from noetl.quantum.experiments.planning import planned
+from noetl.quantum.experiments.provenance import again, provenance, repeated
+from noetl.quantum.experiments.running import Before, identity, on_simulator
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.elsewhere import (
     desk,
@@ -29,13 +34,8 @@ from noetl.quantum.jobs.elsewhere import (
     status_of,
 )
 from noetl.quantum.jobs.stand import short
-from noetl.quantum.limits import Need, Room, room
-from noetl.quantum.model import JobState, JobStatus, LocalBackend, RemoteBackend
-from noetl.quantum.planning import planned
-from noetl.quantum.provenance import provenance, repeated
-from noetl.quantum.running import Before, identity, on_simulator
+from noetl.quantum.model import JobState, JobStatus
 from noetl.quantum.session import Session, now
-from noetl.quantum.verifying import again
 from noetl.tools.kit.references import loaded
 
 

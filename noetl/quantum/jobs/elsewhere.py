@@ -11,18 +11,19 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.experiment import Experiment
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import RemoteBackend
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.kept import Keeper
+from noetl.quantum.experiments.limits import Need, Room, check_told, room
+from noetl.quantum.experiments.point import assembled, means_of
+from noetl.quantum.experiments.provenance import provenance
+from noetl.quantum.experiments.recent import Recent
+from noetl.quantum.experiments.running import Before, before_of, identity, report
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.kept import Keeper
-from noetl.quantum.limits import Need, Room, check_told, room
-from noetl.quantum.model import Estimate, JobState, Order, RemoteBackend
-from noetl.quantum.provenance import provenance
-from noetl.quantum.recent import Recent
-from noetl.quantum.running import Before, before_of, identity, report
+from noetl.quantum.model import Estimate, JobState, Order
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import sampling
-from noetl.quantum.simulation.point import assembled, means_of
 
 #: Which status several jobs have together: the first of these that one of them has.
 _WORST_FIRST: Final = ("failed", "cancelled", "queued", "running", "done")

@@ -91,11 +91,6 @@ def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
     )
 
 
-def unexpected(name: str, what: str) -> ToolError:
-    """An answer that the vendor's documentation does not know: a later one may be right."""
-    return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")
-
-
 def as_json(error: ToolError) -> JsonMap:
     """The error, for a checkpoint."""
     said = {"kind": error.kind, "message": error.message, "type": error.type, "retryable": error.retryable}

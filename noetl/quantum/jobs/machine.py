@@ -15,10 +15,10 @@ from typing import Final
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import collecting, sending, tending
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.collecting import Done
-from noetl.quantum.jobs.limiter import Throttled
 from noetl.quantum.jobs.stand import DEAD, LIVE, Stand, hash_of, read
 from noetl.quantum.jobs.visit import Desk, Goal, Visit
 from noetl.quantum.model import JobState, Order

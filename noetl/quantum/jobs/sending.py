@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.stand import DEAD, LIVE
 from noetl.quantum.jobs.visit import Visit
-from noetl.quantum.model import MaybeSubmitted
 
 #: Orders that one ticket is for.
 _BATCH: Final = 10

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from noetl.pipeline.model import Call
-from noetl.quantum.config import Polling
-from noetl.quantum.jobs import errors as job_errors
+from noetl.quantum.backends.ports import RemoteBackend, unexpected
+from noetl.quantum.config.task import Polling
 from noetl.quantum.jobs.stand import Stand
-from noetl.quantum.jobs.tickets import Tickets
-from noetl.quantum.model import JobState, Order, RemoteBackend
+from noetl.quantum.model import JobState, Order
+from noetl.quantum.tickets import Tickets
 
 #: How far a call goes: until all orders are `submitted`, their jobs have `ended`, their results are `fetched`, or none of
 #: the jobs lives any more (`cancelled`).
@@ -81,7 +81,7 @@ class Visit:
         """How the job of an order stands. Raises ToolError where it is said of another job."""
         known = self.stand.jobs.get(name)
         if known is not None and known.id != job.id:
-            raise job_errors.unexpected(
+            raise unexpected(
                 self.desk.provider, f"asked for job {known.id}, it answered with job {job.id[:100]}"
             )
         self.stand = self.stand.with_job(name, job, self.now)

@@ -13,7 +13,7 @@ import cirq
 import numpy as np
 from numpy.typing import NDArray
 
-from noetl.quantum.circuits.terminal import keys_that_control
+from noetl.quantum.circuits.measurements import keys_that_control
 
 Records = Mapping[str, NDArray[np.generic]]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits import shapes
 from noetl.quantum.circuits.canonical import settled
 from noetl.quantum.circuits.figures import is_count, is_probability, shown
+from noetl.quantum.circuits.measurements import unrolled
+from noetl.quantum.config import shapes
 from noetl.quantum.model import Samples
-from noetl.quantum.simulation.sampling import unrolled
 
 #: `matrix[i, j]`: how likely a qubit in state i is read as j.
 Matrix: TypeAlias = NDArray[np.float64]

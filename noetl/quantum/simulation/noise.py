@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits import shapes
 from noetl.quantum.circuits.figures import is_number, is_probability, shown
-from noetl.quantum.circuits.shapes import On
-from noetl.quantum.simulation.sampling import unrolled
+from noetl.quantum.circuits.measurements import unrolled
+from noetl.quantum.config import shapes
+from noetl.quantum.config.shapes import On
 
 Spec: TypeAlias = Mapping[str, Json] | Sequence[Mapping[str, Json]]
 

@@ -7,21 +7,17 @@ on moments nor on qubits, so neither compilation nor routing changes it.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import cirq
 import numpy as np
 from numpy.typing import NDArray
 
-from noetl.errors import ToolError
-from noetl.quantum.model import Measured, Samples
+from noetl.quantum.circuits.measurements import measured, natural
+from noetl.quantum.model import Samples
 
 Bits = NDArray[np.uint8]
-#: Where the digits of a key are.
-_DIGITS: Final = re.compile(r"(\d+)")
 
 
 def drawn_seed(idempotency_key: str) -> int:
@@ -40,47 +36,6 @@ def seed_of(seed: int, *place: int) -> int:
 def random_state(seed: int) -> np.random.RandomState:
     """A generator of its own for Cirq, which by itself takes seeds of 32 bits only."""
     return np.random.RandomState(np.random.PCG64(np.random.SeedSequence(seed)))
-
-
-def natural(text: str) -> tuple[str | int, ...]:
-    """Orders texts with numbers in them by the numbers: `c_2` before `c_10`."""
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(_DIGITS.split(text)))
-
-
-def unrolled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    """`circuit` with its subcircuits written out. Raises ToolError (`UnboundedLoop`) of one that runs until a condition
-    holds: repetitions would have different numbers of bits."""
-    if not any(isinstance(op.untagged, cirq.CircuitOperation) for op in circuit.all_operations()):
-        return circuit.unfreeze(copy=False)
-    try:
-        return cirq.unroll_circuit_op(circuit, deep=True, tags_to_check=None).unfreeze()
-    except ValueError as error:
-        raise ToolError(
-            "client_error",
-            f"The circuit has a subcircuit whose repetitions are not known before it runs: {error}.",
-            type="UnboundedLoop",
-        ) from error
-
-
-def measured(circuit: cirq.AbstractCircuit) -> tuple[Measured, ...]:
-    """The measurements of a circuit in the order of their bits. A key that is measured more than once is `key[0]`,
-    `key[1]`, ...; a measurement of a Pauli product has one bit, and its qubits as one name."""
-    found: dict[str, list[tuple[str, ...]]] = {}
-    # Moments know whether they measure; asking every gate takes long enough to be seen in a sweep.
-    moments = (moment for moment in unrolled(circuit) if cirq.measurement_key_objs(moment))
-    for op in (op for moment in moments for op in moment):
-        for key in sorted(cirq.measurement_key_names(op)):
-            found.setdefault(key, []).append(_names(op))
-    return tuple(
-        Measured(key if len(found[key]) == 1 else f"{key}[{place}]", names)
-        for key in sorted(found, key=natural)
-        for place, names in enumerate(found[key])
-    )
-
-
-def _names(op: cirq.Operation) -> tuple[str, ...]:
-    names = tuple(str(qubit) for qubit in op.qubits)
-    return ("*".join(names),) if isinstance(op.gate, cirq.PauliMeasurementGate) else names
 
 
 def samples_of(circuit: cirq.AbstractCircuit, records: Mapping[str, NDArray[np.generic]]) -> Samples:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Order
 from noetl.quantum.simulation.channels import Ready, with_ready_channels
 from noetl.quantum.simulation.noise import noisy

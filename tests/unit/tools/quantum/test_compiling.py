@@ -16,11 +16,11 @@ from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
 from noetl.quantum.circuits.compiling import Compiled, compiled, counted
 from noetl.quantum.circuits.gatesets import gateset
+from noetl.quantum.circuits.measurements import measured
 from noetl.quantum.circuits.observables import parse
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Capabilities, Order
 from noetl.quantum.simulation.mitigation import decoupled
-from noetl.quantum.simulation.sampling import measured
 
 LOCAL = Capabilities("simulator", local=True)
 # Their order as text is not that of their numbers.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from noetl.errors import ToolError
-from noetl.quantum.config import Limits
-from noetl.quantum.limits import Need, Room, check_told, free_memory_mb, room
+from noetl.quantum.config.task import Limits
+from noetl.quantum.experiments.limits import Need, Room, check_told, free_memory_mb, room
 from noetl.quantum.model import Estimate
 
 

@@ -17,9 +17,10 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.local import PROVIDERS, simulator
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Order
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Order
 from noetl.quantum.simulation.noise import noisy
 
 # Names hash differently in each process.

@@ -9,10 +9,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.observables import KEY, Basis, bases, from_samples, measured_in
+from noetl.quantum.circuits.observables import KEY, Basis, bases, measured_in
 from noetl.quantum.circuits.observables import parse as observables_of
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.simulation.means import from_samples
 from noetl.quantum.simulation.mitigation import (
     Calibrate,
     Mitigation,

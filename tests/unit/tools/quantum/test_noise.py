@@ -9,9 +9,10 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse as observables_of
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Order
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Order
 from noetl.quantum.simulation.noise import noisy, parse
 
 A, B, C = cirq.LineQubit.range(3)

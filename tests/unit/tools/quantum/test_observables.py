@@ -12,19 +12,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.observables import (
-    KEY,
-    Basis,
-    Mean,
-    Observable,
-    bases,
-    from_samples,
-    measured_in,
-    more_repetitions,
-    parse,
-)
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Measured, Order, Samples
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.circuits.observables import KEY, Basis, Observable, bases, measured_in, parse
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 
 QUBITS = cirq.LineQubit.range(3)
 

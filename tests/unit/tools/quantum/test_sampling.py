@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from noetl.errors import ToolError
+from noetl.quantum.circuits.measurements import measured
 from noetl.quantum.model import Measured, Samples
-from noetl.quantum.simulation.sampling import (
-    counted,
-    drawn_seed,
-    histogram,
-    measured,
-    merged,
-    samples_of,
-    seed_of,
-)
+from noetl.quantum.simulation.sampling import counted, drawn_seed, histogram, merged, samples_of, seed_of
 
 A, B, C = cirq.LineQubit.range(3)
 

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
-from noetl.quantum import written
 from noetl.quantum.circuits import params
-from noetl.quantum.config import LOCAL, REMOTE
+from noetl.quantum.config import written
+from noetl.quantum.config.task import LOCAL, REMOTE
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.faults import faults
 

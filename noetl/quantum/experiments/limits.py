@@ -12,7 +12,7 @@ from typing import Final
 from noetl.errors import ToolError
 from noetl.facts.durations import seconds
 from noetl.facts.json import JsonMap
-from noetl.quantum.config import Limits
+from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Estimate
 
 #: The error of a task of which not even one point fits, by the limit that it meets.

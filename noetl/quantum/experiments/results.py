@@ -9,10 +9,10 @@ from typing import Any, Final
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, plain
-from noetl.quantum.circuits.observables import Mean
 from noetl.quantum.model import Measured, Point, Samples
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import sampling
+from noetl.quantum.simulation.means import Mean
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.references import loaded
 from noetl.usecases.ports import Results

@@ -15,11 +15,12 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.circuits import canonical
-from noetl.quantum.config import CIRCUITS, QuantumConfig
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.reading import kept_text
+from noetl.quantum.config.task import CIRCUITS, QuantumConfig
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.reading import kept_text
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import noise
+from noetl.tools.kit.references import loaded
 
 #: Keys of a task that say nothing of what runs.
 _NOT_REPEATED: Final = frozenset(
@@ -107,6 +108,15 @@ def repeated(task: JsonMap, place: str) -> QuantumConfig:
             f"`{place}` does not say what is to be run: it is no result of a quantum task, or of a newer NoETL.",
             type="NotAResult",
         ) from error
+
+
+def again(task: Json, session: Session, place: str) -> JsonMap:
+    """What `repeatable` told, with its circuit opened. Raises ToolError."""
+    results = session.services.results
+    found = loaded(task, results, f"`{place}`")
+    if not isinstance(found, Mapping):
+        found = {}
+    return {**found, "circuit": loaded(found.get("circuit"), results, f"`{place}.circuit`")}
 
 
 def noise_sha256(spec: Json) -> str | None:

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits import shapes
-from noetl.quantum.circuits.builder_keys import AnyBuilder
-from noetl.quantum.config import REMOTE, Action, named
+from noetl.quantum.config import shapes
+from noetl.quantum.config.builder_keys import AnyBuilder
+from noetl.quantum.config.task import REMOTE, Action, named
 
 Provider: TypeAlias = Literal["simulator", "density_matrix", "clifford", "qsim", "ionq", "aqt", "google"]
 #: Forms of a sweep.

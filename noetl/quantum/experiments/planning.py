@@ -8,11 +8,11 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits import checks, observables, params
-from noetl.quantum.config import Action, QuantumConfig
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.limits import free_memory_mb
+from noetl.quantum.config.task import Action, QuantumConfig
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import free_memory_mb
+from noetl.quantum.experiments.reading import read
 from noetl.quantum.model import Capabilities
-from noetl.quantum.reading import read
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import sampling
 

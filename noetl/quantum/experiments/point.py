@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.quantum.circuits import observables
-from noetl.quantum.circuits.observables import Mean
-from noetl.quantum.experiment import Experiment, Setting
-from noetl.quantum.kept import Keeper
-from noetl.quantum.model import LocalBackend, Order, Point, Samples
-from noetl.quantum.results import point_result
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.experiments.experiment import Experiment, Setting
+from noetl.quantum.experiments.kept import Keeper
+from noetl.quantum.experiments.results import point_result
+from noetl.quantum.model import Order, Point, Samples
 from noetl.quantum.session import Session
 from noetl.quantum.simulation import mitigation, sampling
+from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 from noetl.quantum.simulation.mitigation import Readout
 
 
@@ -22,7 +22,7 @@ def means_of(experiment: Experiment, sampled: Mapping[int, Samples], readout: Re
     if not experiment.sampled:
         return []
     by_basis = [(basis, sampled[number]) for number, basis in enumerate(experiment.bases, 1)]
-    return observables.from_samples(experiment.observables, by_basis, readout)
+    return from_samples(experiment.observables, by_basis, readout)
 
 
 def assembled(
@@ -96,7 +96,7 @@ class PointRun:
         if not bases:
             return 0
         merged = self._merged()
-        wanted = observables.more_repetitions(means, merged[1].repetitions, target)
+        wanted = more_repetitions(means, merged[1].repetitions, target)
         if left is None:
             return wanted
         spent = sum(samples.repetitions for samples in merged.values())

@@ -14,7 +14,7 @@ from noetl.quantum.circuits import canonical, observables
 from noetl.quantum.circuits.compiling import compiled
 from noetl.quantum.circuits.observables import Basis, Observable
 from noetl.quantum.circuits.resolving import resolved
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Capabilities, Loaded, Order, Point, Samples
 from noetl.quantum.simulation import mitigation, noise, sampling
 from noetl.quantum.simulation.mitigation import Calibrate, Mitigation, Readout

@@ -11,14 +11,14 @@ from typing import Any, Final
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.kept import Keeper, Parts
-from noetl.quantum.limits import Room
-from noetl.quantum.model import LocalBackend
-from noetl.quantum.results import bare
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.kept import Keeper, Parts
+from noetl.quantum.experiments.limits import Room
+from noetl.quantum.experiments.point import PointRun
+from noetl.quantum.experiments.results import bare
 from noetl.quantum.session import Session, now
 from noetl.quantum.simulation.mitigation import Readout
-from noetl.quantum.simulation.point import PointRun
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.references import loaded
 

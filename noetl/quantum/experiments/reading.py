@@ -10,9 +10,9 @@ from typing import Final
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits import load as circuits
+from noetl.quantum.experiments.recent import Recent
+from noetl.quantum.experiments.results import bare
 from noetl.quantum.model import Loaded
-from noetl.quantum.recent import Recent
-from noetl.quantum.results import bare
 from noetl.quantum.session import Session
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.references import loaded

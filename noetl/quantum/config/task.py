@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
-from noetl.quantum.circuits import shapes
-from noetl.quantum.circuits.builder_keys import AnyBuilder
-from noetl.quantum.circuits.shapes import Shape
+from noetl.quantum.config import shapes
+from noetl.quantum.config.builder_keys import AnyBuilder
+from noetl.quantum.config.shapes import Shape
 from noetl.tools.kit.base import ToolConfig
 
 Action: TypeAlias = Literal[

@@ -10,16 +10,16 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits import canonical
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.kept import Parts
-from noetl.quantum.limits import Need, room
-from noetl.quantum.model import LocalBackend
-from noetl.quantum.provenance import IDENTITY, differing, provenance
-from noetl.quantum.results import bits, earlier, held, with_only_point
+from noetl.quantum.circuits.measurements import measured
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.kept import Parts
+from noetl.quantum.experiments.limits import Need, room
+from noetl.quantum.experiments.provenance import IDENTITY, differing, provenance
+from noetl.quantum.experiments.results import bits, earlier, held, with_only_point
+from noetl.quantum.experiments.sweep import Finished, Sweep
 from noetl.quantum.session import Session, now
-from noetl.quantum.simulation import sampling
-from noetl.quantum.simulation.sweep import Finished, Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ def report(
 ) -> dict[str, Json]:
     """The result of a task whose points are there."""
     complete = len(points) == len(experiment.points)
-    measured = sampling.measured(experiment.loaded.circuit) if experiment.histogram else ()
+    measurements = measured(experiment.loaded.circuit) if experiment.histogram else ()
     return with_only_point(
         points,
         {
             "points": held(points, session),
-            "bits": bits(measured),
+            "bits": bits(measurements),
             "seed": experiment.seed,
             "complete": complete,
             "next": None if complete else len(points),

@@ -15,7 +15,7 @@ import numpy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.config import Kept
+from noetl.quantum.config.task import Kept
 from noetl.quantum.model import Samples
 from noetl.quantum.session import Session
 from noetl.tools.kit.large import PARQUET_OPTIONS, scratch_folder, shelf_of
