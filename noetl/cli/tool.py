@@ -147,7 +147,7 @@ def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | N
     )
     found = _loaded(kind)
     try:
-        registry.configured(found, given)
+        registry.configured(found.declaration, given)
     except ToolError as error:
         raise BadRequest(error.message) from error
     if _has_template([given, inputs]):

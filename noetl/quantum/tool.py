@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import ClassVar, Final
-
-from pydantic import BaseModel
+from typing import Final
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -16,8 +14,9 @@ from noetl.quantum.config.task import LATER, LOCAL, REMOTE, SENDING, QuantumConf
 from noetl.quantum.config.written import Written
 from noetl.quantum.session import Held, Session
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Running
+from noetl.tools.kit.declaration import ToolDeclaration
 
 #: Actions that reach the vendor, in words.
 _DOES: Final[Mapping[str, str]] = {
@@ -72,66 +71,68 @@ class Quantum(Tool):
     Work for different machines is told apart by `spec.queue`, such as `quantum.ionq` for a pool of workers with that credential.
     """
 
-    kind = "quantum"
-    queue = "quantum"
-    sections = ("jobs", "py", "quantum")
-    effects = "external"
-    description = "Runs quantum circuits and sweeps on simulators and vendors' machines, with provenance."
-    result = """
-        Of `run`, `expect` and `fetch`: `{points, bits, seed, complete, next, stopped, job, provenance}`. Each of `points` is
-        `{index, params, histogram, expectation, means, repetitions}`: `histogram` is bitstring → count, big-endian, the bits of
-        all measurements in the order of `bits.measured` (`{key, qubits}`); `expectation` is a list of `{observable, mean, stderr}`, and
-        `means` the same means by name. Exactly one point stands at the top as well. With mitigation of readout `mitigated` stands
-        beside the histogram. What `keep` names is a reference to Parquet: `samples` (`point, order, key, repetition, bits`),
-        `state_vector` (`point, state, re, im`), `density_matrix` (`point, row_state, column_state, re, im`).
+    declaration = ToolDeclaration(
+        kind="quantum",
+        queue="quantum",
+        sections=("jobs", "py", "quantum"),
+        effects="external",
+        description="Runs quantum circuits and sweeps on simulators and vendors' machines, with provenance.",
+        result="""
+            Of `run`, `expect` and `fetch`: `{points, bits, seed, complete, next, stopped, job, provenance}`. Each of `points` is
+            `{index, params, histogram, expectation, means, repetitions}`: `histogram` is bitstring → count, big-endian, the bits of
+            all measurements in the order of `bits.measured` (`{key, qubits}`); `expectation` is a list of `{observable, mean, stderr}`, and
+            `means` the same means by name. Exactly one point stands at the top as well. With mitigation of readout `mitigated` stands
+            beside the histogram. What `keep` names is a reference to Parquet: `samples` (`point, order, key, repetition, bits`),
+            `state_vector` (`point, state, re, im`), `density_matrix` (`point, row_state, column_state, re, im`).
 
-        Of `estimate`: `{points, orders, repetitions, qubits, depth, operations, report, bytes, cost, currency, queue, queue_s, fits, stopped}`;
-        what a vendor does not tell is null. Of `compile`: `{circuit, report, qubits, depth, operations, sha256}` (with several points, `points`
-        of such), which `ref` of another task takes. `report` has the circuit as it was given and as it is sent, `before` and `after`:
-        `{operations, depth, two_qubit, two_qubit_depth, gates}`, where `depth` are moments, `two_qubit` gates of two qubits or more,
-        `two_qubit_depth` moments with such gates, and `gates` how many operations there are of each kind. That of `compile` also says
-        `gateset`, `placement`, `optimize`, and under `mapping` where each qubit was placed, `initial` and `final`. Of `submit`: `{job, points, stopped, provenance}`; of `poll` and `cancel`: `{status, ready, job}`. Of `verify`:
-        `{verified, repeated, differences, versions_differ, points}`.
-    """
-    errors = """
-        What the author can mend is of kind `client_error`, and its type says what: `QasmError` (with line), `UnresolvedSymbols`,
-        `NoMeasurement`, `NotClifford`, `BadCircuit`, `BadParams`... A bound is of kind `limit`: `TooManyQubits`, `TooMuchMemory`,
-        `OverPoints`, `OverShots`, `OverCost`, `OverQueue`. Errors of code are those of [python](python.md#errors); vendors' are of kind `auth`,
-        `rate_limit`, `server_error` or `connection`, as of [http](http.md#errors). `verify` fails with `Differs` where results differ,
-        unless `on_difference: report`.
-    """
-    example = """
-        - step: bell
-          tool:
-            kind: quantum
-            seed: 7
-            repetitions: 200
-            qasm: |
-              OPENQASM 2.0;
-              include "qelib1.inc";
-              qreg q[2];
-              creg c[2];
-              h q[0];
-              cx q[0], q[1];
-              measure q -> c;
-            observables: {zz: "Z0 Z1"}
-            estimator: exact
-          next: end
-        - step: end
-          tool:
-            kind: noop
-            input:
-              seen: "{{ bell.histogram.keys() | list | sort }}"
-              zz: "{{ bell.means.zz | round(3) }}"
-    """
-    config_model: ClassVar[type[ToolConfig]] = QuantumConfig
-    written_model: ClassVar[type[BaseModel] | None] = Written
-    verbatim = ("code",)
-    python_keys = ("code",)
-    suspends = True
-    abandons = True
-    by_reference = ("ref", "of", "resume", "job")
-    credentials = ("backend.auth",)
+            Of `estimate`: `{points, orders, repetitions, qubits, depth, operations, report, bytes, cost, currency, queue, queue_s, fits, stopped}`;
+            what a vendor does not tell is null. Of `compile`: `{circuit, report, qubits, depth, operations, sha256}` (with several points, `points`
+            of such), which `ref` of another task takes. `report` has the circuit as it was given and as it is sent, `before` and `after`:
+            `{operations, depth, two_qubit, two_qubit_depth, gates}`, where `depth` are moments, `two_qubit` gates of two qubits or more,
+            `two_qubit_depth` moments with such gates, and `gates` how many operations there are of each kind. That of `compile` also says
+            `gateset`, `placement`, `optimize`, and under `mapping` where each qubit was placed, `initial` and `final`. Of `submit`: `{job, points, stopped, provenance}`; of `poll` and `cancel`: `{status, ready, job}`. Of `verify`:
+            `{verified, repeated, differences, versions_differ, points}`.
+        """,
+        errors="""
+            What the author can mend is of kind `client_error`, and its type says what: `QasmError` (with line), `UnresolvedSymbols`,
+            `NoMeasurement`, `NotClifford`, `BadCircuit`, `BadParams`... A bound is of kind `limit`: `TooManyQubits`, `TooMuchMemory`,
+            `OverPoints`, `OverShots`, `OverCost`, `OverQueue`. Errors of code are those of [python](python.md#errors); vendors' are of kind `auth`,
+            `rate_limit`, `server_error` or `connection`, as of [http](http.md#errors). `verify` fails with `Differs` where results differ,
+            unless `on_difference: report`.
+        """,
+        example="""
+            - step: bell
+              tool:
+                kind: quantum
+                seed: 7
+                repetitions: 200
+                qasm: |
+                  OPENQASM 2.0;
+                  include "qelib1.inc";
+                  qreg q[2];
+                  creg c[2];
+                  h q[0];
+                  cx q[0], q[1];
+                  measure q -> c;
+                observables: {zz: "Z0 Z1"}
+                estimator: exact
+              next: end
+            - step: end
+              tool:
+                kind: noop
+                input:
+                  seen: "{{ bell.histogram.keys() | list | sort }}"
+                  zz: "{{ bell.means.zz | round(3) }}"
+        """,
+        config_model=QuantumConfig,
+        written_model=Written,
+        verbatim=("code",),
+        python_keys=("code",),
+        suspends=True,
+        abandons=True,
+        by_reference=("ref", "of", "resume", "job"),
+        credentials=("backend.auth",),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

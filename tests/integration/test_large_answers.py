@@ -49,7 +49,9 @@ def order(inline_bytes: int) -> Call:
 
 def ran(tool: Tool, inline_bytes: int, **config: Any) -> Any:
     defaults = {"auth": "db"} if isinstance(tool, Postgres) else {}
-    outcome: Any = tool.run(order(inline_bytes), tool.config_model.model_validate({**defaults, **config}))
+    outcome: Any = tool.run(
+        order(inline_bytes), tool.declaration.config_model.model_validate({**defaults, **config})
+    )
     return outcome.result
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 
 #: Operations of a circuit.
 MOST_OPERATIONS: Final = 100_000

@@ -10,7 +10,7 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 
 Gateset: TypeAlias = Literal[
     "cz", "sqrt_iswap", "ionq", "ionq_aria", "ionq_forte", "aqt", "google_cz", "google_sycamore"

@@ -13,7 +13,7 @@ from noetl.facts.json import Json
 from noetl.quantum.config import shapes
 from noetl.quantum.config.builder_keys import AnyBuilder
 from noetl.quantum.config.shapes import Shape
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 
 Action: TypeAlias = Literal[
     "run", "expect", "estimate", "submit", "poll", "fetch", "cancel", "compile", "verify"

@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,7 +21,8 @@ from noetl.pipeline.model import Call
 from noetl.tools.artifact.content import JSON, decoded, encoded, guessed, measured, part
 from noetl.tools.artifact.places import Place, artifact_place, key_parts, place_of
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.usecases.ports import Results
 
 #: Artifacts that one `list` names.
@@ -106,46 +107,48 @@ class Artifact(Tool):
     `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact without reading it.
     """
 
-    kind = "artifact"
-    #: It waits for disks and networks, like the calls of http.
-    queue = "http"
-    sections = ()
-    effects = "external"
-    error_kind = "client_error"
-    description = "Keeps files under keys, reads them back, lists them; also files and objects by URI."
-    result = """
-        `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
-        JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
-        `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
-        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
-        fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
-    """
-    errors = """
-        An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
-        out of its root one of type `BadPath`. A store that does not answer is a `connection` error and retryable. More
-        than a result may hold is a `limit` error: use `to`.
-    """
-    example = """
-        - step: keep
-          tool:
-            kind: artifact
-            action: put
-            key: totals.json
-            data: {city: Oslo, amount: 12}
-          next: read
-        - step: read
-          tool: {kind: artifact, action: get, key: totals.json, path: amount}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {amount: "{{ read.data }}"}}
-    """
-    config_model = ArtifactConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {
-        "result_ref": Spelling("ref", unless=("key", "uri")),
-        **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
-    }
-    required = (("action",),)
-    by_reference = ("data", "ref")
+    declaration = ToolDeclaration(
+        kind="artifact",
+        # It waits for disks and networks, like the calls of http.
+        queue="http",
+        sections=(),
+        effects="external",
+        error_kind="client_error",
+        description="Keeps files under keys, reads them back, lists them; also files and objects by URI.",
+        result="""
+            `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
+            JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
+            `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
+            bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
+            fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
+        """,
+        errors="""
+            An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
+            out of its root one of type `BadPath`. A store that does not answer is a `connection` error and retryable. More
+            than a result may hold is a `limit` error: use `to`.
+        """,
+        example="""
+            - step: keep
+              tool:
+                kind: artifact
+                action: put
+                key: totals.json
+                data: {city: Oslo, amount: 12}
+              next: read
+            - step: read
+              tool: {kind: artifact, action: get, key: totals.json, path: amount}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {amount: "{{ read.data }}"}}
+        """,
+        config_model=ArtifactConfig,
+        spellings={
+            "result_ref": Spelling("ref", unless=("key", "uri")),
+            **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
+        },
+        required=(("action",),),
+        by_reference=("data", "ref"),
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

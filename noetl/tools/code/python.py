@@ -17,7 +17,8 @@ from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import CODE, Frames, PythonRequest, RunnerReply
 from noetl.tools.code.tables import InputGone, Keeper, inputs
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.scripts import Script, Scripts, Source
 
@@ -94,44 +95,46 @@ class Python(Tool):
     `ref` of a quantum task takes it: `result = cirq.Circuit(...)` here, `ref: "{{ step }}"` there.
     """
 
-    kind = "python"
-    queue = "python"
-    sections = ("py",)
-    effects = "external"
-    error_kind = "python"
-    description = "Runs Python code in a process of its own, with a deadline and a memory limit."
-    result = """
-        The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
-        inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
-        is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
-    """
-    errors = """
-        An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
-        `outcome.py` holds its `{type, message, traceback}`. Of a script the message names file and line, and `outcome.py`
-        has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
-        without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
-        `libs` that is not installed fails the task, and says what to install.
-    """
-    example = """
-        - step: fib
-          tool:
-            kind: python
-            input: {n: 10}
-            code: |
-              def fib(n):
-                  return n if n < 2 else fib(n - 1) + fib(n - 2)
+    declaration = ToolDeclaration(
+        kind="python",
+        queue="python",
+        sections=("py",),
+        effects="external",
+        error_kind="python",
+        description="Runs Python code in a process of its own, with a deadline and a memory limit.",
+        result="""
+            The value of a top-level `return`; else the global `result`; else what `main` returns. `main` is called with those
+            inputs that it names, or with all of them where it takes `**kwargs`; it may be `async`. A dict with `status: error`
+            is data like any other. What is printed stands in `meta.stdout` and `meta.stderr`, the first 64 KiB of each.
+        """,
+        errors="""
+            An exception is an error of kind `python` with its type, message, traceback, and the line in the playbook;
+            `outcome.py` holds its `{type, message, traceback}`. Of a script the message names file and line, and `outcome.py`
+            has `script` and `line`. A result that is no JSON is one too, and names the value; so is a process that ends
+            without a result, `retryable` where it was killed from outside, as when the machine's memory runs out. A library of
+            `libs` that is not installed fails the task, and says what to install.
+        """,
+        example="""
+            - step: fib
+              tool:
+                kind: python
+                input: {n: 10}
+                code: |
+                  def fib(n):
+                      return n if n < 2 else fib(n - 1) + fib(n - 2)
 
-              result = {"value": fib(n)}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {value: "{{ fib.value }}"}}
-    """
-    config_model = PythonConfig
-    required = (("code", "script"),)
-    verbatim = ("code",)
-    python_keys = ("code",)
-    source_files = ("script",)
-    by_reference = ("*", "script")
+                  result = {"value": fib(n)}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {value: "{{ fib.value }}"}}
+        """,
+        config_model=PythonConfig,
+        required=(("code", "script"),),
+        verbatim=("code",),
+        python_keys=("code",),
+        source_files=("script",),
+        by_reference=("*", "script"),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

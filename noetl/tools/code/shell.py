@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,7 +16,8 @@ from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import RunnerReply, ShellRequest
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 #: Bytes of stdout and of stderr that a result keeps.
 KEPT = 1024 * 1024
@@ -75,30 +75,32 @@ class Shell(Tool):
     the call's own. `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
     """
 
-    kind = "shell"
-    queue = "shell"
-    sections = ("shell",)
-    effects = "external"
-    error_kind = "shell"
-    description = "Runs shell commands in processes of their own, with a deadline."
-    result = "`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written."
-    errors = """
-        A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
-        above.
-    """
-    example = """
-        - step: count
-          tool:
-            kind: shell
-            command: printf '%s' {{ workload.text }} | wc -w
-          next: end
-        - step: end
-          tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
-    """
-    config_model = ShellConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {"cmds": Spelling("commands")}
-    required = (("command", "argv", "commands"),)
-    quoted = ("command", "commands")
+    declaration = ToolDeclaration(
+        kind="shell",
+        queue="shell",
+        sections=("shell",),
+        effects="external",
+        error_kind="shell",
+        description="Runs shell commands in processes of their own, with a deadline.",
+        result="`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written.",
+        errors="""
+            A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
+            above.
+        """,
+        example="""
+            - step: count
+              tool:
+                kind: shell
+                command: printf '%s' {{ workload.text }} | wc -w
+              next: end
+            - step: end
+              tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
+        """,
+        config_model=ShellConfig,
+        spellings={"cmds": Spelling("commands")},
+        required=(("command", "argv", "commands"),),
+        quoted=("command", "commands"),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
-
-from pydantic import BaseModel
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -23,8 +20,9 @@ from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import opened_tables
 from noetl.tools.duckdb.work import Order, Work
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Running
+from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, WrittenSql
@@ -60,37 +58,39 @@ class DuckDb(Tool):
     [transfer](transfer.md) needs none.
     """
 
-    kind = "duckdb"
-    queue = "duckdb"
-    sections = ("duckdb",)
-    effects = "internal"
-    description = (
-        "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
+    declaration = ToolDeclaration(
+        kind="duckdb",
+        queue="duckdb",
+        sections=("duckdb",),
+        effects="internal",
+        description=(
+            "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
+        ),
+        result="""
+            As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time, and DuckDB writes
+            Parquet by itself.
+        """,
+        errors="They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`.",
+        example="""
+            - step: totals
+              tool:
+                kind: duckdb
+                tables: {sales: "{{ workload.sales }}"}
+                params: {least: 10}
+                command: SELECT city, sum(amount) AS amount FROM sales GROUP BY city HAVING sum(amount) >= :least
+              next: end
+            - step: end
+              tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}
+        """,
+        config_model=DuckDbConfig,
+        written_model=WrittenSql,
+        required=(WORK,),
+        verbatim_with_params=NAMES,
+        source_files=("script",),
+        suspends=True,
+        by_reference=("rows", "tables"),
+        credentials=("attach.*", "attach.*.auth"),
     )
-    result = """
-        As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time, and DuckDB writes
-        Parquet by itself.
-    """
-    errors = "They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`."
-    example = """
-        - step: totals
-          tool:
-            kind: duckdb
-            tables: {sales: "{{ workload.sales }}"}
-            params: {least: 10}
-            command: SELECT city, sum(amount) AS amount FROM sales GROUP BY city HAVING sum(amount) >= :least
-          next: end
-        - step: end
-          tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}
-    """
-    config_model: ClassVar[type[ToolConfig]] = DuckDbConfig
-    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
-    required = (WORK,)
-    verbatim_with_params = NAMES
-    source_files = ("script",)
-    suspends = True
-    by_reference = ("rows", "tables")
-    credentials = ("attach.*", "attach.*.auth")
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

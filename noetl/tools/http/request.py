@@ -16,7 +16,8 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Services, ToolConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
 from noetl.tools.kit.http.auth import Grant, login_of, opened
 from noetl.tools.kit.http.text import header_fields, pairs, text_of

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
@@ -15,7 +15,8 @@ from noetl.pipeline.model import Call
 from noetl.tools.http.files import kept, kept_aside
 from noetl.tools.http.request import HttpConfig, granted, limits_of, order_of
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, hushed, links, refusal
 from noetl.tools.kit.http.auth import Grant, OAuthClient, grant_of
 from noetl.tools.kit.opening import hide
@@ -45,46 +46,48 @@ class Http(Tool):
     what is connected to. Behind a proxy the host is checked as well, but it is the proxy that resolves it for itself.
     """
 
-    kind = "http"
-    queue = "http"
-    sections = ("http", "body")
-    effects = "external"
-    description = "Calls an HTTP service and yields {status_code, headers, url, elapsed, data}."
-    result = """
-        `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
-        JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
-        never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
-        and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
-        body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
-        also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
-        has `links` as well, `{next: address, ...}`, those to the same server.
-        [Pagination](../playbooks.md#pagination) collects the pages of a list.
-    """
-    errors = """
-        A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
-        `server_error`, the others `client_error`. `outcome.http` holds `{status, headers, retry_after, body}`, with the
-        beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are retryable; a retry waits at least as long as
-        `Retry-After` asked.
-    """
-    example = """
-        - step: orders
-          tool:
-            kind: http
-            url: "{{ workload.base_url }}/rows"
-            params: {page: 1}
-            auth: {type: bearer, token: "{{ workload.token }}"}
-            timeout: {connect: 2, read: 5, total: 10}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
-    """
-    config_model: ClassVar[type[ToolConfig]] = HttpConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {
-        "verify_ssl": Spelling("verify"),
-        "follow_redirects": Spelling("allow_redirects"),
-    }
-    required = (("url", "endpoint"),)
-    credentials = ("auth", "proxy.auth")
+    declaration = ToolDeclaration(
+        kind="http",
+        queue="http",
+        sections=("http", "body"),
+        effects="external",
+        description="Calls an HTTP service and yields {status_code, headers, url, elapsed, data}.",
+        result="""
+            `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
+            JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
+            never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
+            and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
+            body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
+            also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
+            has `links` as well, `{next: address, ...}`, those to the same server.
+            [Pagination](../playbooks.md#pagination) collects the pages of a list.
+        """,
+        errors="""
+            A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
+            `server_error`, the others `client_error`. `outcome.http` holds `{status, headers, retry_after, body}`, with the
+            beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are retryable; a retry waits at least as long as
+            `Retry-After` asked.
+        """,
+        example="""
+            - step: orders
+              tool:
+                kind: http
+                url: "{{ workload.base_url }}/rows"
+                params: {page: 1}
+                auth: {type: bearer, token: "{{ workload.token }}"}
+                timeout: {connect: 2, read: 5, total: 10}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {rows: "{{ orders.data.rows }}"}}
+        """,
+        config_model=HttpConfig,
+        spellings={
+            "verify_ssl": Spelling("verify"),
+            "follow_redirects": Spelling("allow_redirects"),
+        },
+        required=(("url", "endpoint"),),
+        credentials=("auth", "proxy.auth"),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

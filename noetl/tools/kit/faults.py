@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
-def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[str]:
+def unknown_keys(tool: ToolDeclaration, config: Mapping[str, Json]) -> list[str]:
     """The keys that mean nothing to the tool: what `validate` warns of must not fail the run."""
     fields = tool.config_model.model_fields
     if tool.config_model.model_config.get("extra") != "forbid":
@@ -21,13 +21,13 @@ def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[st
     return [key for key in config if key not in fields.keys() | {field.alias for field in fields.values()}]
 
 
-def validated(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
+def validated(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
     """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's ValidationError."""
     unknown = set(unknown_keys(tool, config))
     return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
 
 
-def faults(tool: type[Tool], config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
+def faults(tool: ToolDeclaration, config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
     """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown key in a mapping the context
     has `known`: the keys that it takes."""
     found = _faults(partial(validated, tool), tool.config_model, config)

@@ -14,8 +14,9 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from noetl.facts.json import Json, JsonMap
+from noetl.net.model import Effects
 from noetl.net.spellings import of_kind
-from noetl.tools.kit.base import Effects, Tool
+from noetl.tools.kit.base import Tool
 
 _TYPES: Final = {
     "string": "text",
@@ -75,11 +76,11 @@ class Manual:
 
 def manual_of(tool: type[Tool]) -> Manual:
     """What the class says of itself."""
-    info = tool.info()
+    info, declared = tool.info(), tool.declaration
     needed = {group[0] for group in info.required if len(group) == 1}
     properties = info.schema.get("properties", {})
     definitions = info.schema.get("$defs", {})
-    fields = {field.alias or name: field for name, field in tool.config_model.model_fields.items()}
+    fields = {field.alias or name: field for name, field in declared.config_model.model_fields.items()}
     return Manual(
         kind=info.kind,
         queue=info.queue,
@@ -93,9 +94,9 @@ def manual_of(tool: type[Tool]) -> Manual:
         ),
         one_of=tuple(group for group in info.required if len(group) > 1),
         spellings={key.replace("/", "."): one.meaning for key, one in of_kind(info).items()},
-        result=_text(tool.result),
-        errors=_text(tool.errors),
-        example=_text(tool.example),
+        result=_text(declared.result),
+        errors=_text(declared.errors),
+        example=_text(declared.example),
     )
 
 

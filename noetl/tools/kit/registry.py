@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,15 +20,13 @@ from noetl.facts.nearest import did_you_mean, nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
-from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.kit.faults import faults, known_keys, unknown_keys, validated
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
+from noetl.tools.kit.faults import known_keys, unknown_keys, validated
 from noetl.tools.kit.opening import Opening, opening
 from noetl.tools.kit.results import ResultRefused, checked
 
 GROUP = "noetl.tools"
-
-#: What every kind must say of itself (see `Tool`).
-NEEDED = ("kind", "queue", "description", "config_model")
 
 #: The directory of this package: what stands in it is no plug-in.
 _OURS = str(Path(__file__).parents[2])
@@ -74,10 +72,11 @@ def load(kind: str) -> type[Tool]:
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Tool)):
         raise ToolError("internal", f"Tool kind '{kind}': {point.value} is not a subclass of Tool.")
-    if lacking := [name for name in NEEDED if not hasattr(loaded, name)]:
+    if not hasattr(loaded, "declaration"):
         where = sys.modules[loaded.__module__].__file__
         raise ToolError(
-            "internal", f"Tool kind '{kind}': {point.value} does not say its {', '.join(lacking)} ({where})."
+            "internal",
+            f"Tool kind '{kind}': {point.value} does not say its {', '.join(lacking(loaded))} ({where}).",
         )
     return loaded
 
@@ -126,7 +125,7 @@ def _info(kind: str) -> KindInfo:
         tool = load(kind)
     except ToolError as error:
         return KindInfo(kind=kind, queue=kind, description=error.message)
-    return replace(tool.info(), faults=partial(faults, tool))
+    return tool.info()
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -171,7 +170,9 @@ class Registry:
             outcome = self._ran(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
-            return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
+            return self._checked(
+                tool, _warned(outcome, tool.declaration, unknown_keys(tool.declaration, call.config))
+            )
         except ToolError as error:
             return _failed(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
@@ -187,12 +188,12 @@ class Registry:
             )
 
     def _ran(self, tool: Tool, call: Call, secrets: Opening) -> Outcome | Suspension:
-        opened = call if tool.hands_on else secrets.opened(call)
+        opened = call if tool.declaration.hands_on else secrets.opened(call)
         if opened is call:
-            return tool.run(call, configured(tool, call.config))
+            return tool.run(call, configured(tool.declaration, call.config))
         self._opened[id(call)] = opened
         try:
-            return tool.run(opened, configured(tool, opened.config))
+            return tool.run(opened, configured(tool.declaration, opened.config))
         finally:
             del self._opened[id(call)]
 
@@ -211,7 +212,7 @@ class Registry:
         try:
             return replace(outcome, result=checked(outcome.result, self.services.result_limit))
         except ResultRefused as error:
-            kind = "limit" if error.too_large else tool.error_kind
+            kind = "limit" if error.too_large else tool.declaration.error_kind
             return failed(
                 ErrorInfo(kind, error.message, type="ResultRefused"), outcome.meta, **outcome.extras
             )
@@ -253,7 +254,7 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
+def _warned(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
@@ -261,7 +262,7 @@ def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 
-def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
+def configured(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
     """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
@@ -273,7 +274,7 @@ def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfi
         raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
+def _explained(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(_path(fault["loc"], config))

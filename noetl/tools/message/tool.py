@@ -14,7 +14,8 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.http.addresses import Guard, check_host
 
 if TYPE_CHECKING:
@@ -84,30 +85,32 @@ class Message(Tool):
     [http](http.md).
     """
 
-    kind = "message"
-    #: It waits for a network, like the calls of http.
-    queue = "http"
-    sections = ()
-    effects = "external"
-    description = "Publishes a message on RabbitMQ or Redis and waits until the broker has it."
-    result = "`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, which confirms nothing."
-    errors = """
-        `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth` where the broker
-        refuses the login or the access, `timeout`, else `connection`; the last two are retryable.
-    """
-    example = """
-        - step: tell
-          tool:
-            kind: message
-            auth: broker
-            queue: orders
-            body: {order: "{{ workload.order }}"}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {bytes: "{{ tell.bytes }}"}}
-    """
-    config_model = MessageConfig
-    required = (("queue", "exchange"), ("url", "auth"))
+    declaration = ToolDeclaration(
+        kind="message",
+        # It waits for a network, like the calls of http.
+        queue="http",
+        sections=(),
+        effects="external",
+        description="Publishes a message on RabbitMQ or Redis and waits until the broker has it.",
+        result="`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, which confirms nothing.",
+        errors="""
+            `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth` where the broker
+            refuses the login or the access, `timeout`, else `connection`; the last two are retryable.
+        """,
+        example="""
+            - step: tell
+              tool:
+                kind: message
+                auth: broker
+                queue: orders
+                body: {order: "{{ workload.order }}"}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {bytes: "{{ tell.bytes }}"}}
+        """,
+        config_model=MessageConfig,
+        required=(("queue", "exchange"), ("url", "auth")),
+    )
 
     def run(self, call: Call, config: MessageConfig) -> Outcome:
         url = _url(config, self.services)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -15,8 +15,9 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Running
+from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import shelf_of
 from noetl.tools.postgres.errors import Faults
 from noetl.tools.postgres.work import Order, Work
@@ -100,44 +101,44 @@ class Postgres(Tool):
     those that cannot run in one fail. What a statement does outside of the database happens as often as it is made.
     """
 
-    kind = "postgres"
-    queue = "postgres"
-    sections = ("pg",)
-    effects = "external"
-    description = "Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}."
-    result = """
-        `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's answer is
-        `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601 texts, `jsonb` is JSON, bytes are
-        base64. Where two columns differ only by case, and where there is no store, more than 1,000,000 rows or more text
-        than a result may have are a `limit` error.
-    """
-    errors = """
-        They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate, severity, position,
-        detail, hint, statement_index, statement}`, and the error names the line in the playbook. Lost connections,
-        serialization failures and deadlocks are retryable.
-    """
-    example = """
-        - step: load
-          tool:
-            kind: postgres
-            auth: warehouse
-            params: {day: "{{ workload.day }}", rows: "{{ workload.rows }}"}
-            command: |
-              DELETE FROM readings WHERE day = :day;
-              INSERT INTO readings SELECT * FROM jsonb_populate_recordset(NULL::readings, :rows::jsonb)
-          next: end
-        - step: end
-          tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
-    """
-    config_model: ClassVar[type[ToolConfig]] = PostgresConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {
-        "pool": Spelling(warning="connections are pooled for each worker and credential")
-    }
-    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
-    required = (WORK,)
-    verbatim_with_params = NAMES
-    source_files = ("script",)
-    by_reference = ("rows",)
+    declaration = ToolDeclaration(
+        kind="postgres",
+        queue="postgres",
+        sections=("pg",),
+        effects="external",
+        description="Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}.",
+        result="""
+            `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's answer is
+            `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601 texts, `jsonb` is JSON, bytes are
+            base64. Where two columns differ only by case, and where there is no store, more than 1,000,000 rows or more text
+            than a result may have are a `limit` error.
+        """,
+        errors="""
+            They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate, severity, position,
+            detail, hint, statement_index, statement}`, and the error names the line in the playbook. Lost connections,
+            serialization failures and deadlocks are retryable.
+        """,
+        example="""
+            - step: load
+              tool:
+                kind: postgres
+                auth: warehouse
+                params: {day: "{{ workload.day }}", rows: "{{ workload.rows }}"}
+                command: |
+                  DELETE FROM readings WHERE day = :day;
+                  INSERT INTO readings SELECT * FROM jsonb_populate_recordset(NULL::readings, :rows::jsonb)
+              next: end
+            - step: end
+              tool: {kind: noop, input: {loaded: "{{ load.row_count }}"}}
+        """,
+        config_model=PostgresConfig,
+        spellings={"pool": Spelling(warning="connections are pooled for each worker and credential")},
+        written_model=WrittenSql,
+        required=(WORK,),
+        verbatim_with_params=NAMES,
+        source_files=("script",),
+        by_reference=("rows",),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -12,7 +12,8 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects, opening
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.secrets.sources import unknown_provider
 from noetl.usecases.secrets import STORE
 
@@ -47,32 +48,34 @@ class Secrets(Tool):
     [keychain](../playbooks.md#secrets).
     """
 
-    kind = "secrets"
-    #: It is quick; every deployment serves this queue.
-    queue = "python"
-    sections = ()
-    effects = "none"
-    description = "Finds a secret and yields a reference to it, which only tools open."
-    result = """
-        `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found. `<step>.<field>` is a
-        reference to a field of it.
-    """
-    errors = "A secret that is not there, and a provider that is turned off, are errors of kind `auth`."
-    example = """
-        - step: find
-          tool: {kind: secrets, path: "{{ workload.customer }}"}
-          next: call
-        - step: call
-          tool:
-            kind: http
-            url: "{{ workload.base_url }}/orders"
-            headers: {authorization: "Bearer {{ find.token }}"}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {status: "{{ call.status_code }}"}}
-    """
-    config_model = SecretsConfig
-    required = (("path", "name"),)
+    declaration = ToolDeclaration(
+        kind="secrets",
+        # It is quick; every deployment serves this queue.
+        queue="python",
+        sections=(),
+        effects="none",
+        description="Finds a secret and yields a reference to it, which only tools open.",
+        result="""
+            `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found. `<step>.<field>` is a
+            reference to a field of it.
+        """,
+        errors="A secret that is not there, and a provider that is turned off, are errors of kind `auth`.",
+        example="""
+            - step: find
+              tool: {kind: secrets, path: "{{ workload.customer }}"}
+              next: call
+            - step: call
+              tool:
+                kind: http
+                url: "{{ workload.base_url }}/orders"
+                headers: {authorization: "Bearer {{ find.token }}"}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {status: "{{ call.status_code }}"}}
+        """,
+        config_model=SecretsConfig,
+        required=(("path", "name"),),
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.scripts import Script
 from noetl.tools.sql.text import Bound, Statement, bind, split
 

@@ -6,9 +6,8 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Mapping
-from typing import ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
@@ -16,8 +15,9 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Running, Stop
+from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import shelf_of
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
@@ -55,33 +55,35 @@ class Sqlite(Tool):
     so is the database that the engine itself keeps, wherever it lies.
     """
 
-    kind = "sqlite"
-    queue = "sqlite"
-    sections = ("sqlite",)
-    effects = "internal"
-    description = "Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}."
-    result = "As for [postgres](postgres.md#result); `status` is the statement's first word."
-    errors = """
-        They are of kind `sql`, `connection` or `timeout`; `outcome.sqlite` holds `{code, statement_index, statement}`. A file
-        that is in use for too long is a `connection` error and retryable.
-    """
-    example = """
-        - step: count
-          tool:
-            kind: sqlite
-            database: orders.db
-            params: {city: "{{ workload.city }}"}
-            command: SELECT count(*) AS n FROM orders WHERE city = :city
-          next: end
-        - step: end
-          tool: {kind: noop, input: {n: "{{ count.rows[0].n }}"}}
-    """
-    config_model: ClassVar[type[ToolConfig]] = SqliteConfig
-    written_model: ClassVar[type[BaseModel] | None] = WrittenSql
-    required = (WORK,)
-    verbatim_with_params = NAMES
-    source_files = ("script",)
-    by_reference = ("rows",)
+    declaration = ToolDeclaration(
+        kind="sqlite",
+        queue="sqlite",
+        sections=("sqlite",),
+        effects="internal",
+        description="Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}.",
+        result="As for [postgres](postgres.md#result); `status` is the statement's first word.",
+        errors="""
+            They are of kind `sql`, `connection` or `timeout`; `outcome.sqlite` holds `{code, statement_index, statement}`. A file
+            that is in use for too long is a `connection` error and retryable.
+        """,
+        example="""
+            - step: count
+              tool:
+                kind: sqlite
+                database: orders.db
+                params: {city: "{{ workload.city }}"}
+                command: SELECT count(*) AS n FROM orders WHERE city = :city
+              next: end
+            - step: end
+              tool: {kind: noop, input: {n: "{{ count.rows[0].n }}"}}
+        """,
+        config_model=SqliteConfig,
+        written_model=WrittenSql,
+        required=(WORK,),
+        verbatim_with_params=NAMES,
+        source_files=("script",),
+        by_reference=("rows",),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 
 Format: TypeAlias = Literal["parquet", "csv", "ndjson", "json"]
 

@@ -19,8 +19,9 @@ from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Stop
+from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.large import NEVER_INLINE, PARQUET, Spool, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from noetl.tools.sql.rows import quoted_table
@@ -74,7 +75,7 @@ class Stage:
             return found
         tool, config = self._work(call, source)
         inner = replace(
-            call, kind=tool.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
+            call, kind=tool.declaration.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
         )
         with stop.watch(seconds, lambda: tool.interrupt(inner)):
             came = tool.run(inner, config)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
@@ -22,8 +22,9 @@ from noetl.tools.duckdb.open import Database
 from noetl.tools.duckdb.tables import Tables
 from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
 from noetl.tools.http.tool import Http
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import Running, Stop
+from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
 from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
@@ -85,40 +86,42 @@ class Transfer(Tool):
     arrays where the column is one; from SQLite a column with values of several types is JSON.
     """
 
-    kind = "transfer"
-    queue = "transfer"
-    sections = ("duckdb", "pg", "sqlite")
-    effects = "external"
-    description = "Moves rows between databases, files, HTTP services and results and yields {rows, chunks, bytes, columns}."
-    result = """
-        `{rows, row_count, chunks, bytes, columns, source, target}`; `bytes` is the size of the table in the store. With the
-        target `result` also `ref`.
-    """
-    errors = "Those of the source and of the target, as of [postgres](postgres.md#errors) and the others."
-    example = """
-        - step: copy
-          tool:
-            kind: transfer
-            source: {kind: result, ref: "{{ workload.rows }}"}
-            target: {kind: duckdb, database: warehouse.duckdb, table: readings, mode: upsert, key: [station, day], create: true}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {rows: "{{ copy.rows }}"}}
-    """
-    config_model: ClassVar[type[ToolConfig]] = TransferConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {
-        "source/type": Spelling("source/kind"),
-        "target/type": Spelling("target/kind"),
-        "source/credential": Spelling("source/auth"),
-        "target/credential": Spelling("target/auth"),
-        "mapping": Spelling("columns"),
-        "target/mapping": Spelling("columns"),
-        "chunk_size": Spelling("chunk_rows"),
-    }
-    required = (("source",), ("target",))
-    suspends = True
-    by_reference = ("source",)
-    credentials = ("source.auth", "target.auth")
+    declaration = ToolDeclaration(
+        kind="transfer",
+        queue="transfer",
+        sections=("duckdb", "pg", "sqlite"),
+        effects="external",
+        description="Moves rows between databases, files, HTTP services and results and yields {rows, chunks, bytes, columns}.",
+        result="""
+            `{rows, row_count, chunks, bytes, columns, source, target}`; `bytes` is the size of the table in the store. With the
+            target `result` also `ref`.
+        """,
+        errors="Those of the source and of the target, as of [postgres](postgres.md#errors) and the others.",
+        example="""
+            - step: copy
+              tool:
+                kind: transfer
+                source: {kind: result, ref: "{{ workload.rows }}"}
+                target: {kind: duckdb, database: warehouse.duckdb, table: readings, mode: upsert, key: [station, day], create: true}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {rows: "{{ copy.rows }}"}}
+        """,
+        config_model=TransferConfig,
+        spellings={
+            "source/type": Spelling("source/kind"),
+            "target/type": Spelling("target/kind"),
+            "source/credential": Spelling("source/auth"),
+            "target/credential": Spelling("target/auth"),
+            "mapping": Spelling("columns"),
+            "target/mapping": Spelling("columns"),
+            "chunk_size": Spelling("chunk_rows"),
+        },
+        required=(("source",), ("target",)),
+        suspends=True,
+        by_reference=("source",),
+        credentials=("source.auth", "target.auth"),
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:

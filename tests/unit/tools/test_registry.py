@@ -16,7 +16,8 @@ from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit import registry as registry_module
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.registry import Registry
 
 
@@ -26,12 +27,14 @@ class ProbeConfig(ToolConfig):
 
 
 class Probe(Tool):
-    kind = "probe"
-    queue = "probe"
-    error_kind = "sql"
-    description = "Does what a test tells it."
-    config_model = ProbeConfig
-    required = (("code", "codes"),)
+    declaration = ToolDeclaration(
+        kind="probe",
+        queue="probe",
+        error_kind="sql",
+        description="Does what a test tells it.",
+        config_model=ProbeConfig,
+        required=(("code", "codes"),),
+    )
     does: Callable[[], Any] = staticmethod(lambda: None)
     closed = 0
 

@@ -16,7 +16,7 @@ GHZ = {"name": "ghz", "qubits": 2}
 
 
 def told(**config: Any) -> list[tuple[tuple[int | str, ...], str]]:
-    return [(fault["loc"], fault["msg"]) for fault in faults(Quantum, {"builder": GHZ, **config})]
+    return [(fault["loc"], fault["msg"]) for fault in faults(Quantum.declaration, {"builder": GHZ, **config})]
 
 
 def test_the_providers_are_those_that_the_tool_knows_when_it_runs() -> None:
@@ -63,7 +63,7 @@ def test_a_machine_elsewhere_without_a_key_is_told_how_to_set_one() -> None:
 
 
 def test_an_unknown_key_comes_with_those_that_are_known_there() -> None:
-    [fault] = faults(Quantum, {"builder": GHZ, "limits": {"max_shot": 1}})
+    [fault] = faults(Quantum.declaration, {"builder": GHZ, "limits": {"max_shot": 1}})
 
     assert "max_shots" in fault["ctx"]["known"]
 
