@@ -29,10 +29,10 @@ from noetl.tools.kit import opening
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.keys import Keys
+from noetl.tools.secrets.keys import KeySource
 from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import Vault
+from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases.directories import Directories
 from noetl.usecases.ports import Dispatcher, Store, Transaction
 from noetl.usecases.runtime import Limits, Runtime
@@ -90,10 +90,10 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-def keys(settings: Settings) -> Keys:
+def keys(settings: Settings) -> KeySource:
     """The keys that credentials are encrypted with: from the settings, a command, or a file. The one in the home is
     made where it is missing; another one that is missing was not mounted."""
-    return Keys(
+    return KeySource(
         given=settings.secret_key,
         command=settings.secret_key_command,
         file=settings.key_file,
@@ -101,7 +101,7 @@ def keys(settings: Settings) -> Keys:
     )
 
 
-def vault(settings: Settings) -> Vault:
+def vault(settings: Settings) -> FernetVault:
     """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
     return keys(settings).vault()
 
@@ -120,7 +120,7 @@ def providers(settings: Settings) -> Providers:
     return Providers(sources)
 
 
-def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
+def safe(settings: Settings, store: Store, keys: KeySource) -> Safe:
     """What opens secrets for the tools of this process."""
     tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
     return Safe(store, keys.vault, Sources(providers(settings), tokens))

@@ -24,7 +24,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
-from noetl.tools.kit.manual import Key, Manual, default_of, manual_of, served
+from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, served
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -102,7 +102,7 @@ def _tell(manual: Manual, origin: str) -> None:
     click.echo(out.getvalue(), nl=False)
 
 
-def _meaning(key: Key) -> str:
+def _meaning(key: ManualKey) -> str:
     default = default_of(key)
     shown = {"required": "required", "-": ""}.get(default, f"default {default}")
     about = ", ".join(part for part in (key.type.replace("`", ""), shown) if part)

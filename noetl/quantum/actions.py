@@ -17,19 +17,19 @@ from noetl.quantum.circuits import canonical, checks
 from noetl.quantum.circuits.compiling import compiled, counted
 from noetl.quantum.circuits.measurements import unrolled
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.limits import Need, room
+from noetl.quantum.experiments.limits import PointCost, room
 from noetl.quantum.experiments.planning import planned
 from noetl.quantum.experiments.results import earlier
 from noetl.quantum.experiments.running import on_simulator
 from noetl.quantum.jobs import actions as job_actions
 from noetl.quantum.jobs.elsewhere import on_machine, orders_of
 from noetl.quantum.model import Estimate, Point
-from noetl.quantum.session import Session
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import mitigation
 from noetl.quantum.verifying import verify
 
 
-def act(session: Session) -> Outcome | Later:
+def act(session: TaskSession) -> Outcome | Later:
     """One call of a task. Raises ToolError."""
     came = _acted(session)
     if isinstance(came, Later) and isinstance(came.checkpoint, Mapping):
@@ -37,7 +37,7 @@ def act(session: Session) -> Outcome | Later:
     return came
 
 
-def _acted(session: Session) -> Outcome | Later:
+def _acted(session: TaskSession) -> Outcome | Later:
     match session.config.action:
         case "run" | "expect":
             return run(session)
@@ -59,7 +59,7 @@ def _acted(session: Session) -> Outcome | Later:
             assert_never(session.config.action)
 
 
-def run(session: Session) -> Outcome | Later:
+def run(session: TaskSession) -> Outcome | Later:
     """Samples circuits, or yields expectation values. Raises ToolError."""
     session = _with_seed(session)
     backend = chosen(session)
@@ -69,7 +69,7 @@ def run(session: Session) -> Outcome | Later:
     return on_machine(session, experiment, backend)
 
 
-def _with_seed(session: Session) -> Session:
+def _with_seed(session: TaskSession) -> TaskSession:
     """A task that goes on with a sweep goes on with its seed."""
     config = session.config
     if config.resume is None or config.seed is not None:
@@ -79,7 +79,7 @@ def _with_seed(session: Session) -> Session:
     return replace(session, config=config.model_copy(update={"seed": seed}))
 
 
-def estimate(session: Session) -> Outcome | Later:
+def estimate(session: TaskSession) -> Outcome | Later:
     """What a run would take; nothing is sent but the question. Raises ToolError."""
     backend = chosen(session)
     experiment = planned(session, backend.capabilities())
@@ -115,7 +115,7 @@ def estimate(session: Session) -> Outcome | Later:
 def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
     """How many of the points the limits let run. What a point costs is taken to be the same for all of them."""
     points = len(experiment.points)
-    need = Need(
+    need = PointCost(
         points,
         experiment.shots,
         experiment.calibration_shots,
@@ -128,7 +128,7 @@ def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
     return {"fits": fits.points, "stopped": fits.stopped}
 
 
-def compile_(session: Session) -> Outcome:
+def compile_(session: TaskSession) -> Outcome:
     """The circuits that would be sent, in Cirq's JSON. Raises ToolError."""
     backend = chosen(session)
     experiment = planned(session, backend.capabilities())

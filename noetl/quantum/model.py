@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedCircuit:
     """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the version); `sha256` is of
     the text as given (of a builder: of its canonical JSON). `idle` are qubits that it has by what was written, and on which
     nothing acts: of a register of OpenQASM, of a builder."""
@@ -38,7 +38,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CircuitRun:
     """One circuit that is to be sampled: nothing is left to resolve, and it measures.
 
     `name` is unique within a task and stays the same whenever the task is run again: `p3`, `p3.zz` for a basis in
@@ -53,7 +53,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """One measurement of a circuit: its key, and its qubits in the order of its bits."""
 
     key: str
@@ -68,7 +68,7 @@ class Samples:
     how often each bitstring came.
     """
 
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
     counts: Mapping[str, int]
     bits: numpy.ndarray | None = None
 

@@ -17,7 +17,7 @@ from typing import Final
 LIFETIME_S: Final = 10.0
 
 
-class Tickets:
+class SendTokens:
     """Those of one process. Safe for threads."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,11 +11,11 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension
 from noetl.quantum.config.task import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
-from noetl.quantum.config.written import Written
-from noetl.quantum.session import Held, Session
+from noetl.quantum.config.written import WrittenQuantum
+from noetl.quantum.session import SharedResources, TaskSession
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Running
+from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
 
 #: Actions that reach the vendor, in words.
@@ -125,7 +125,7 @@ class Quantum(Tool):
                   zz: "{{ bell.means.zz | round(3) }}"
         """,
         config_model=QuantumConfig,
-        written_model=Written,
+        written_model=WrittenQuantum,
         verbatim=("code",),
         python_keys=("code",),
         suspends=True,
@@ -136,8 +136,8 @@ class Quantum(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._running = Running()
-        self._held = Held(services)
+        self._running = RunningCalls()
+        self._held = SharedResources(services)
 
     def run(self, call: Call, config: QuantumConfig) -> Outcome | Suspension:
         if call.abandoned and not (config.action in SENDING and config.backend.provider in REMOTE):
@@ -149,7 +149,7 @@ class Quantum(Tool):
         deadline_s = self.deadline(call)
         with self._running.enter(call) as stop:
             ends = time.monotonic() + deadline_s
-            return act(Session(call, config, self.services, self._held, stop, deadline_s, ends))
+            return act(TaskSession(call, config, self.services, self._held, stop, deadline_s, ends))
 
     def interrupt(self, call: Call) -> None:
         self._running.interrupt(call)

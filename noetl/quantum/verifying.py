@@ -14,13 +14,13 @@ from noetl.pipeline.model import Later
 from noetl.quantum.backends.choice import chosen
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.limits import Room
+from noetl.quantum.experiments.limits import PointBudget
 from noetl.quantum.experiments.planning import planned
 from noetl.quantum.experiments.provenance import again, provenance, repeated
 from noetl.quantum.experiments.results import earlier
 from noetl.quantum.experiments.running import compiled_sha256, identity
 from noetl.quantum.experiments.sweep import Sweep
-from noetl.quantum.session import Session
+from noetl.quantum.session import TaskSession
 
 #: Differences that are told one by one.
 _MOST_TOLD: Final = 20
@@ -30,7 +30,7 @@ _TOLERANCE: Final = 1e-5
 _HASHES: Final = ("resolved_sha256", "compiled_sha256", "sweep_sha256", "noise_sha256")
 
 
-def verify(session: Session) -> Outcome | Later:
+def verify(session: TaskSession) -> Outcome | Later:
     """Runs the experiment of `of` again, as many points as that has. Raises ToolError (`Differs`)."""
     of = earlier(session.config.of, session.services.results, "of")
     task = again(of["provenance"].get("task"), session, "of.provenance.task")
@@ -40,7 +40,7 @@ def verify(session: Session) -> Outcome | Later:
     story = provenance(inner, experiment)
     was: list[Any] = of["points"]
     if isinstance(backend, LocalBackend):
-        came = Sweep(inner, experiment, backend, 0, Room(len(was))).run(identity(story))
+        came = Sweep(inner, experiment, backend, 0, PointBudget(len(was))).run(identity(story))
         if isinstance(came, Later):
             return came
         points: list[dict[str, Any]] | None = came.points
@@ -60,7 +60,11 @@ def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[J
 
 
 def _judged(
-    session: Session, before: JsonMap, now: JsonMap, was: Sequence[JsonMap], points: Sequence[JsonMap] | None
+    session: TaskSession,
+    before: JsonMap,
+    now: JsonMap,
+    was: Sequence[JsonMap],
+    points: Sequence[JsonMap] | None,
 ) -> Outcome:
     differences = [_difference(name, before.get(name), now.get(name)) for name in _HASHES]
     found = [one for one in differences if one is not None]

@@ -17,9 +17,9 @@ from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.config.task import Backend
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.stand import kept, restored
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 from .aqt import TOKEN, AqtServer, in_range, rebuilt
 from .ionq import serving
@@ -36,19 +36,19 @@ def aqt() -> Iterator[AqtServer]:
 
 
 @pytest.fixture
-def backend(aqt: AqtServer, client: Client, services: Services) -> Aqt:
+def backend(aqt: AqtServer, client: HttpClient, services: Services) -> Aqt:
     return opened(aqt, client, services)
 
 
-def opened(aqt: AqtServer, client: Client, services: Services, **options: object) -> Aqt:
+def opened(aqt: AqtServer, client: HttpClient, services: Services, **options: object) -> Aqt:
     auth = {"type": "bearer", "token": TOKEN}
     given = {"provider": "aqt", "target": "default/simulator", "auth": auth, "host": aqt.url}
     options = {"requests_per_minute": 100_000, **options}
     return Aqt(Backend.model_validate({**given, "options": options}), services, client)
 
 
-def order(circuit: cirq.Circuit, repetitions: int = 50) -> Order:
-    return Order("p0", 0, circuit, repetitions, 1)
+def order(circuit: cirq.Circuit, repetitions: int = 50) -> CircuitRun:
+    return CircuitRun("p0", 0, circuit, repetitions, 1)
 
 
 def test_a_job_yields_its_repetitions_one_by_one(aqt: AqtServer, backend: Aqt) -> None:
@@ -124,7 +124,7 @@ def test_a_whole_task_runs(aqt: AqtServer, backend: Aqt) -> None:
 
 
 def test_an_answer_that_got_lost_is_not_sent_again_unless_the_author_would_rather_pay_twice(
-    aqt: AqtServer, client: Client, services: Services, backend: Aqt
+    aqt: AqtServer, client: HttpClient, services: Services, backend: Aqt
 ) -> None:
     aqt.drop_next = True
     with pytest.raises(MaybeSubmitted):
@@ -173,7 +173,7 @@ def test_a_circuit_that_aqt_cannot_run_is_refused_here(
 
 
 def test_unknown_jobs_wrong_keys_and_wrong_targets_are_told(
-    aqt: AqtServer, client: Client, services: Services, backend: Aqt
+    aqt: AqtServer, client: HttpClient, services: Services, backend: Aqt
 ) -> None:
     with pytest.raises(ToolError, match="knows no job nobody"):
         backend.poll("nobody")

@@ -8,15 +8,15 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.run import Desk, Done
-from noetl.quantum.model import Order
+from noetl.quantum.jobs.run import JobContext, JobResults
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
 from .vendor import Clock, Died, Vendor
 
 
-def running(vendor: Vendor, orders: list[Order], **more: float) -> Play:
+def running(vendor: Vendor, orders: list[CircuitRun], **more: float) -> Play:
     return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock, **more)  # type: ignore[arg-type]
 
 
@@ -252,8 +252,10 @@ def test_a_call_that_must_end_sends_no_more_and_cancels_nothing() -> None:
         if len(vendor.jobs) == 1:
             raise ToolError("cancelled", "The lease is gone.")
 
-    def task(desk: Desk) -> Later | Done:
-        return jobs.run(Desk(desk.backend, desk.call, desk.polling, desk.tickets, stopped, desk.now), orders)
+    def task(desk: JobContext) -> Later | JobResults:
+        return jobs.run(
+            JobContext(desk.backend, desk.call, desk.polling, desk.tickets, stopped, desk.now), orders
+        )
 
     play = Play(vendor, task, vendor.clock)
     error = play.fails()

@@ -7,14 +7,14 @@ import pytest
 from noetl.errors import ToolError
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
 from .vendor import Died, Vendor
 
 
-def running(vendor: Vendor, orders: list[Order]) -> Play:
+def running(vendor: Vendor, orders: list[CircuitRun]) -> Play:
     return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock)
 
 

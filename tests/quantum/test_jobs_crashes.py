@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.run import Done
+from noetl.quantum.jobs.run import JobResults
 
 from .orders import sweep
 from .play import Play
@@ -26,13 +26,13 @@ fates = st.lists(st.sampled_from(REQUESTS), max_size=25)
 ends = st.lists(st.sampled_from(CHECKPOINTS), max_size=25)
 
 
-def finished(play: Play, endings: Iterator[str]) -> tuple[Done, int]:
+def finished(play: Play, endings: Iterator[str]) -> tuple[JobResults, int]:
     """Plays to the end; a process that dies is followed by another one. Yields how often that happened as well."""
     deaths = 0
     for _ in range(500):
         try:
             came = play.call()
-            if isinstance(came, Done):
+            if isinstance(came, JobResults):
                 return came, deaths
             match next(endings, "ok"):
                 case "unrecorded":
@@ -86,7 +86,7 @@ def test_where_jobs_cannot_be_found_nothing_is_paid_twice(fated: list[str], ende
         except ToolError as refused:
             error = refused
             break
-        if isinstance(came, Done):
+        if isinstance(came, JobResults):
             break
         assert isinstance(came, Later)
         if next(endings, "ok") == "unrecorded":

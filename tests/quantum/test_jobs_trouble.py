@@ -10,7 +10,7 @@ from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
@@ -19,7 +19,7 @@ from .vendor import Died, Vendor
 HOUR = 3600.0
 
 
-def running(vendor: Vendor, orders: list[Order], deadline_s: float | None = None) -> Play:
+def running(vendor: Vendor, orders: list[CircuitRun], deadline_s: float | None = None) -> Play:
     return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock, deadline_s=deadline_s)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend
 from noetl.quantum.backends.readout import readout
-from noetl.quantum.model import Capabilities, Estimate, JobState, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 
 T = TypeVar("T")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,7 +36,7 @@ class Taken:
 
     id: str
     token: str
-    order: Order
+    order: CircuitRun
     at: datetime
     cancelled: bool = False
     failed: bool = False
@@ -61,10 +61,10 @@ class Vendor(RemoteBackend):
     def capabilities(self) -> Capabilities:
         return Capabilities("vendor", local=False)
 
-    def estimate(self, orders: Sequence[Order]) -> Estimate:
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate:
         return Estimate()
 
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         fate = self._fate("submit")
         delay = self.late_s if fate == "late" else 0.0
         at = self.clock() + timedelta(seconds=delay)
@@ -83,7 +83,7 @@ class Vendor(RemoteBackend):
         fate, state = self._fate("poll"), self._state(self._job(job_id))
         return self._ended(fate, replace(state, cost=1.5) if state.status == "done" else state)
 
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         fate = self._fate("fetch")
         assert self._state(self._job(job_id)).status == "done"
         assert self._job(job_id).order == order

@@ -26,12 +26,12 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.answer import hushed, read_json, refusal
 from noetl.tools.kit.http.auth import opened
 from noetl.tools.kit.http.text import text_of
-from noetl.tools.kit.http.transport import Answer, Client, Limits, Order, bare
+from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
 from noetl.tools.kit.opening import hide
 from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.
-_LIMITS: Final = Limits(connect=5.0, read=20.0, total=30.0, body=64 * 1024 * 1024)
+_LIMITS: Final = RequestLimits(connect=5.0, read=20.0, total=30.0, body=64 * 1024 * 1024)
 #: Redirects that ask for the same request at another address: it was not taken here.
 _ELSEWHERE: Final = frozenset({301, 307, 308})
 #: What is wrong with a connection before it is one, in the words of OpenSSL.
@@ -51,12 +51,12 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class VendorApi:
     """A vendor's API at `base` as one account sees it."""
 
     name: str
     base: str
-    client: Client = field(repr=False)
+    client: HttpClient = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     bucket: Bucket
 
@@ -87,15 +87,15 @@ class Api:
 
     def _exchanged(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
-    ) -> Answer:
+    ) -> Response:
         headers = {"user-agent": f"NoETL/{__version__}", "accept": "application/json", **self.headers}
         sent = None if body is None else json.dumps(body, allow_nan=False).encode()
         if sent is not None:
             headers["content-type"] = "application/json"
-        order = Order(method, f"{self.base}/{path}", headers, params, sent, follow=False)
+        order = Request(method, f"{self.base}/{path}", headers, params, sent, follow=False)
         return self.client.exchange(order, _LIMITS)
 
-    def _content(self, method: str, answer: Answer) -> Json:
+    def _content(self, method: str, answer: Response) -> Json:
         """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
         answer = hushed(answer)
         if answer.status >= 300:
@@ -107,7 +107,7 @@ class Api:
         except (ValueError, RecursionError) as error:
             raise unexpected(self.name, f"{bare(answer.url)} answered something that is no JSON") from error
 
-    def _refused(self, method: str, answer: Answer) -> ToolError:
+    def _refused(self, method: str, answer: Response) -> ToolError:
         error = refusal(method, answer, {"status": answer.status, "headers": dict(answer.headers)})
         asked = error.extras.get("http", {}).get("retry_after")
         if asked is not None and answer.status in (429, 503):
@@ -124,8 +124,14 @@ class Api:
 
 
 def api_of(
-    name: str, base: str, scheme: str, config: Backend, services: Services, client: Client, per_minute: float
-) -> Api:
+    name: str,
+    base: str,
+    scheme: str,
+    config: Backend,
+    services: Services,
+    client: HttpClient,
+    per_minute: float,
+) -> VendorApi:
     """The API with the key of `config.auth`, which stands behind `scheme` in its header. Raises ToolError(auth)."""
     if config.auth is None:
         raise ToolError(
@@ -141,7 +147,7 @@ def api_of(
     account = hashlib.sha256(f"{base}\0{key}".encode()).hexdigest()
     asked = number(config.options, "requests_per_minute", per_minute)
     bucket = Bucket(services.scratch / BUCKETS, name, max(asked, 0.1), account)
-    return Api(name, base, client, {"authorization": f"{scheme} {key}"}, bucket)
+    return VendorApi(name, base, client, {"authorization": f"{scheme} {key}"}, bucket)
 
 
 def number(options: JsonMap, name: str, otherwise: float) -> float:

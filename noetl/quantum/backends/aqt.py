@@ -16,14 +16,14 @@ import numpy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import Api, api_of, known_options, unexpected
+from noetl.quantum.backends.api import VendorApi, api_of, known_options, unexpected
 from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.backends.readout import on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
-from noetl.quantum.model import Capabilities, Estimate, JobState, JobStatus, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, JobStatus, Samples
 from noetl.quantum.simulation.sampling import counted
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 HOST: Final = "https://arnica.aqt.eu/api"
 _OPTIONS: Final = ("requests_per_minute", "resubmit")
@@ -46,7 +46,7 @@ class Aqt(RemoteBackend):
 
     finds = False
 
-    def __init__(self, config: Backend, services: Services, client: Client) -> None:
+    def __init__(self, config: Backend, services: Services, client: HttpClient) -> None:
         workspace, slash, resource = (config.target or "").partition("/")
         if not (workspace and slash and resource) or "/" in resource:
             raise ToolError(
@@ -58,17 +58,17 @@ class Aqt(RemoteBackend):
         self.resubmits = config.options.get("resubmit") is True
         self._place = f"{quote(workspace, safe='')}/{quote(resource, safe='')}"
         base = f"{(config.host or HOST).rstrip('/')}/v1"
-        self._api: Api = api_of("aqt", base, "Bearer", config, services, client, 60.0)
+        self._api: VendorApi = api_of("aqt", base, "Bearer", config, services, client, 60.0)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
             "aqt", local=False, max_qubits=_QUBITS, max_repetitions=_REPETITIONS, gateset="aqt"
         )
 
-    def estimate(self, orders: Sequence[Order]) -> Estimate:  # noqa: ARG002 - the API tells neither price nor queue
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate:  # noqa: ARG002 - the API tells neither price nor queue
         return Estimate()
 
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         body = {"job_type": "quantum_circuit", "label": token, "payload": {"circuits": [_circuit(order)]}}
         return self._api.submit(f"submit/{self._place}", body, _state)
 
@@ -78,7 +78,7 @@ class Aqt(RemoteBackend):
     def poll(self, job_id: str) -> JobState:
         return _state(self._result(job_id))
 
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         said = as_mapping(as_mapping(self._result(job_id)).get("response")).get("result")
         reads, qubits = readout(order.circuit), width(order.circuit)
         try:
@@ -114,7 +114,7 @@ def _state(said: Json) -> JobState:
     return JobState(str(job["job_id"]), status, message=str(response.get("message") or "")[:300])
 
 
-def _circuit(order: Order) -> JsonMap:
+def _circuit(order: CircuitRun) -> JsonMap:
     """The circuit as the API takes it: rotations in units of π, and one measurement of all qubits at the end."""
     if not readout(order.circuit).measured:
         raise ToolError(

@@ -20,7 +20,7 @@ from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends.local import DensityMatrix
 from noetl.quantum.circuits.figures import reason
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Capabilities, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Samples
 from noetl.quantum.simulation.sampling import random_state
 
 #: The processor where none is named.
@@ -55,7 +55,7 @@ class Google(DensityMatrix):
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities(), exact=False, noise=False, gateset="google_cz")
 
-    def sample(self, order: Order) -> Samples:
+    def sample(self, order: CircuitRun) -> Samples:
         try:
             self._processor.device.validate_circuit(order.circuit)
         except ValueError as error:

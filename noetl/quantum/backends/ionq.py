@@ -18,7 +18,7 @@ import cirq
 from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import Api, api_of, known_options, number
+from noetl.quantum.backends.api import VendorApi, api_of, known_options, number
 from noetl.quantum.backends.ionq_answers import (
     age,
     amount,
@@ -33,9 +33,9 @@ from noetl.quantum.backends.ionq_answers import (
 from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.backends.readout import counts_of, on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
-from noetl.quantum.model import Capabilities, Estimate, JobState, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 HOST: Final = "https://api.ionq.co"
 #: The key of the metadata of our jobs that the token stands under.
@@ -57,7 +57,7 @@ class IonQ(RemoteBackend):
     `requests_per_minute`. `vendor` is laid over the settings."""
 
     def __init__(
-        self, config: Backend, services: Services, client: Client, vendor: JsonMap | None = None
+        self, config: Backend, services: Services, client: HttpClient, vendor: JsonMap | None = None
     ) -> None:
         self._cirq_ionq = _module()
         self._target = config.target or "simulator"
@@ -73,7 +73,7 @@ class IonQ(RemoteBackend):
         self._sharpen = config.options.get("sharpen")
         self.settle_s = number(config.options, "settle_s", self.settle_s)
         base = f"{(config.host or HOST).rstrip('/')}/v0.4"
-        self._api: Api = api_of("ionq", base, "apiKey", config, services, client, 60.0)
+        self._api: VendorApi = api_of("ionq", base, "apiKey", config, services, client, 60.0)
         self._calibration: JsonMap | None = None
         #: All estimates of a call belong together: with one of them missing it begins again.
         self._has_estimated = False
@@ -92,7 +92,7 @@ class IonQ(RemoteBackend):
             versions={"cirq_ionq": str(self._cirq_ionq.__version__)},
         )
 
-    def estimate(self, orders: Sequence[Order]) -> Estimate:
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate:
         """At most what IonQ asks for: jobs of the same size are priced by the largest of them."""
         cost, unit, queue_s = 0.0, "", 0.0
         sizes = sorted(_size(order) for order in orders)
@@ -113,7 +113,7 @@ class IonQ(RemoteBackend):
             queue_s = max(queue_s, number_of(said, "current_predicted_queue_time") / 1000)
         return Estimate(cost=cost, currency=unit, queue_s=queue_s)
 
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         return self._api.submit("jobs", self._job(order, token), state_of)
 
     def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
@@ -142,7 +142,7 @@ class IonQ(RemoteBackend):
             for one in asked
         }
 
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         params = [("sharpen", str(bool(self._sharpen)).lower())] if self._sharpen is not None else []
         said = self._api.get(f"jobs/{_path(job_id)}/results/probabilities", params)
         reads = readout(order.circuit)
@@ -161,7 +161,7 @@ class IonQ(RemoteBackend):
             replace(state, status="cancelled") if is_cancelled(said) else self._polled(job_id, follows=True)
         )
 
-    def _job(self, order: Order, token: str) -> JsonMap:
+    def _job(self, order: CircuitRun, token: str) -> JsonMap:
         program = self._serialized(order)
         metadata = {LABEL: token, **program.metadata}
         if len(metadata) < _METADATA:
@@ -180,7 +180,7 @@ class IonQ(RemoteBackend):
             job["noise"] = {"seed": order.seed % (1 << 31), **self._noise}
         return job
 
-    def _serialized(self, order: Order) -> _Program:
+    def _serialized(self, order: CircuitRun) -> _Program:
         reads = readout(order.circuit)
         if not reads.measured:
             raise ToolError(
@@ -263,7 +263,7 @@ def _module() -> Any:
     return cirq_ionq
 
 
-def _size(order: Order) -> tuple[int, int, int, int]:
+def _size(order: CircuitRun) -> tuple[int, int, int, int]:
     """Qubits, repetitions, gates on one qubit, gates on more."""
     gates = [op for op in order.circuit.all_operations() if not cirq.is_measurement(op)]
     several = sum(1 for op in gates if cirq.num_qubits(op) > 1)

@@ -24,7 +24,7 @@ from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.figures import is_count, reason, shown
 from noetl.quantum.circuits.measurements import unrolled, without_terminal_measurements
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Capabilities, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Samples
 from noetl.quantum.simulation import stabilizers
 from noetl.quantum.simulation.channels import with_ready_channels
 from noetl.quantum.simulation.misreading import Misreading
@@ -71,7 +71,7 @@ class Simulator(LocalBackend):
             versions=self._versions(),
         )
 
-    def sample(self, order: Order) -> Samples:
+    def sample(self, order: CircuitRun) -> Samples:
         misreading = Misreading.of(unrolled(order.circuit))
         circuit = with_ready_channels(_without_products(misreading.circuit))
         simulator = self._simulator(seed_of(order.seed, _STATE))
@@ -282,7 +282,7 @@ class Qsim(Simulator):
         )
         self._version = version("qsimcirq")
 
-    def sample(self, order: Order) -> Samples:
+    def sample(self, order: CircuitRun) -> Samples:
         for moment, op in unrolled(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
             raise _refused(
                 f"{op} in moment {moment + 1} depends on a measurement, which qsim cannot do; use simulator.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits.observables import Observable
-from noetl.quantum.model import Capabilities, Estimate, JobState, Order, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 
 if TYPE_CHECKING:
     import cirq
@@ -23,7 +23,7 @@ class LocalBackend(ABC):
     def capabilities(self) -> Capabilities: ...
 
     @abstractmethod
-    def sample(self, order: Order) -> Samples:
+    def sample(self, order: CircuitRun) -> Samples:
         """The same order, seed included, yields the same bits wherever it runs. Raises ToolError."""
 
     @abstractmethod
@@ -62,10 +62,10 @@ class RemoteBackend(ABC):
     def capabilities(self) -> Capabilities: ...
 
     @abstractmethod
-    def estimate(self, orders: Sequence[Order]) -> Estimate: ...
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate: ...
 
     @abstractmethod
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         """Sends the order with `token`, by which `find` finds it again. Raises MaybeSubmitted where nobody knows
         whether there is a job now; any other error means that there is none."""
 
@@ -81,7 +81,7 @@ class RemoteBackend(ABC):
         return {one: self.poll(one) for one in job_ids[:8]}
 
     @abstractmethod
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         """What a job that is done measured."""
 
     @abstractmethod

@@ -10,15 +10,15 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits.measurements import measured, unrolled
-from noetl.quantum.model import Measured
+from noetl.quantum.model import Measurement
 
 
 @dataclass(frozen=True, slots=True)
-class Readout:
+class MeasurementLayout:
     """What a circuit measures at its end. `places` are the numbers of the measured qubits, one for each bit, on the line
     that the circuit was sent on; `flips` says of each bit whether it is inverted (`invert_mask`)."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
     places: tuple[int, ...]
     flips: tuple[bool, ...]
 
@@ -40,7 +40,7 @@ def width(circuit: cirq.Circuit) -> int:
     return max(_number(qubit) for qubit in on_line(circuit).all_qubits()) + 1
 
 
-def readout(circuit: cirq.Circuit) -> Readout:
+def readout(circuit: cirq.Circuit) -> MeasurementLayout:
     """The measurements of a circuit in the order that `measured` gives them. Raises ToolError(client_error) where
     a key comes twice, or a measurement is not at the end."""
     whole = unrolled(circuit)
@@ -64,7 +64,7 @@ def readout(circuit: cirq.Circuit) -> Readout:
         gate, line = gates[one.key]
         places += [_number(qubit) for qubit in line]
         flips += gate.full_invert_mask()
-    return Readout(read, tuple(places), tuple(flips))
+    return MeasurementLayout(read, tuple(places), tuple(flips))
 
 
 def _measurements(circuit: cirq.Circuit) -> list[tuple[cirq.MeasurementGate, tuple[cirq.Qid, ...]]]:

@@ -16,7 +16,7 @@ from noetl.quantum.circuits.canonical import settled
 from noetl.quantum.circuits.figures import reason, shown
 from noetl.quantum.circuits.gatesets import gateset, rewritten
 from noetl.quantum.circuits.measurements import unrolled
-from noetl.quantum.circuits.placing import Placed, placed
+from noetl.quantum.circuits.placing import PlacedCircuit, placed
 from noetl.quantum.config.shapes import Compile
 from noetl.quantum.model import Capabilities
 
@@ -24,7 +24,7 @@ _KEYS: Final = tuple(Compile.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledCircuit:
     """What would be sent. `qubits` are where the circuit's qubits, in their order, are at its end. `report`: `gateset`,
     `placement`, `optimize`; `before` and `after`, as `counted` has it; `mapping`, where it was placed: `initial` and `final`
     by qubit."""
@@ -36,7 +36,7 @@ class Compiled:
 
 def compiled(
     circuit: cirq.AbstractCircuit, spec: Mapping[str, Json] | None, capabilities: Capabilities
-) -> Compiled:
+) -> CompiledCircuit:
     """`circuit`, resolved, as `spec` has it: placed first, then rewritten for `gateset`, which is that of the backend
     where `spec` names none. Gates are merged unless `optimize` is false. Raises ToolError (`CompileError`,
     `PlacementError`, `NotInstalled`)."""
@@ -57,7 +57,7 @@ def compiled(
         "after": counted(after),
         "mapping": _mapping(on),
     }
-    return Compiled(after, report, qubits)
+    return CompiledCircuit(after, report, qubits)
 
 
 def _check(keys: Mapping[str, Json]) -> None:
@@ -77,9 +77,9 @@ def _wrong(message: str) -> ToolError:
     return ToolError("client_error", message, type="CompileError")
 
 
-def _as_it_is(circuit: cirq.Circuit) -> Placed:
+def _as_it_is(circuit: cirq.Circuit) -> PlacedCircuit:
     same = {qubit: qubit for qubit in circuit.all_qubits()}
-    return Placed(circuit, same, same)
+    return PlacedCircuit(circuit, same, same)
 
 
 def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
@@ -111,7 +111,7 @@ def _joins_qubits(op: cirq.Operation) -> bool:
     return len(op.qubits) > 1 and not cirq.is_measurement(op)
 
 
-def _mapping(on: Placed) -> JsonMap | None:
+def _mapping(on: PlacedCircuit) -> JsonMap | None:
     if all(qubit == place for qubit, place in on.initial.items()) and on.initial == on.final:
         return None
     return {

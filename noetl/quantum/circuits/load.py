@@ -13,7 +13,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.circuits import builders, canonical, checks, qasm
 from noetl.quantum.config.task import QuantumConfig
-from noetl.quantum.model import Loaded
+from noetl.quantum.model import LoadedCircuit
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import PythonRequest
 from noetl.tools.kit.base import Services
@@ -23,7 +23,7 @@ from noetl.tools.kit.references import loaded
 _KEYS: Final = ("circuit", "cirq_json", "qasm")
 
 
-def load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     """The circuit, checked to be one of qubits with at least one operation. Raises ToolError."""
     found = _loaded(config, call, services, runners)
     checks.check_sound(found.circuit)
@@ -34,22 +34,26 @@ def load(config: QuantumConfig, call: Call, services: Services, runners: user_co
     return replace(found, circuit=measured, idle=())
 
 
-def _loaded(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def _loaded(
+    config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners
+) -> LoadedCircuit:
     if config.qasm is not None:
         circuit, form = qasm.read(config.qasm)
-        return Loaded(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
+        return LoadedCircuit(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
     if config.cirq_json is not None:
         text = _as_text(config.cirq_json)
-        return Loaded(canonical.read(text), "cirq_json", canonical.sha256(text))
+        return LoadedCircuit(canonical.read(text), "cirq_json", canonical.sha256(text))
     if config.builder is not None:
         text = canonical.as_text(config.builder)
         circuit = builders.build(config.builder)
-        return Loaded(circuit, "builder", canonical.sha256(text), builders.idle(config.builder, circuit))
+        return LoadedCircuit(
+            circuit, "builder", canonical.sha256(text), builders.idle(config.builder, circuit)
+        )
     if config.code is not None:
         return _of_code(config.code, call, services, runners)
     if config.ref is not None:
         circuit, text = _of_value(config.ref, services, "ref")
-        return Loaded(circuit, "ref", canonical.sha256(text), _idle(text))
+        return LoadedCircuit(circuit, "ref", canonical.sha256(text), _idle(text))
     raise ToolError("client_error", f"{config.action} needs a circuit.", type="NoCircuit")
 
 
@@ -96,7 +100,7 @@ def _no_circuit(place: str, what: str) -> ToolError:
     return ToolError("client_error", message, type="NoCircuit")
 
 
-def _of_code(code: str, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def _of_code(code: str, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     request = PythonRequest(
         code=code,
         inputs=call.args,
@@ -108,7 +112,7 @@ def _of_code(code: str, call: Call, services: Services, runners: user_code.Runne
     reply = user_code.ask_python(runners, services, call, request, deadline)
     if reply.status == "ok":
         circuit, text = _of_value(reply.value, services, "The result of `code`")
-        return Loaded(circuit, "code", canonical.sha256(code), _idle(text))
+        return LoadedCircuit(circuit, "code", canonical.sha256(code), _idle(text))
     error = user_code.error(reply, "python", "The code")
     raise ToolError(
         error.kind,

@@ -9,7 +9,7 @@ from typing import Final
 import cirq
 
 from noetl.errors import ToolError
-from noetl.quantum.model import Measured
+from noetl.quantum.model import Measurement
 
 #: Where the digits of a key are.
 _DIGITS: Final = re.compile(r"(\d+)")
@@ -35,7 +35,7 @@ def unrolled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
         ) from error
 
 
-def measured(circuit: cirq.AbstractCircuit) -> tuple[Measured, ...]:
+def measured(circuit: cirq.AbstractCircuit) -> tuple[Measurement, ...]:
     """The measurements of a circuit in the order of their bits. A key that is measured more than once is `key[0]`,
     `key[1]`, ...; a measurement of a Pauli product has one bit, and its qubits as one name."""
     found: dict[str, list[tuple[str, ...]]] = {}
@@ -45,7 +45,7 @@ def measured(circuit: cirq.AbstractCircuit) -> tuple[Measured, ...]:
         for key in sorted(cirq.measurement_key_names(op)):
             found.setdefault(key, []).append(_names(op))
     return tuple(
-        Measured(key if len(found[key]) == 1 else f"{key}[{place}]", names)
+        Measurement(key if len(found[key]) == 1 else f"{key}[{place}]", names)
         for key in sorted(found, key=natural)
         for place, names in enumerate(found[key])
     )

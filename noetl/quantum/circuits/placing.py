@@ -24,7 +24,7 @@ _KEYS: Final = tuple(Placement.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedCircuit:
     """A circuit on a device, and where each of its qubits starts and ends."""
 
     circuit: cirq.Circuit
@@ -32,7 +32,7 @@ class Placed:
     final: Mapping[cirq.Qid, cirq.Qid]
 
 
-def placed(circuit: cirq.AbstractCircuit, spec: Json) -> Placed:
+def placed(circuit: cirq.AbstractCircuit, spec: Json) -> PlacedCircuit:
     """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each starts; with `qubits`
     alone they are only renamed. Keys, order and inversion of measured bits stay. Raises ToolError (`PlacementError`)."""
     whole = unrolled(circuit)
@@ -46,7 +46,7 @@ def placed(circuit: cirq.AbstractCircuit, spec: Json) -> Placed:
     device = _device(keys)
     if device is None:
         names = dict(chosen or {})
-        return Placed(whole.transform_qubits(names), names, names)
+        return PlacedCircuit(whole.transform_qubits(names), names, names)
     return _routed(whole, device, chosen)
 
 
@@ -119,7 +119,9 @@ def _is_place(value: Json) -> TypeGuard[int]:
     return is_count(value, least=-_MOST_QUBITS) and value <= _MOST_QUBITS
 
 
-def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None) -> Placed:
+def _routed(
+    circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None
+) -> PlacedCircuit:
     qubits = sorted(circuit.all_qubits())
     _check_fits(qubits, device, chosen)
     last = terminal_measurements(circuit)
@@ -133,7 +135,7 @@ def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, c
     final = {qubit: moves[initial[qubit]] for qubit in qubits}
     # Measured where the qubits are in the end, in the order in which they were measured.
     whole.append([op.transform_qubits(final) for _, op in last], cirq.InsertStrategy.NEW_THEN_INLINE)
-    return Placed(cirq.drop_empty_moments(whole).unfreeze(), dict(initial), final)
+    return PlacedCircuit(cirq.drop_empty_moments(whole).unfreeze(), dict(initial), final)
 
 
 def _check_fits(

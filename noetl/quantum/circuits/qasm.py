@@ -12,8 +12,8 @@ from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.quantum.circuits import qasm_parser
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS
-from noetl.quantum.circuits.qasm_program import Program, program
-from noetl.quantum.circuits.qasm_text import QasmError, Token
+from noetl.quantum.circuits.qasm_program import QasmProgram, program
+from noetl.quantum.circuits.qasm_text import QasmError, QasmToken
 
 Form: TypeAlias = Literal["qasm2", "qasm3"]
 #: Texts whose circuits are kept.
@@ -75,11 +75,11 @@ def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     return circuit.freeze(), "qasm3" if prepared.version == "3.0" else "qasm2", tuple(unused)
 
 
-def _parsed(prepared: Program) -> tuple[cirq.Circuit, list[cirq.Qid]]:
+def _parsed(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
     parser = qasm_parser.fresh()
     try:
         return parser.read(prepared.text), parser.declared()
-    except qasm_parser.Unexpected as error:
+    except qasm_parser.UnexpectedToken as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:
         raise _explained(prepared, error.message, parser.line()) from None
@@ -87,7 +87,7 @@ def _parsed(prepared: Program) -> tuple[cirq.Circuit, list[cirq.Qid]]:
         raise _explained(prepared, str(error), parser.line()) from None
 
 
-def _unexpected(prepared: Program, token: Token) -> QasmError:
+def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
     statement = next((one for one in prepared.statements if token in one), prepared.statements[-1])
     place = statement.index(token)
     missing = place and statement[place - 1].line < token.line
@@ -96,7 +96,7 @@ def _unexpected(prepared: Program, token: Token) -> QasmError:
     return token.refused(f"{token.text!r} is not expected here{hint}")
 
 
-def _explained(prepared: Program, message: str, line: int) -> QasmError:
+def _explained(prepared: QasmProgram, message: str, line: int) -> QasmError:
     found = _PLACE.search(message)
     if found and int(found[1]):
         line = int(found[1])

@@ -91,7 +91,7 @@ _NAMES: Final = {of_symbol: name for name, (_, of_symbol) in reversed(_FUNCTIONS
 FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both in _FUNCTIONS.items()}
 
 
-class Values(cirq.ParamResolver):
+class AngleValues(cirq.ParamResolver):
     """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take microseconds."""
 
     def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's

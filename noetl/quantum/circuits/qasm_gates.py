@@ -13,7 +13,7 @@ import sympy
 from cirq.contrib.qasm_import._parser import QasmGateStatement, QasmParser, _generate_op_qubits
 from cirq.contrib.qasm_import.exception import QasmException
 
-from noetl.quantum.circuits.qasm_angles import Angle, Values
+from noetl.quantum.circuits.qasm_angles import Angle, AngleValues
 
 MOST_IN_GATE: Final = 10_000
 #: Parts of an angle in the body of a gate, with those of the gates around it put in.
@@ -22,7 +22,7 @@ MOST_PARTS: Final = 10_000
 MOST_WORK: Final = 100_000
 
 
-class Gate:
+class QasmGate:
     """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate that it calls never
     are among them.
 
@@ -71,7 +71,7 @@ class Barrier:
 
 
 def _resolved(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
-    return cirq.resolve_parameters(op, Values(values)) if values and cirq.is_parameterized(op) else op
+    return cirq.resolve_parameters(op, AngleValues(values)) if values and cirq.is_parameterized(op) else op
 
 
 def _u3(angles: Sequence[Angle]) -> cirq.Gate:
@@ -92,7 +92,7 @@ def _r(angles: Sequence[Angle]) -> cirq.Gate:
     return cirq.PhasedXPowGate(exponent=angles[0] / math.pi, phase_exponent=angles[1] / math.pi)
 
 
-def _controlled_u(name: str, *more: str) -> Gate:
+def _controlled_u(name: str, *more: str) -> QasmGate:
     """`cu3` as qelib1.inc defines it; `cu` is `cu3` with a phase of the control."""
     control, target = cirq.NamedQubit.range(2, prefix="")
     theta, phi, lam, *gamma = map(sympy.Symbol, ("theta", "phi", "lambda", *more))
@@ -105,7 +105,7 @@ def _controlled_u(name: str, *more: str) -> Gate:
         cirq.CX(control, target),
         _u3([theta / 2, phi, 0]).on(target),
     ]
-    return Gate(name, ["theta", "phi", "lambda", *more], [control, target], body)
+    return QasmGate(name, ["theta", "phi", "lambda", *more], [control, target], body)
 
 
 def _statement(name: str, make: Callable[[Sequence[Angle]], cirq.Gate], angles: int) -> QasmGateStatement:

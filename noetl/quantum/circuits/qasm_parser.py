@@ -23,7 +23,7 @@ from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.facts.nearest import nearest
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS, OPERATORS, Angle, function_in, size
-from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, Gate
+from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, QasmGate
 
 #: Operations of a circuit.
 MOST_OPERATIONS: Final = 100_000
@@ -31,7 +31,7 @@ MOST_OPERATIONS: Final = 100_000
 _making = threading.Lock()
 
 
-class Unexpected(QasmException):
+class UnexpectedToken(QasmException):
     """A token, at `offset`, that the grammar has no use for."""
 
     def __init__(self, offset: int) -> None:
@@ -89,7 +89,7 @@ class Parser(QasmParser):
         return int(self.lexer.lex.lineno)
 
     def p_error(self, p: Any) -> None:
-        raise Unexpected(len(self.qasm) if p is None else p.lexpos)
+        raise UnexpectedToken(len(self.qasm) if p is None else p.lexpos)
 
     @_in_place_of(QasmParser.p_circuit_gate_or_measurement_or_if)
     def p_circuit_gate_or_measurement_or_if(self, p: Any) -> None:
@@ -130,13 +130,13 @@ class Parser(QasmParser):
         """Each level of gates in gates multiplies the parts of an angle, and the work of computing them."""
         called = self.gate_set[gate]
         most = max(map(size, params), default=1)
-        parts, work = (called.parts, called.work) if isinstance(called, Gate) else (1, len(params))
+        parts, work = (called.parts, called.work) if isinstance(called, QasmGate) else (1, len(params))
         if self.in_custom_gate_scope:
             self._parts = max(self._parts, parts * most)
             self._work += work * most
             if self._parts > MOST_PARTS:
                 raise QasmException(f"an angle of {gate} has more than {MOST_PARTS:,} parts at line {line}")
-        if isinstance(called, Gate) and params:
+        if isinstance(called, QasmGate) and params:
             self._worked += work * most
             if self._worked > MOST_WORK:
                 raise QasmException(
@@ -170,12 +170,12 @@ class Parser(QasmParser):
             raise QasmException(
                 f"{name} is a word of the language: give the gate another name at line {p.lineno(1)}"
             )
-        if isinstance(self.gate_set.get(name), Gate) and name not in self.qelib_gates:
+        if isinstance(self.gate_set.get(name), QasmGate) and name not in self.qelib_gates:
             raise QasmException(f"{name} is defined twice at line {p.lineno(1)}")
         body = [op for call in reversed(calls) for op in call]
         if len(body) > MOST_IN_GATE:
             raise QasmException(f"{name} is more than {MOST_IN_GATE:,} operations at line {p.lineno(1)}")
-        self.gate_set[name] = Gate(name, params, qubits, body, self._parts, self._work)
+        self.gate_set[name] = QasmGate(name, params, qubits, body, self._parts, self._work)
         self._parts = self._work = 1
         self.custom_gate_scoped_params.clear()
         self.custom_gate_scoped_qubits.clear()

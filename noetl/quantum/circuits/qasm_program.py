@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from noetl.quantum.circuits.qasm_rewriting import CONDITIONS, behind_condition, rewritten, unfolded
-from noetl.quantum.circuits.qasm_text import Statement, Token, statements
+from noetl.quantum.circuits.qasm_text import QasmToken, Statement, statements
 
 #: Qubits and bits of all registers; words and marks within parentheses, and parentheses within each other.
 MOST_BITS: Final = 10_000
@@ -54,14 +54,14 @@ UNKNOWN_MARKS: Final = {
 }
 
 
-class Program:
+class QasmProgram:
     """The statements of a text, and the text that Cirq's parser gets: each on a line of its own."""
 
     def __init__(self, version: str, statements: Sequence[Statement]) -> None:
         self.version = version
         self.statements = statements
         self._starts: list[int] = []
-        self._tokens: list[Token] = []
+        self._tokens: list[QasmToken] = []
         first = f"OPENQASM {version};\n"
         self._offset = len(first)
         self.text = first + "".join(f"{self._line(statement)}\n" for statement in statements[1:])
@@ -77,19 +77,19 @@ class Program:
         self._offset += len(line) + 1
         return line
 
-    def at(self, offset: int) -> Token:
+    def at(self, offset: int) -> QasmToken:
         """The token at a place of `text`."""
         found = bisect_right(self._starts, offset) - 1
         return self._tokens[found] if found >= 0 else self.statements[0][0]
 
-    def of_line(self, line: int) -> Token:
+    def of_line(self, line: int) -> QasmToken:
         """What the statement on a line of `text`, from 1, begins with; the nearest where there is none."""
         statement = self.statements[min(max(line, 1), len(self.statements)) - 1]
         # In a block of `if` the gate may be far from the word.
         return statement[behind_condition(statement)] if statement[0].text == "if" else statement[0]
 
 
-def _spelled(token: Token) -> str:
+def _spelled(token: QasmToken) -> str:
     match token.kind:
         case "number" if not token.text.isdecimal():
             # Cirq's lexer knows no 12.5e3; what python prints it knows.
@@ -103,7 +103,7 @@ def _spelled(token: Token) -> str:
     return token.text
 
 
-def program(text: str) -> Program:
+def program(text: str) -> QasmProgram:
     """Raises QasmError."""
     version, found = statements(text)
     for statement in found[1:]:
@@ -113,7 +113,7 @@ def program(text: str) -> Program:
     _check_blocks(found)
     _check_registers(found)
     known = [done for statement in unfolded(found[1:]) for done in rewritten(statement)]
-    return Program(version, [found[0], *known])
+    return QasmProgram(version, [found[0], *known])
 
 
 def _check_words(statement: Statement, version: str) -> None:
@@ -174,7 +174,7 @@ def _check_include(statement: Statement) -> None:
 
 
 def _check_blocks(found: Sequence[Statement]) -> None:
-    block: Token | None = None
+    block: QasmToken | None = None
     for statement in found:
         head, end = statement[0], statement[-1]
         match end.text:
@@ -194,7 +194,7 @@ def _check_blocks(found: Sequence[Statement]) -> None:
         raise block.refused(f"the body of this {block.text} is never closed: a '}}' is missing")
 
 
-def _opened(statement: Statement, block: Token | None) -> Token:
+def _opened(statement: Statement, block: QasmToken | None) -> QasmToken:
     head, end = statement[0], statement[-1]
     if head.text not in ("gate", "if"):
         raise end.refused("'{' opens the body of a `gate` or an `if` and nothing else")
@@ -210,7 +210,7 @@ def _opened(statement: Statement, block: Token | None) -> Token:
     return head
 
 
-def _check_close(statement: Statement, block: Token | None) -> None:
+def _check_close(statement: Statement, block: QasmToken | None) -> None:
     end = statement[-1]
     if block is None:
         raise end.refused("'}' closes nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.quantum.circuits.qasm_text import Statement, Token
+from noetl.quantum.circuits.qasm_text import QasmToken, Statement
 
 #: What to write where a condition is another one.
 CONDITIONS: Final = "conditions are `c == 1`, `c[0]`, `!c[0]`, joined by `&&`"
@@ -53,8 +53,8 @@ def rewritten(statement: Statement) -> Iterator[Statement]:
             yield tuple(_without_empty(statement))
 
 
-def _conditions(tokens: Statement) -> Iterator[Token]:
-    term: list[Token] = []
+def _conditions(tokens: Statement) -> Iterator[QasmToken]:
+    term: list[QasmToken] = []
     for token in tokens:
         if token.text == "&&":
             yield from (*_comparison(term), token)
@@ -64,7 +64,7 @@ def _conditions(tokens: Statement) -> Iterator[Token]:
     yield from _comparison(term)
 
 
-def _comparison(term: Sequence[Token]) -> Iterator[Token]:
+def _comparison(term: Sequence[QasmToken]) -> Iterator[QasmToken]:
     """`c[0]` is `c[0] == 1`, `!c[0]` is `c[0] == 0`, and bits are `true` or `false` too."""
     words = [token.text for token in term]
     match words:
@@ -80,7 +80,7 @@ def _comparison(term: Sequence[Token]) -> Iterator[Token]:
             yield from term
 
 
-def _without_empty(statement: Statement) -> Iterator[Token]:
+def _without_empty(statement: Statement) -> Iterator[QasmToken]:
     """`g() q;` is `g q;`."""
     skipped = False
     for token, behind in zip(statement, [*statement[1:], None], strict=True):

@@ -40,7 +40,7 @@ class QasmError(ToolError):
         )
 
 
-class Token(NamedTuple):
+class QasmToken(NamedTuple):
     """A word, number, string or mark; `line` and `column` count from 1."""
 
     kind: str
@@ -51,12 +51,12 @@ class Token(NamedTuple):
     def refused(self, what: str) -> QasmError:
         return QasmError(what, self.line, self.column)
 
-    def instead(self, kind: str, text: str) -> Token:
+    def instead(self, kind: str, text: str) -> QasmToken:
         """Another one in its place."""
-        return Token(kind, text, self.line, self.column)
+        return QasmToken(kind, text, self.line, self.column)
 
 
-Statement = tuple[Token, ...]
+Statement = tuple[QasmToken, ...]
 
 
 def statements(text: str) -> tuple[str, list[Statement]]:
@@ -67,12 +67,12 @@ def statements(text: str) -> tuple[str, list[Statement]]:
     return _version(tokens), list(_split(tokens))
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[QasmToken]:
     line, begin, left = 1, 0, MOST_TOKENS
     for match in _TOKEN.finditer(text):
         kind, found, start = str(match.lastgroup), match[0], match.start()
         if kind != "space":
-            token = Token(kind, found, line, start - begin + 1)
+            token = QasmToken(kind, found, line, start - begin + 1)
             if found not in _SURE:
                 _check_token(token, text, match.end())
             yield token
@@ -84,7 +84,7 @@ def _tokens(text: str) -> Iterator[Token]:
             begin = start + found.rindex("\n") + 1
 
 
-def _check_token(token: Token, text: str, end: int) -> None:
+def _check_token(token: QasmToken, text: str, end: int) -> None:
     match token.kind:
         case "number":
             _check_number(token, text[end : end + 1])
@@ -94,14 +94,14 @@ def _check_token(token: Token, text: str, end: int) -> None:
             raise token.refused("a comment is never closed: `*/` is missing")
 
 
-def _check_word(token: Token) -> None:
+def _check_word(token: QasmToken) -> None:
     if len(token.text) > MOST_NAME:
         raise token.refused(f"a name has more than {MOST_NAME} characters")
     if not token.text.isascii() and token.text not in _PI:
         raise token.refused(f"{token.text!r} is not known here: names have letters from a to z, digits and _")
 
 
-def _check_number(token: Token, behind: str) -> None:
+def _check_number(token: QasmToken, behind: str) -> None:
     if not token.text.isascii() or behind.isalnum() or behind == "_":
         shown = f"{token.text[:40]}{behind}"
         raise token.refused(f"{shown!r} is no number: numbers are decimal and have no unit")
@@ -111,8 +111,8 @@ def _check_number(token: Token, behind: str) -> None:
         raise token.refused(f"{token.text[:40]} is too large a number")
 
 
-def _version(tokens: Sequence[Token]) -> str:
-    first = tokens[0] if tokens else Token("mark", "", 1, 1)
+def _version(tokens: Sequence[QasmToken]) -> str:
+    first = tokens[0] if tokens else QasmToken("mark", "", 1, 1)
     if first.text != "OPENQASM":
         raise first.refused("it does not begin with `OPENQASM 2.0;` or `OPENQASM 3.0;`")
     given = tokens[1] if len(tokens) > 1 else first
@@ -127,9 +127,9 @@ def _version(tokens: Sequence[Token]) -> str:
     return version
 
 
-def _split(tokens: Sequence[Token]) -> Iterator[Statement]:
+def _split(tokens: Sequence[QasmToken]) -> Iterator[Statement]:
     """Statements end with `;`, the head of a block with `{`; `}` is one by itself. Empty ones are left out."""
-    current: list[Token] = []
+    current: list[QasmToken] = []
     for token in tokens:
         current.append(token)
         if token.text in (";", "{", "}"):

@@ -22,7 +22,7 @@ Axis: TypeAlias = list[Value] | dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaOf:
     """Says in a JSON Schema that a mapping is like `model`, a model or a union of some. Nothing is checked by it."""
 
     model: Any

@@ -12,7 +12,7 @@ from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.quantum.config import shapes
 from noetl.quantum.config.builder_keys import AnyBuilder
-from noetl.quantum.config.shapes import Shape
+from noetl.quantum.config.shapes import SchemaOf
 from noetl.tools.kit.declaration import ToolConfig
 
 Action: TypeAlias = Literal[
@@ -44,7 +44,7 @@ class Backend(ToolConfig):
     options: dict[str, Json] = Field(default_factory=dict, description="What only this backend knows.")
 
 
-_Noise: TypeAlias = Annotated[dict[str, Json], Shape(shapes.Noise)]
+_Noise: TypeAlias = Annotated[dict[str, Json], SchemaOf(shapes.Noise)]
 
 
 def named(value: Json) -> Json:
@@ -107,7 +107,7 @@ class QuantumConfig(ToolConfig):
         description="The circuit in the result of another task: OpenQASM or Cirq's JSON as text, or a mapping with"
         " `circuit`.",
     )
-    builder: Annotated[dict[str, Json], Shape(AnyBuilder)] | None = Field(
+    builder: Annotated[dict[str, Json], SchemaOf(AnyBuilder)] | None = Field(
         default=None,
         description="A circuit by name, with what it takes: `{name: ghz, qubits: 3}`.",
     )
@@ -123,7 +123,7 @@ class QuantumConfig(ToolConfig):
         description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
         " mapping.",
     )
-    params: Annotated[dict[str, Json], Shape(shapes.Params)] | None = Field(
+    params: Annotated[dict[str, Json], SchemaOf(shapes.Params)] | None = Field(
         default=None,
         description="Values of the circuit's symbols: one mapping, or a sweep: `product`, `zip` or `list`.",
     )
@@ -154,10 +154,10 @@ class QuantumConfig(ToolConfig):
         default=None,
         description="Channels behind the gates, in their order, and errors of readout; a list where one comes twice.",
     )
-    compile: Annotated[dict[str, Json], Shape(shapes.Compile)] | None = Field(
+    compile: Annotated[dict[str, Json], SchemaOf(shapes.Compile)] | None = Field(
         default=None, description="What the circuit is rewritten for, before it runs or is sent."
     )
-    mitigation: Annotated[dict[str, Json], Shape(shapes.Mitigation)] | None = Field(
+    mitigation: Annotated[dict[str, Json], SchemaOf(shapes.Mitigation)] | None = Field(
         default=None, description="What is done about errors."
     )
     keep: list[Kept] = Field(

@@ -58,7 +58,7 @@ class BackendNames(BaseModel):
         return provider
 
 
-class Written(BaseModel):
+class WrittenQuantum(BaseModel):
     """The keys of a task of which something can be told. `action` comes last: it needs some of the others."""
 
     backend: Annotated[BackendNames, BeforeValidator(named)] | None = None

@@ -15,9 +15,9 @@ from noetl.quantum.circuits.compiling import compiled
 from noetl.quantum.circuits.observables import Basis, Observable
 from noetl.quantum.circuits.resolving import resolved
 from noetl.quantum.config.task import QuantumConfig
-from noetl.quantum.model import Capabilities, Loaded, Order, Point, Samples
+from noetl.quantum.model import Capabilities, CircuitRun, LoadedCircuit, Point, Samples
 from noetl.quantum.simulation import mitigation, noise, sampling
-from noetl.quantum.simulation.mitigation import Calibrate, Mitigation, Readout
+from noetl.quantum.simulation.mitigation import Calibrate, ConfusionMatrices, MitigationPlan
 
 #: Repetitions that are held in memory one by one.
 MOST_AT_ONCE: Final = 1_000_000
@@ -26,7 +26,7 @@ _MOST_PARTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CircuitVariant:
     """One way of looking at a point: the circuit as it is (`name` is empty, `number` 0), or measured in a basis.
     `qubits` are those that the numbers in observables are places of; `sha256` is of what is sent, where it was compiled."""
 
@@ -44,7 +44,7 @@ class Experiment:
 
     config: QuantumConfig
     capabilities: Capabilities
-    loaded: Loaded
+    loaded: LoadedCircuit
     #: The circuit as canonical JSON.
     text: str
     points: tuple[Point, ...]
@@ -87,7 +87,7 @@ class Experiment:
         return resolved(self.loaded.circuit, point)
 
     @cached_property
-    def mitigation(self) -> Mitigation:
+    def mitigation(self) -> MitigationPlan:
         return mitigation.parse(self.config.mitigation or {})
 
     @property
@@ -95,14 +95,16 @@ class Experiment:
         return not {"state_vector", "density_matrix"}.isdisjoint(self.config.keep)
 
     @cached_property
-    def _asked(self) -> tuple[Setting, ...]:
+    def _asked(self) -> tuple[CircuitVariant, ...]:
         """The settings as they were asked for: with the symbols in them, for no machine, without noise."""
         circuit, number = self.loaded.circuit, 0
-        own = [Setting("", number, circuit, self.qubits)] if self.has_own else []
+        own = [CircuitVariant("", number, circuit, self.qubits)] if self.has_own else []
         return (
             *own,
             *(
-                Setting(basis.name, number, observables.measured_in(circuit, basis, self.qubits), self.qubits)
+                CircuitVariant(
+                    basis.name, number, observables.measured_in(circuit, basis, self.qubits), self.qubits
+                )
                 for number, basis in enumerate(self.bases, 1)
             ),
         )
@@ -113,17 +115,17 @@ class Experiment:
         return not self.bases or self.histogram or self.keeps_state
 
     @cached_property
-    def _ready(self) -> tuple[Setting, ...]:
+    def _ready(self) -> tuple[CircuitVariant, ...]:
         """Where nothing is compiled: the settings with pulses and noise, once for all points."""
         return tuple(self._noisy(self._sent(one)) for one in self._asked)
 
-    def at(self, point: Point) -> tuple[Setting, ...]:
+    def at(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they run."""
         if not self.compiles:
             return tuple(_resolved(one, point) for one in self._ready)
         return tuple(map(self._noisy, self.sent(point)))
 
-    def sent(self, point: Point) -> tuple[Setting, ...]:
+    def sent(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they are sent, and run without noise."""
         return tuple(self._sent(_resolved(one, point)) for one in self._asked)
 
@@ -135,7 +137,7 @@ class Experiment:
         sent = self._sent(first)
         return sent.sha256 or canonical.sha256(canonical.text(sent.circuit))
 
-    def _sent(self, setting: Setting) -> Setting:
+    def _sent(self, setting: CircuitVariant) -> CircuitVariant:
         """The setting as it is sent: compiled, with its pulses."""
         circuit, qubits, sha256 = setting.circuit, setting.qubits, ""
         if self.compiles:
@@ -147,12 +149,12 @@ class Experiment:
             sha256 = canonical.sha256(canonical.text(circuit))
         return replace(setting, circuit=circuit, qubits=qubits, sha256=sha256)
 
-    def _noisy(self, setting: Setting) -> Setting:
+    def _noisy(self, setting: CircuitVariant) -> CircuitVariant:
         if self.config.noise is None:
             return setting
         return replace(setting, circuit=noise.noisy(setting.circuit, self.config.noise))
 
-    def calibrations(self) -> list[Order]:
+    def calibrations(self) -> list[CircuitRun]:
         """What has to be sampled so that errors of readout are known; nothing where they are, or nobody asks."""
         readout = self.mitigation.readout
         if not isinstance(readout, Calibrate):
@@ -169,9 +171,9 @@ class Experiment:
         orders = []
         for number, circuit in enumerate(mitigation.calibrations(measured)):
             sent = compiled(circuit, spec, self.capabilities).circuit if self.compiles else circuit
-            runs = self._noisy(Setting("", 0, sent, ())).circuit
+            runs = self._noisy(CircuitVariant("", 0, sent, ())).circuit
             seed = sampling.seed_of(self.seed, number)
-            orders.append(Order(f"calibration{number}", -1, runs, readout.repetitions, seed))
+            orders.append(CircuitRun(f"calibration{number}", -1, runs, readout.repetitions, seed))
         return orders
 
     @property
@@ -179,22 +181,22 @@ class Experiment:
         readout = self.mitigation.readout
         return 2 * readout.repetitions if isinstance(readout, Calibrate) else 0
 
-    def readout(self, calibrated: Sequence[Samples]) -> Readout | None:
+    def readout(self, calibrated: Sequence[Samples]) -> ConfusionMatrices | None:
         """What is known of errors of readout; `calibrated` is what came of `calibrations`."""
         found = self.mitigation.readout
         return mitigation.calibrated(*calibrated) if isinstance(found, Calibrate) else found
 
-    def orders(self, point: Point, setting: Setting) -> list[Order]:
+    def orders(self, point: Point, setting: CircuitVariant) -> list[CircuitRun]:
         """What is sampled of a setting: one order, or as many as its repetitions are divided into."""
         if not (setting.number or self.histogram):
             return []
         return self.more(point, setting, 0, self.repetitions)
 
-    def more(self, point: Point, setting: Setting, parts: int, repetitions: int) -> list[Order]:
+    def more(self, point: Point, setting: CircuitVariant, parts: int, repetitions: int) -> list[CircuitRun]:
         """Orders of so many further repetitions, where `parts` of the setting were there before."""
         stem = f"p{point.index}.{setting.name}" if setting.name else f"p{point.index}"
         return [
-            Order(
+            CircuitRun(
                 f"{stem}/{part}" if part else stem,
                 point.index,
                 setting.circuit,
@@ -214,7 +216,7 @@ class Experiment:
         return min(bound for bound in bounds if bound)
 
 
-def _resolved(setting: Setting, point: Point) -> Setting:
+def _resolved(setting: CircuitVariant, point: Point) -> CircuitVariant:
     return replace(setting, circuit=resolved(setting.circuit, point)) if point.params else setting
 
 

@@ -17,7 +17,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.config.task import Kept
 from noetl.quantum.model import Samples
-from noetl.quantum.session import Session
+from noetl.quantum.session import TaskSession
 from noetl.tools.kit.large import PARQUET_OPTIONS, scratch_folder, shelf_of
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ _TABLES: Final[Mapping[Kept, tuple[str, str]]] = {
 Parts: TypeAlias = Mapping[Kept, Sequence[JsonMap]]
 
 
-class Keeper:
+class KeptTables:
     """Gathers rows for the tables that a task keeps. Use as a context; of a task that keeps nothing all does nothing."""
 
-    def __init__(self, session: Session, parts: Parts) -> None:
+    def __init__(self, session: TaskSession, parts: Parts) -> None:
         self._wanted = tuple(dict.fromkeys(session.config.keep))
         self._shelf = shelf_of(session.call, session.services)
         self._parts = {name: list(parts.get(name, ())) for name in self._wanted}
@@ -50,7 +50,7 @@ class Keeper:
         self._folder = Path()
         self._database: DuckDBPyConnection | None = None
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> KeptTables:
         if self._wanted:
             if self._shelf is None:
                 raise ToolError("client_error", "`keep` needs a result store, and this process has none.")

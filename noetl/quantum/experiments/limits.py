@@ -29,7 +29,7 @@ _CGROUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class PointCost:
     """What points would take. `shots` is for each of them, `fixed` for all together (calibration); `cost` tells what the
     first so many points cost together."""
 
@@ -44,7 +44,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PointBudget:
     """How many points run. `stopped` is `{limit, at, of}` where that is not all of them: the limit that is met, its value,
     and what all points would take."""
 
@@ -52,9 +52,9 @@ class Room:
     stopped: JsonMap | None = None
 
 
-def room(limits: Limits, need: Need) -> Room:
+def room(limits: Limits, need: PointCost) -> PointBudget:
     """How much of a sweep may run. Raises ToolError(limit) where not even its first point may."""
-    rooms = [Room(need.points), *_rooms(limits, need)]
+    rooms = [PointBudget(need.points), *_rooms(limits, need)]
     least = min(rooms, key=lambda one: one.points)
     if least.points > 0 or least.stopped is None:
         return least
@@ -68,7 +68,7 @@ def room(limits: Limits, need: Need) -> Room:
     )
 
 
-def _rooms(limits: Limits, need: Need) -> Iterator[Room]:
+def _rooms(limits: Limits, need: PointCost) -> Iterator[PointBudget]:
     if limits.max_points is not None and limits.max_points < need.points:
         yield _stopped("max_points", limits.max_points, limits.max_points, need.points)
     if limits.max_shots is not None and need.all_shots > limits.max_shots:
@@ -78,11 +78,11 @@ def _rooms(limits: Limits, need: Need) -> Iterator[Room]:
         yield _stopped("max_cost", _affordable(limits.max_cost, need), limits.max_cost, whole)
 
 
-def _stopped(limit: str, points: int, at: float, of: float) -> Room:
-    return Room(points, {"limit": limit, "at": at, "of": of})
+def _stopped(limit: str, points: int, at: float, of: float) -> PointBudget:
+    return PointBudget(points, {"limit": limit, "at": at, "of": of})
 
 
-def _affordable(most: float, need: Need) -> int:
+def _affordable(most: float, need: PointCost) -> int:
     """How many of the first points cost at most `most` together; all of them are too many."""
     fits, fails = 0, need.points
     while fails - fits > 1:

@@ -13,7 +13,7 @@ from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import free_memory_mb
 from noetl.quantum.experiments.reading import read
 from noetl.quantum.model import Capabilities
-from noetl.quantum.session import Session
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
 
 #: How often a point is sampled where nobody says.
@@ -24,7 +24,7 @@ _SMALL: Final = 16 * 1024 * 1024
 _UNMEASURED: Final[frozenset[Action]] = frozenset({"expect", "compile", "estimate", "submit"})
 
 
-def planned(session: Session, capabilities: Capabilities) -> Experiment:
+def planned(session: TaskSession, capabilities: Capabilities) -> Experiment:
     """The experiment of a task, checked as far as it can be before anything runs. Raises ToolError."""
     config = session.config
     _check_asked(config, capabilities)
@@ -97,7 +97,7 @@ def _check_asked(config: QuantumConfig, capabilities: Capabilities) -> None:
             raise _refused(f"{provider} has no {kept.replace('_', ' ')} to keep.", "NoState")
 
 
-def _check_circuit(experiment: Experiment, session: Session) -> None:
+def _check_circuit(experiment: Experiment, session: TaskSession) -> None:
     config, circuit = experiment.config, experiment.loaded.circuit
     if experiment.histogram:
         checks.check_measured(circuit)

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.quantum.backends.ports import LocalBackend
-from noetl.quantum.experiments.experiment import Experiment, Setting
-from noetl.quantum.experiments.kept import Keeper
+from noetl.quantum.experiments.experiment import CircuitVariant, Experiment
+from noetl.quantum.experiments.kept import KeptTables
 from noetl.quantum.experiments.results import point_result
-from noetl.quantum.model import Order, Point, Samples
-from noetl.quantum.session import Session
+from noetl.quantum.model import CircuitRun, Point, Samples
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import mitigation, sampling
 from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
-from noetl.quantum.simulation.mitigation import Readout
+from noetl.quantum.simulation.mitigation import ConfusionMatrices
 
 
-def means_of(experiment: Experiment, sampled: Mapping[int, Samples], readout: Readout | None) -> list[Mean]:
+def means_of(
+    experiment: Experiment, sampled: Mapping[int, Samples], readout: ConfusionMatrices | None
+) -> list[Mean]:
     """Expectation values from samples, by number of setting."""
     if not experiment.sampled:
         return []
@@ -27,10 +29,10 @@ def means_of(experiment: Experiment, sampled: Mapping[int, Samples], readout: Re
 
 def assembled(
     point: Point,
-    settings: Sequence[Setting],
+    settings: Sequence[CircuitVariant],
     sampled: Mapping[int, Samples],
     means: Sequence[Mean],
-    readout: Readout | None,
+    readout: ConfusionMatrices | None,
 ) -> dict[str, Any]:
     """The result of a point whose samples, by number of setting, are all there."""
     own = sampled.get(0)
@@ -43,11 +45,11 @@ def assembled(
 class PointRun:
     """Runs one point on a simulator. Between two circuits it looks whether the call is to end."""
 
-    session: Session
+    session: TaskSession
     experiment: Experiment
     backend: LocalBackend
-    keeper: Keeper
-    readout: Readout | None
+    keeper: KeptTables
+    readout: ConfusionMatrices | None
     point: Point
     _parts: dict[int, list[Samples]] = field(default_factory=dict)
 
@@ -62,7 +64,7 @@ class PointRun:
             self.keeper.state(self.point.index, self.backend.state(settings[0].circuit, settings[0].qubits))
         return assembled(self.point, settings, self._merged(), means, self.readout)
 
-    def _sample(self, setting: int, orders: Sequence[Order]) -> None:
+    def _sample(self, setting: int, orders: Sequence[CircuitRun]) -> None:
         for order in orders:
             self.session.check()
             samples = self.backend.sample(order)
@@ -73,13 +75,13 @@ class PointRun:
     def _merged(self) -> dict[int, Samples]:
         return {setting: sampling.merged(parts) for setting, parts in self._parts.items()}
 
-    def _exact(self, own: Setting) -> list[Mean]:
+    def _exact(self, own: CircuitVariant) -> list[Mean]:
         self.session.check()
         values = self.backend.expect(own.circuit, self.experiment.observables, own.qubits)
         pairs = zip(self.experiment.observables, values, strict=True)
         return [Mean(observable.name, value, 0.0) for observable, value in pairs]
 
-    def _sampled(self, settings: Sequence[Setting], left: int | None) -> list[Mean]:
+    def _sampled(self, settings: Sequence[CircuitVariant], left: int | None) -> list[Mean]:
         means = means_of(self.experiment, self._merged(), self.readout)
         target = self.experiment.config.target_stderr
         while target is not None and (more := self._more(means, target, left)) > 0:

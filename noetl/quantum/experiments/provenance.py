@@ -18,7 +18,7 @@ from noetl.quantum.circuits import canonical
 from noetl.quantum.config.task import CIRCUITS, QuantumConfig
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.reading import kept_text
-from noetl.quantum.session import Session
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import noise
 from noetl.tools.kit.references import loaded
 
@@ -45,7 +45,7 @@ IDENTITY: Final = (
 )  # fmt: skip
 
 
-def provenance(session: Session, experiment: Experiment) -> dict[str, Any]:
+def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
     """What is known before anything ran."""
     config, circuit = experiment.config, experiment.loaded
     where = session.call.where
@@ -77,7 +77,7 @@ def provenance(session: Session, experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def repeatable(session: Session, experiment: Experiment) -> dict[str, Json]:
+def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:
     """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical JSON of Cirq, by
     reference where it is long; `config` are the keys that it needs besides. Passwords are never among them."""
     circuit = kept_text(session, experiment.text)
@@ -110,7 +110,7 @@ def repeated(task: JsonMap, place: str) -> QuantumConfig:
         ) from error
 
 
-def again(task: Json, session: Session, place: str) -> JsonMap:
+def again(task: Json, session: TaskSession, place: str) -> JsonMap:
     """What `repeatable` told, with its circuit opened. Raises ToolError."""
     results = session.services.results
     found = loaded(task, results, f"`{place}`")

@@ -10,10 +10,10 @@ from typing import Final
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits import load as circuits
-from noetl.quantum.experiments.recent import Recent
+from noetl.quantum.experiments.recent import RecentCache
 from noetl.quantum.experiments.results import bare
-from noetl.quantum.model import Loaded
-from noetl.quantum.session import Session
+from noetl.quantum.model import LoadedCircuit
+from noetl.quantum.session import TaskSession
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.references import loaded
 
@@ -26,20 +26,20 @@ _PIN: Final = "code"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SettledCircuit:
     """A circuit and its canonical JSON. What runs is what that says, down to the order of the operations of a moment: whoever
     repeats it reads no more."""
 
-    loaded: Loaded
+    loaded: LoadedCircuit
     text: str
 
 
-_read: Final = Recent[Read](_MOST)
+_read: Final = RecentCache[SettledCircuit](_MOST)
 #: References to circuits by place and hash.
-_kept: Final = Recent[JsonMap](_MOST)
+_kept: Final = RecentCache[JsonMap](_MOST)
 
 
-def read(session: Session) -> Read:
+def read(session: TaskSession) -> SettledCircuit:
     """The circuit that a task names. Raises ToolError."""
     config = session.config
     form = config.circuit_form()
@@ -49,20 +49,20 @@ def read(session: Session) -> Read:
     return _read.get(canonical.sha256(key), lambda: _made(session))
 
 
-def _made(session: Session) -> Read:
+def _made(session: TaskSession) -> SettledCircuit:
     found = circuits.load(session.config, session.call, session.services, session.held.runners)
     circuit = canonical.settled(found.circuit)
-    return Read(replace(found, circuit=circuit), canonical.text(circuit))
+    return SettledCircuit(replace(found, circuit=circuit), canonical.text(circuit))
 
 
-def _of_code(session: Session) -> Read:
+def _of_code(session: TaskSession) -> SettledCircuit:
     """What the code yields in the first call of its task, and in all later ones: run again, it may yield another."""
     checkpoint = session.call.checkpoint
     if isinstance(checkpoint, Mapping) and _PIN in checkpoint:
         session.pins[_PIN] = checkpoint[_PIN]
         said = json.loads(checkpoint[_PIN])
         text = loaded(said["circuit"], session.services.results, "The checkpoint")
-        return Read(Loaded(canonical.read(text), "code", said["sha256"]), text)
+        return SettledCircuit(LoadedCircuit(canonical.read(text), "code", said["sha256"]), text)
     found = _made(session)
     said = {"sha256": found.loaded.sha256, "circuit": kept_text(session, found.text)}
     # As text: references in a checkpoint are opened.
@@ -70,7 +70,7 @@ def _of_code(session: Session) -> Read:
     return found
 
 
-def kept_text(session: Session, text: str) -> Json:
+def kept_text(session: TaskSession, text: str) -> Json:
     """A circuit's text as a result or a checkpoint holds it: itself, or a reference to it where it is long."""
     if len(text) <= INLINE_CIRCUIT or session.services.results is None:
         return text

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
+class RecentCache(Generic[T]):
     """The last `most` things by key. Safe for threads; what is missing is made outside of the lock."""
 
     def __init__(self, most: int) -> None:

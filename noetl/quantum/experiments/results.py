@@ -9,8 +9,8 @@ from typing import Any, Final
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, plain
-from noetl.quantum.model import Measured, Point, Samples
-from noetl.quantum.session import Session
+from noetl.quantum.model import Measurement, Point, Samples
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
 from noetl.quantum.simulation.means import Mean
 from noetl.tools.kit.large import kept_for
@@ -45,7 +45,7 @@ def point_result(
     return found if mitigated is None else {**found, "mitigated": dict(mitigated)}
 
 
-def bits(measured: Sequence[Measured]) -> dict[str, Json]:
+def bits(measured: Sequence[Measurement]) -> dict[str, Json]:
     """How bitstrings are read."""
     return {
         "order": "big-endian",
@@ -87,7 +87,7 @@ def _no_result(place: str, why: str) -> ToolError:
     )
 
 
-def held(points: Sequence[JsonMap], session: Session) -> Json:
+def held(points: Sequence[JsonMap], session: TaskSession) -> Json:
     """`points` as a list; where they are more than a result may be, as a manifest of pages in the result store. Raises
     ToolError where the store takes nothing."""
     results, most = session.services.results, session.services.result_limit // _PART

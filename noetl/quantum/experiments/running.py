@@ -15,26 +15,28 @@ from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.measurements import measured
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import Parts
-from noetl.quantum.experiments.limits import Need, room
+from noetl.quantum.experiments.limits import PointCost, room
 from noetl.quantum.experiments.provenance import IDENTITY, differing, provenance
 from noetl.quantum.experiments.results import bits, earlier, held, with_only_point
-from noetl.quantum.experiments.sweep import Finished, Sweep
-from noetl.quantum.session import Session, now
+from noetl.quantum.experiments.sweep import Sweep, SweepPoints
+from noetl.quantum.session import TaskSession, now
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierPoints:
     """What an earlier task has finished of the same sweep: its points and its tables, by name."""
 
     points: Sequence[dict[str, Any]] = ()
     tables: Parts = field(default_factory=dict)
 
 
-def on_simulator(session: Session, experiment: Experiment, backend: LocalBackend) -> Outcome | Later:
+def on_simulator(session: TaskSession, experiment: Experiment, backend: LocalBackend) -> Outcome | Later:
     """Runs a sweep, or goes on with it. Raises ToolError."""
     story = provenance(session, experiment)
     before = before_of(session, story)
-    need = Need(len(experiment.points) - len(before.points), experiment.shots, experiment.calibration_shots)
+    need = PointCost(
+        len(experiment.points) - len(before.points), experiment.shots, experiment.calibration_shots
+    )
     allowed = room(experiment.config.limits, need)
     came = Sweep(session, experiment, backend, len(before.points), allowed, before.tables).run(
         identity(story)
@@ -52,11 +54,11 @@ def identity(story: JsonMap) -> str:
     return canonical.sha256(canonical.dumps({name: story[name] for name in IDENTITY}))
 
 
-def before_of(session: Session, story: JsonMap) -> Before:
+def before_of(session: TaskSession, story: JsonMap) -> EarlierPoints:
     """What `resume` hands over. Raises ToolError where it is of another experiment."""
     given = session.config.resume
     if given is None:
-        return Before()
+        return EarlierPoints()
     found = earlier(given, session.services.results, "resume")
     if differs := differing(found["provenance"], story):
         raise ToolError(
@@ -72,11 +74,11 @@ def before_of(session: Session, story: JsonMap) -> Before:
             type="Complete",
         )
     tables: Parts = {name: [found[name]] for name in session.config.keep if name in found}
-    return Before(found["points"], tables)
+    return EarlierPoints(found["points"], tables)
 
 
 def report(
-    session: Session,
+    session: TaskSession,
     experiment: Experiment,
     points: list[dict[str, Any]],
     stopped: JsonMap | None,
@@ -110,7 +112,7 @@ def compiled_sha256(experiment: Experiment, points: Sequence[JsonMap]) -> str:
     return hashes[0] if len(hashes) == 1 else canonical.sha256("\n".join(hashes))
 
 
-def local_job(experiment: Experiment, came: Finished) -> dict[str, Json]:
+def local_job(experiment: Experiment, came: SweepPoints) -> dict[str, Json]:
     return {
         "provider": experiment.capabilities.provider,
         "target": experiment.config.backend.target,

@@ -13,12 +13,12 @@ from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.kept import Keeper, Parts
-from noetl.quantum.experiments.limits import Room
+from noetl.quantum.experiments.kept import KeptTables, Parts
+from noetl.quantum.experiments.limits import PointBudget
 from noetl.quantum.experiments.point import PointRun
 from noetl.quantum.experiments.results import bare
-from noetl.quantum.session import Session, now
-from noetl.quantum.simulation.mitigation import Readout
+from noetl.quantum.session import TaskSession, now
+from noetl.quantum.simulation.mitigation import ConfusionMatrices
 from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.references import loaded
 
@@ -28,7 +28,7 @@ _PART: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SweepProgress:
     """How far a sweep has come: the next point, the repetitions that ran, and references to what is kept."""
 
     next: int
@@ -53,12 +53,12 @@ class Progress:
         }
 
 
-def begun(checkpoint: Json, identity: str, first: int, tables: Parts) -> Progress:
+def begun(checkpoint: Json, identity: str, first: int, tables: Parts) -> SweepProgress:
     """Where the sweep goes on: behind its last checkpoint, if that is of the same experiment, else at `first`."""
     if not isinstance(checkpoint, Mapping) or checkpoint.get("identity") != identity:
-        return Progress(first, started_at=now(), tables=tables)
+        return SweepProgress(first, started_at=now(), tables=tables)
     kept = json.loads(checkpoint["kept"])
-    return Progress(
+    return SweepProgress(
         checkpoint["done"],
         checkpoint["shots"],
         checkpoint["spent_s"],
@@ -69,7 +69,7 @@ def begun(checkpoint: Json, identity: str, first: int, tables: Parts) -> Progres
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class SweepPoints:
     """All points that were to run. `next` is the first one that did not, and `stopped` why, where the repetitions ran out."""
 
     points: list[dict[str, Any]]
@@ -86,15 +86,15 @@ class Sweep:
     """One call of a sweep. `first` is the point that it begins with, `room` how many may run; `tables` are parts of what is
     kept that were there before."""
 
-    session: Session
+    session: TaskSession
     experiment: Experiment
     backend: LocalBackend
     first: int
-    room: Room
+    room: PointBudget
     tables: Parts = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
 
-    def run(self, identity: str) -> Finished | Later:
+    def run(self, identity: str) -> SweepPoints | Later:
         """Runs until all is done, or until it is time to keep what is. Raises ToolError."""
         session, experiment = self.session, self.experiment
         before = begun(session.call.checkpoint, identity, self.first, self.tables)
@@ -102,7 +102,7 @@ class Sweep:
         fresh: list[dict[str, Any]] = []
         shots, stopped = before.shots, None
         readout = self._readout()
-        with Keeper(session, before.tables) as keeper:
+        with KeptTables(session, before.tables) as keeper:
             for number in range(before.next, end):
                 if fresh and self._is_time(before):
                     progress = self._kept(before, fresh, shots, keeper)
@@ -118,7 +118,7 @@ class Sweep:
                 shots += found["repetitions"]
             tables = keeper.tables()
         points = [*self._loaded(before), *fresh]
-        return Finished(
+        return SweepPoints(
             points,
             tables,
             shots,
@@ -128,7 +128,7 @@ class Sweep:
             before.spent_s + self._spent,
         )
 
-    def _readout(self) -> Readout | None:
+    def _readout(self) -> ConfusionMatrices | None:
         orders = self.experiment.calibrations()
         return self.experiment.readout([self.backend.sample(order) for order in orders])
 
@@ -136,16 +136,18 @@ class Sweep:
     def _spent(self) -> float:
         return time.monotonic() - self._began
 
-    def _is_time(self, before: Progress) -> bool:
+    def _is_time(self, before: SweepProgress) -> bool:
         if self.session.services.results is None:
             return False
         return self._spent > max(KEEP_EVERY_S, _PART * before.spent_s)
 
-    def _kept(self, before: Progress, fresh: list[dict[str, Any]], shots: int, keeper: Keeper) -> Progress:
+    def _kept(
+        self, before: SweepProgress, fresh: list[dict[str, Any]], shots: int, keeper: KeptTables
+    ) -> SweepProgress:
         results, call = self.session.services.results, self.session.call
         assert results is not None  # see `_is_time`
         page = results.put(fresh, kept_for(call))
-        return Progress(
+        return SweepProgress(
             before.next + len(fresh),
             shots,
             before.spent_s + self._spent,
@@ -154,7 +156,7 @@ class Sweep:
             {name: [bare(part) for part in parts] for name, parts in keeper.parts().items()},
         )
 
-    def _loaded(self, before: Progress) -> list[dict[str, Any]]:
+    def _loaded(self, before: SweepProgress) -> list[dict[str, Any]]:
         results = self.session.services.results
         return [point for page in before.points for point in plain(loaded(page, results, "The checkpoint"))]
 

@@ -19,10 +19,10 @@ from noetl.pipeline.model import Later
 from noetl.quantum.backends.choice import chosen
 from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.limits import Need, Room, room
+from noetl.quantum.experiments.limits import PointBudget, PointCost, room
 from noetl.quantum.experiments.planning import planned
 from noetl.quantum.experiments.provenance import again, provenance, repeated
-from noetl.quantum.experiments.running import Before, identity, on_simulator
+from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.elsewhere import (
     desk,
@@ -35,12 +35,12 @@ from noetl.quantum.jobs.elsewhere import (
 )
 from noetl.quantum.jobs.stand import short
 from noetl.quantum.model import JobState, JobStatus
-from noetl.quantum.session import Session, now
+from noetl.quantum.session import TaskSession, now
 from noetl.tools.kit.references import loaded
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class JobReference:
     """What `submit` yielded as `job`: the task that it is of, how many of its points were sent, and its jobs by order."""
 
     task: JsonMap
@@ -59,7 +59,7 @@ class _Told(BaseModel):
     jobs: dict[str, JobState]
 
 
-def submit(session: Session) -> Outcome | Later:
+def submit(session: TaskSession) -> Outcome | Later:
     """Sends what a run would send, and waits for none of it. Raises ToolError."""
     backend = chosen(session)
     experiment = planned(session, backend.capabilities())
@@ -67,7 +67,7 @@ def submit(session: Session) -> Outcome | Later:
     if isinstance(backend, LocalBackend):
         allowed = room(
             session.config.limits,
-            Need(len(experiment.points), experiment.shots, experiment.calibration_shots),
+            PointCost(len(experiment.points), experiment.shots, experiment.calibration_shots),
         )
         return _submitted(story, allowed, _held(experiment, story), {})
     sent = sendable(session, experiment, backend, 0)
@@ -89,7 +89,7 @@ def _held(experiment: Experiment, story: JsonMap) -> JsonMap:
     }
 
 
-def _submitted(story: JsonMap, allowed: Room, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
+def _submitted(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
     reference = {
         **job,
         "task": story["task"],
@@ -102,19 +102,19 @@ def _submitted(story: JsonMap, allowed: Room, job: JsonMap, states: Mapping[str,
     )
 
 
-def poll(session: Session) -> Outcome | Later:
+def poll(session: TaskSession) -> Outcome | Later:
     """Waits until the jobs have ended, however they did. Raises ToolError."""
     return _looked_after(session, jobs.poll, "done")
 
 
-def cancel(session: Session) -> Outcome | Later:
+def cancel(session: TaskSession) -> Outcome | Later:
     """Cancels the jobs that have not ended. Raises ToolError."""
     return _looked_after(session, jobs.cancel, "cancelled")
 
 
 def _looked_after(
-    session: Session,
-    call: Callable[[jobs.Desk, Mapping[str, JobState]], Later | jobs.Done],
+    session: TaskSession,
+    call: Callable[[jobs.JobContext, Mapping[str, JobState]], Later | jobs.JobResults],
     locally: JobStatus,
 ) -> Outcome | Later:
     """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally` says."""
@@ -124,16 +124,16 @@ def _looked_after(
         return succeeded(_standing(reference, locally, reference.states))
     came = call(desk(inner, backend), reference.states)
     if isinstance(came, Later):
-        return noted(came, Room(reference.points, reference.stopped))
+        return noted(came, PointBudget(reference.points, reference.stopped))
     return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
 
 
-def _standing(reference: Reference, status: str, states: Mapping[str, JobState]) -> JsonMap:
+def _standing(reference: JobReference, status: str, states: Mapping[str, JobState]) -> JsonMap:
     told = {name: short(state) for name, state in states.items()}
     return {"status": status, "ready": status == "done", "job": {**reference.as_json, "jobs": told}}
 
 
-def fetch(session: Session) -> Outcome | Later:
+def fetch(session: TaskSession) -> Outcome | Later:
     """What the jobs measured, as of a run; waits for them. Raises ToolError."""
     reference = _reference(session)
     inner, backend = _there(session, reference)
@@ -143,13 +143,13 @@ def fetch(session: Session) -> Outcome | Later:
     story = provenance(inner, experiment)
     orders = sent_orders(inner, story, experiment, 0, reference.points)
     came = jobs.fetch(desk(inner, backend), orders, reference.states)
-    sent = Room(reference.points, reference.stopped)
+    sent = PointBudget(reference.points, reference.stopped)
     if isinstance(came, Later):
         return noted(came, sent)
-    return finished(inner, experiment, came, Before(), sent, story)
+    return finished(inner, experiment, came, EarlierPoints(), sent, story)
 
 
-def _there(session: Session, reference: Reference) -> tuple[Session, LocalBackend | RemoteBackend]:
+def _there(session: TaskSession, reference: JobReference) -> tuple[TaskSession, LocalBackend | RemoteBackend]:
     """The task that was submitted, on its machine, with the credential and the pace of this one."""
     task = again(reference.task, session, "job.task")
     config = repeated(task, "job.task")
@@ -162,7 +162,7 @@ def _there(session: Session, reference: Reference) -> tuple[Session, LocalBacken
     return inner, chosen(inner)
 
 
-def _reference(session: Session) -> Reference:
+def _reference(session: TaskSession) -> JobReference:
     found = plain(loaded(session.config.job, session.services.results, "`job`"))
     if isinstance(found, Mapping) and isinstance(found.get("job"), Mapping):
         found = plain(loaded(found["job"], session.services.results, "`job.job`"))
@@ -174,4 +174,4 @@ def _reference(session: Session) -> Reference:
             f'`{session.config.action}` needs `job`, what a task with `action: submit` yielded, as in `job: "{{{{ step }}}}"`.',
             type="NotAJob",
         ) from error
-    return Reference(told.task, told.points, told.stopped, told.jobs, found)
+    return JobReference(told.task, told.points, told.stopped, told.jobs, found)

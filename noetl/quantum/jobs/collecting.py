@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noetl.quantum.jobs.stand import kept, restored
-from noetl.quantum.jobs.visit import Visit
+from noetl.quantum.jobs.visit import JobPass
 from noetl.quantum.model import JobState, Samples
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class JobResults:
     """The jobs by order, and what they measured, where it was fetched."""
 
     jobs: Mapping[str, JobState]
     samples: Mapping[str, Samples] = field(default_factory=dict)
 
 
-def unfetched(visit: Visit) -> dict[str, JobState]:
+def unfetched(visit: JobPass) -> dict[str, JobState]:
     """The jobs that are done and whose results are wanted, by order."""
     if visit.goal != "fetched":
         return {}
@@ -26,7 +26,7 @@ def unfetched(visit: Visit) -> dict[str, JobState]:
     return {name: job for name, job in done.items() if name not in visit.stand.samples}
 
 
-def fetch(visit: Visit) -> None:
+def fetch(visit: JobPass) -> None:
     """Fetches what is there, as much as there is time for."""
     for name, job in unfetched(visit).items():
         if not visit.has_time():
@@ -35,8 +35,8 @@ def fetch(visit: Visit) -> None:
         visit.note(samples={**visit.stand.samples, name: said}, changed_at=visit.now)
 
 
-def done(visit: Visit) -> Done:
+def done(visit: JobPass) -> JobResults:
     """What the task has come to."""
     stand = visit.stand
     samples = {name: restored(said, visit.orders[name]) for name, said in stand.samples.items()}
-    return Done(stand.jobs, samples)
+    return JobResults(stand.jobs, samples)

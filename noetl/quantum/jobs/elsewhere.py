@@ -14,15 +14,15 @@ from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.kept import Keeper
-from noetl.quantum.experiments.limits import Need, Room, check_told, room
+from noetl.quantum.experiments.kept import KeptTables
+from noetl.quantum.experiments.limits import PointBudget, PointCost, check_told, room
 from noetl.quantum.experiments.point import assembled, means_of
 from noetl.quantum.experiments.provenance import provenance
-from noetl.quantum.experiments.recent import Recent
-from noetl.quantum.experiments.running import Before, before_of, identity, report
+from noetl.quantum.experiments.recent import RecentCache
+from noetl.quantum.experiments.running import EarlierPoints, before_of, identity, report
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.model import Estimate, JobState, Order
-from noetl.quantum.session import Session
+from noetl.quantum.model import CircuitRun, Estimate, JobState
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
 
 #: Which status several jobs have together: the first of these that one of them has.
@@ -30,19 +30,19 @@ _WORST_FIRST: Final = ("failed", "cancelled", "queued", "running", "done")
 
 
 #: Orders of the tasks that were called last: those that wait are called often, and compilation takes its time.
-_orders: Final = Recent[list[Order]](8)
+_orders: Final = RecentCache[list[CircuitRun]](8)
 
 
 def sent_orders(
-    session: Session, story: JsonMap, experiment: Experiment, first: int, points: int
-) -> list[Order]:
+    session: TaskSession, story: JsonMap, experiment: Experiment, first: int, points: int
+) -> list[CircuitRun]:
     """What a task sends: `orders_of`, made once for its calls in this worker."""
     call = session.call
     key = f"{call.idempotency_key}/{call.attempt}/{identity(story)}/{first}/{points}"
     return _orders.get(key, lambda: orders_of(experiment, first, points))
 
 
-def orders_of(experiment: Experiment, first: int, points: int) -> list[Order]:
+def orders_of(experiment: Experiment, first: int, points: int) -> list[CircuitRun]:
     """What is sent for so many points from `first` on."""
     chosen = experiment.points[first : first + points]
     return [
@@ -56,14 +56,16 @@ def orders_of(experiment: Experiment, first: int, points: int) -> list[Order]:
     ]
 
 
-def desk(session: Session, backend: RemoteBackend) -> jobs.Desk:
+def desk(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
     """What jobs are made with; what `noted` put around their checkpoint is taken off it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
-    return jobs.Desk(backend, call, session.config.polling, session.held.tickets, session.check_cancelled)
+    return jobs.JobContext(
+        backend, call, session.config.polling, session.held.tickets, session.check_cancelled
+    )
 
 
-def on_machine(session: Session, experiment: Experiment, backend: RemoteBackend) -> Outcome | Later:
+def on_machine(session: TaskSession, experiment: Experiment, backend: RemoteBackend) -> Outcome | Later:
     """One call of a task that submits, waits and fetches. Raises ToolError."""
     story = provenance(session, experiment)
     before = before_of(session, story)
@@ -77,11 +79,13 @@ def on_machine(session: Session, experiment: Experiment, backend: RemoteBackend)
     return finished(session, experiment, came, before, allowed, story)
 
 
-def sendable(session: Session, experiment: Experiment, backend: RemoteBackend, first: int) -> Room | Later:
+def sendable(
+    session: TaskSession, experiment: Experiment, backend: RemoteBackend, first: int
+) -> PointBudget | Later:
     """How many points are sent: found out once, before anything is, and the same in all later calls."""
     recorded = session.call.checkpoint
     if isinstance(recorded, Mapping):
-        return Room(recorded["points"], recorded["stopped"])
+        return PointBudget(recorded["points"], recorded["stopped"])
     config, capabilities = experiment.config, experiment.capabilities
     if config.target_stderr is not None:
         raise ToolError(
@@ -98,7 +102,7 @@ def sendable(session: Session, experiment: Experiment, backend: RemoteBackend, f
     try:
         if config.limits.max_cost is not None or config.limits.max_queue is not None:
             check_told(config.limits, told(points), capabilities.provider)
-        need = Need(
+        need = PointCost(
             points, experiment.shots, experiment.calibration_shots, lambda some: told(some).cost or 0.0
         )
         return room(config.limits, need)
@@ -106,7 +110,7 @@ def sendable(session: Session, experiment: Experiment, backend: RemoteBackend, f
         return Later(error.seconds)
 
 
-def noted(later: Later, allowed: Room) -> Later:
+def noted(later: Later, allowed: PointBudget) -> Later:
     """The wait of jobs, with what was decided before they were sent."""
     inner = later.checkpoint
     return replace(
@@ -121,18 +125,18 @@ def noted(later: Later, allowed: Room) -> Later:
 
 
 def finished(
-    session: Session,
+    session: TaskSession,
     experiment: Experiment,
-    done: jobs.Done,
-    before: Before,
-    allowed: Room,
+    done: jobs.JobResults,
+    before: EarlierPoints,
+    allowed: PointBudget,
     story: dict[str, Any],
 ) -> Outcome:
     """The result of a task whose jobs were fetched. Raises ToolError."""
     readout = experiment.readout([done.samples[order.name] for order in experiment.calibrations()])
     first, points = len(before.points), list(before.points)
     told = True
-    with Keeper(session, before.tables) as keeper:
+    with KeptTables(session, before.tables) as keeper:
         for point in experiment.points[first : first + allowed.points]:
             settings = experiment.at(point)
             orders = {one.number: experiment.orders(point, one) for one in settings}

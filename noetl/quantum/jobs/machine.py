@@ -18,10 +18,10 @@ from noetl.pipeline.model import Later
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import collecting, sending, tending
 from noetl.quantum.jobs import errors as job_errors
-from noetl.quantum.jobs.collecting import Done
-from noetl.quantum.jobs.stand import DEAD, LIVE, Stand, hash_of, read
-from noetl.quantum.jobs.visit import Desk, Goal, Visit
-from noetl.quantum.model import JobState, Order
+from noetl.quantum.jobs.collecting import JobResults
+from noetl.quantum.jobs.stand import DEAD, LIVE, JobLedger, hash_of, read
+from noetl.quantum.jobs.visit import Goal, JobContext, JobPass
+from noetl.quantum.model import CircuitRun, JobState
 
 #: Seconds after which a call begins no further request.
 _SLICE_S: Final = 2.0
@@ -37,24 +37,28 @@ _WITHDRAWAL_S: Final = 60.0
 _AGAIN_S: Final = 0.1
 
 
-class Machine:
+class JobMachine:
     """One call: from the stand in the checkpoint to the next one, or to the end. `jobs` are those of another task that this
     one looks after."""
 
     def __init__(
-        self, desk: Desk, orders: Sequence[Order], goal: Goal, jobs: Mapping[str, JobState] | None = None
+        self,
+        desk: JobContext,
+        orders: Sequence[CircuitRun],
+        goal: Goal,
+        jobs: Mapping[str, JobState] | None = None,
     ) -> None:
         now = desk.now().isoformat()
-        stand = Stand(hash_of(orders), 0, now, now, jobs=dict(jobs or {}))
+        stand = JobLedger(hash_of(orders), 0, now, now, jobs=dict(jobs or {}))
         ends = time.monotonic() + _SLICE_S
         self._desk = desk
-        self._visit = Visit(desk, {one.name: one for one in orders}, goal, jobs is None, stand, ends)
+        self._visit = JobPass(desk, {one.name: one for one in orders}, goal, jobs is None, stand, ends)
         lost = self._visit.missing
         if jobs is not None and (lost or not jobs):
             which = f" of {', '.join(lost[:5])}" if lost else ""
             raise ToolError("client_error", f"`job` tells of no job{which}.", type="UnknownJob")
 
-    def advance(self) -> Later | Done:
+    def advance(self) -> Later | JobResults:
         visit, recorded = self._visit, read(self._desk.call.checkpoint)
         visit.stand = self._entered(recorded)
         if self._desk.call.abandoned:
@@ -71,7 +75,7 @@ class Machine:
         except ToolError as error:
             return self._failed(error, recorded)
 
-    def _entered(self, recorded: Stand | None) -> Stand:
+    def _entered(self, recorded: JobLedger | None) -> JobLedger:
         """The stand at this attempt: jobs that died in an earlier one do not count."""
         stand = recorded or self._visit.stand
         if stand.orders != self._visit.stand.orders:
@@ -92,7 +96,7 @@ class Machine:
 
     # --- what a call does ------------------------------------------------------------------------
 
-    def _stepped(self) -> Later | Done:
+    def _stepped(self) -> Later | JobResults:
         visit = self._visit
         if visit.stand.sending:
             sending.send(visit)
@@ -158,7 +162,7 @@ class Machine:
 
     # --- failures --------------------------------------------------------------------------------
 
-    def _failed(self, error: ToolError, recorded: Stand | None) -> Later:
+    def _failed(self, error: ToolError, recorded: JobLedger | None) -> Later:
         """Waits where another try may help, else begins to leave."""
         visit, final = self._visit, error.type in job_errors.FINAL
         if error.kind == "cancelled":
@@ -180,7 +184,7 @@ class Machine:
         asked = float(error.extras.get("http", {}).get("retry_after") or 0.0)
         return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, visit.grown(since, _TROUBLE_S))
 
-    def _leave(self, recorded: Stand | None) -> Later:
+    def _leave(self, recorded: JobLedger | None) -> Later:
         """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there is to know."""
         visit = self._visit
         again, why = self._withdrawn() if visit.stand.leaving_at else (0.0, None)

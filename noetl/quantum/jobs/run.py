@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from noetl.pipeline.model import Later
-from noetl.quantum.jobs.collecting import Done
-from noetl.quantum.jobs.machine import Machine
-from noetl.quantum.jobs.visit import Desk
-from noetl.quantum.model import JobState, Order
+from noetl.quantum.jobs.collecting import JobResults
+from noetl.quantum.jobs.machine import JobMachine
+from noetl.quantum.jobs.visit import JobContext
+from noetl.quantum.model import CircuitRun, JobState
 
-__all__ = ["Desk", "Done", "cancel", "fetch", "poll", "run", "submit"]
+__all__ = ["JobContext", "JobResults", "cancel", "fetch", "poll", "run", "submit"]
 
 
-def run(desk: Desk, orders: Sequence[Order]) -> Later | Done:
+def run(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
     """One call of a task that submits, waits and fetches. Raises ToolError, as all of these do."""
-    return Machine(desk, orders, "fetched").advance()
+    return JobMachine(desk, orders, "fetched").advance()
 
 
-def submit(desk: Desk, orders: Sequence[Order]) -> Later | Done:
+def submit(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
     """One call of a task that leaves its jobs behind: `jobs` of what it is done with is what the others take."""
-    return Machine(desk, orders, "submitted").advance()
+    return JobMachine(desk, orders, "submitted").advance()
 
 
-def poll(desk: Desk, jobs: Mapping[str, JobState]) -> Later | Done:
+def poll(desk: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
     """One call of a task that waits for the jobs of another one, however they end."""
-    return Machine(desk, (), "ended", jobs).advance()
+    return JobMachine(desk, (), "ended", jobs).advance()
 
 
-def fetch(desk: Desk, orders: Sequence[Order], jobs: Mapping[str, JobState]) -> Later | Done:
+def fetch(desk: JobContext, orders: Sequence[CircuitRun], jobs: Mapping[str, JobState]) -> Later | JobResults:
     """One call of a task that waits for the jobs of another one, and fetches what they measured."""
-    return Machine(desk, orders, "fetched", jobs).advance()
+    return JobMachine(desk, orders, "fetched", jobs).advance()
 
 
-def cancel(desk: Desk, jobs: Mapping[str, JobState]) -> Later | Done:
+def cancel(desk: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
     """One call of a task that cancels the jobs of another one. Those that ended stay as they are."""
-    return Machine(desk, (), "cancelled", jobs).advance()
+    return JobMachine(desk, (), "cancelled", jobs).advance()

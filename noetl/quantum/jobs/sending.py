@@ -10,7 +10,7 @@ from typing import Final
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.stand import DEAD, LIVE
-from noetl.quantum.jobs.visit import Visit
+from noetl.quantum.jobs.visit import JobPass
 
 #: Orders that one ticket is for.
 _BATCH: Final = 10
@@ -18,14 +18,14 @@ _BATCH: Final = 10
 _SKEW: Final = timedelta(minutes=10)
 
 
-def announce(visit: Visit) -> None:
+def announce(visit: JobPass) -> None:
     """The intent to send the next orders: nothing is sent before it is in the log."""
     most = _BATCH if visit.backend.finds else 1
     ticket, sending = visit.desk.tickets.issue(), tuple(visit.missing[:most])
     visit.note(ticket=ticket, sending=sending, doubted=(), missed_at="")
 
 
-def send(visit: Visit) -> None:
+def send(visit: JobPass) -> None:
     """Sends what the ticket is for. Where it is not ours, somebody else may have sent it. Raises ToolError, MaybeSubmitted
     once it is noted what is in doubt."""
     ticket, names = visit.stand.ticket, visit.stand.sending
@@ -46,7 +46,7 @@ def send(visit: Visit) -> None:
     visit.submitting = False
 
 
-def search(visit: Visit) -> float:
+def search(visit: JobPass) -> float:
     """Looks for what may have been sent. Yields how long to wait before the next look, in seconds; 0: it is known now
     what is there and what is not. Raises ToolError where nobody can know."""
     stand = visit.stand
@@ -69,7 +69,7 @@ def search(visit: Visit) -> float:
     return 0.0
 
 
-def settle(visit: Visit) -> float:
+def settle(visit: JobPass) -> float:
     """A last look where two may have sent the same: who was thought dead may have sent it late. Yields how long that
     look is to wait, in seconds."""
     if not visit.stand.contested_at or not visit.orders or not visit.backend.finds:
@@ -81,7 +81,7 @@ def settle(visit: Visit) -> float:
     return 0.0
 
 
-def adopt(visit: Visit, names: Sequence[str]) -> None:
+def adopt(visit: JobPass, names: Sequence[str]) -> None:
     """Finds the jobs of these orders. For one that has none yet, the oldest that is not dead counts; others that live are
     to be cancelled."""
     since = datetime.fromisoformat(visit.stand.since) - _SKEW
@@ -98,6 +98,6 @@ def adopt(visit: Visit, names: Sequence[str]) -> None:
         visit.note(surplus=tuple(dict.fromkeys((*visit.stand.surplus, *more))))
 
 
-def _until(visit: Visit, instant: str, times: int = 1) -> float:
+def _until(visit: JobPass, instant: str, times: int = 1) -> float:
     """Seconds until what was sent at `instant` can be found, if it is there; `times` as long for what may come late."""
     return max(0.0, times * visit.backend.settle_s - visit.age(instant))

@@ -14,7 +14,7 @@ import numpy
 
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.readout import readout
-from noetl.quantum.model import JobState, Order, Samples
+from noetl.quantum.model import CircuitRun, JobState, Samples
 
 #: Of a job that has not ended.
 LIVE: Final = frozenset({"queued", "running"})
@@ -25,7 +25,7 @@ _TUPLES: Final = ("sending", "doubted", "surplus", "resent")
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class JobLedger:
     """`orders` is their hash. `sending` are the orders that the holder of `ticket` may send; `doubted` those that may
     have been sent by somebody who is not there any more, which `missed_at` were looked for in vain. `contested_at`: since
     then two may have sent the same, and a last look is due. `changed_at` is when something was last heard of the jobs,
@@ -54,7 +54,7 @@ class Stand:
         """The jobs of these statuses, by order."""
         return {name: job for name, job in self.jobs.items() if job.status in statuses}
 
-    def with_job(self, name: str, job: JobState, now: str) -> Stand:
+    def with_job(self, name: str, job: JobState, now: str) -> JobLedger:
         if self.jobs.get(name) == job:
             return self
         return replace(self, jobs={**self.jobs, name: job}, changed_at=now, troubled_at="")
@@ -72,14 +72,14 @@ class Stand:
         return "submit" if self.sending or self.doubted or not self.jobs else "wait"
 
 
-def read(checkpoint: Json) -> Stand | None:
+def read(checkpoint: Json) -> JobLedger | None:
     """What `as_json` wrote; None where there is nothing yet."""
     if not isinstance(checkpoint, Mapping):
         return None
     said: dict[str, Any] = {name: value for name, value in checkpoint.items() if name != "phase"}
     said["jobs"] = {name: JobState(**job) for name, job in said.get("jobs", {}).items()}
     said |= {name: tuple(said.get(name, ())) for name in _TUPLES}
-    return Stand(**said)
+    return JobLedger(**said)
 
 
 def short(job: JobState) -> JsonMap:
@@ -87,7 +87,7 @@ def short(job: JobState) -> JsonMap:
     return {name: value for name, value in asdict(job).items() if value not in ("", None, {}, False)}
 
 
-def hash_of(orders: Sequence[Order]) -> str:
+def hash_of(orders: Sequence[CircuitRun]) -> str:
     """Tells these orders from others. Of the circuits it is the first and the last: enough to see that another version
     builds other ones, at a price that does not grow with a sweep."""
     places = [[one.name, one.point, one.repetitions, one.seed] for one in orders]
@@ -104,7 +104,7 @@ def kept(samples: Samples) -> JsonMap:
     return said
 
 
-def restored(said: JsonMap, order: Order) -> Samples:
+def restored(said: JsonMap, order: CircuitRun) -> Samples:
     """What `kept` was given."""
     bits = None
     if "bits" in said:

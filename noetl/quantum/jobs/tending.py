@@ -5,10 +5,10 @@ from __future__ import annotations
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.sending import adopt
 from noetl.quantum.jobs.stand import DEAD, LIVE
-from noetl.quantum.jobs.visit import Visit
+from noetl.quantum.jobs.visit import JobPass
 
 
-def look(visit: Visit) -> None:
+def look(visit: JobPass) -> None:
     """Asks how the jobs stand that have not ended. Raises ToolError where results are wanted and a job has none."""
     names = {job.id: name for name, job in visit.stand.those(LIVE).items()}
     while names and visit.has_time():
@@ -23,7 +23,7 @@ def look(visit: Visit) -> None:
             raise job_errors.dead(visit.desk.provider, *dead)
 
 
-def drop(visit: Visit) -> None:
+def drop(visit: JobPass) -> None:
     """Cancels the jobs that are one too many, as many as there is time for."""
     for job_id in visit.stand.surplus:
         if not visit.has_time():
@@ -32,7 +32,7 @@ def drop(visit: Visit) -> None:
         visit.note(surplus=tuple(one for one in visit.stand.surplus if one != job_id))
 
 
-def cancel(visit: Visit) -> None:
+def cancel(visit: JobPass) -> None:
     """Cancels the jobs that live, as many as there is time for."""
     for name, job in visit.stand.those(LIVE).items():
         if not visit.has_time():
@@ -40,7 +40,7 @@ def cancel(visit: Visit) -> None:
         visit.hear(name, visit.backend.cancel(job.id))
 
 
-def withdraw(visit: Visit) -> bool:
+def withdraw(visit: JobPass) -> bool:
     """Cancels the jobs of this task that live, those among them that nobody has heard of yet. Yields whether none is left."""
     if visit.stand.sending and visit.desk.tickets.redeem(visit.stand.ticket):
         # Nobody has sent it, and nobody will.

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 from noetl.pipeline.model import Call
 from noetl.quantum.backends.ports import RemoteBackend, unexpected
 from noetl.quantum.config.task import Polling
-from noetl.quantum.jobs.stand import Stand
-from noetl.quantum.model import JobState, Order
-from noetl.quantum.tickets import Tickets
+from noetl.quantum.jobs.stand import JobLedger
+from noetl.quantum.model import CircuitRun, JobState
+from noetl.quantum.tickets import SendTokens
 
 #: How far a call goes: until all orders are `submitted`, their jobs have `ended`, their results are `fetched`, or none of
 #: the jobs lives any more (`cancelled`).
@@ -30,14 +30,14 @@ def _go_on() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class JobContext:
     """What jobs are made with. `go_on` raises ToolError where the call must end at once; `tickets` are those of the
     process."""
 
     backend: RemoteBackend
     call: Call
     polling: Polling
-    tickets: Tickets
+    tickets: SendTokens
     go_on: Callable[[], None] = _go_on
     now: Callable[[], datetime] = _utc
 
@@ -52,15 +52,15 @@ class Desk:
 
 
 @dataclass(slots=True)
-class Visit:
+class JobPass:
     """`orders` are by name. `owns`: the jobs are those of this task, and nobody else's are cancelled with it. From `ends`
     on (as `time.monotonic`) the call begins no further request. `submitting`: an order is just being sent."""
 
-    desk: Desk
-    orders: Mapping[str, Order]
+    desk: JobContext
+    orders: Mapping[str, CircuitRun]
     goal: Goal
     owns: bool
-    stand: Stand
+    stand: JobLedger
     ends: float
     submitting: bool = False
 

@@ -23,7 +23,7 @@ _DRAWN: Final = (cirq.StateVectorSimulationState, cirq.StabilizerSimulationState
 
 
 def with_ready_channels(circuit: cirq.Circuit) -> cirq.Circuit:
-    """`circuit`, unrolled, with its channels as `Ready` gates, as far as they are known here; itself where it has none."""
+    """`circuit`, unrolled, with its channels as `KrausChannel` gates, as far as they are known here; itself where it has none."""
     gates = {id(gate): gate for op in circuit.all_operations() if (gate := _gate(op)) is not None}
     made = {key: ready for key, gate in gates.items() if (ready := _ready(gate)) is not None}
     if not made:
@@ -40,7 +40,7 @@ def _gate(op: cirq.Operation) -> cirq.Gate | None:
     return op.without_classical_controls().gate
 
 
-class Ready(cirq.Gate):
+class KrausChannel(cirq.Gate):
     """A channel of Cirq that makes its Kraus operators once. A density matrix takes all of them in one multiplication."""
 
     def __init__(self, channel: cirq.Gate) -> None:
@@ -83,7 +83,7 @@ class Ready(cirq.Gate):
         return whole.reshape((2,) * (4 * self._qubits))
 
 
-class Paulis(Ready):
+class PauliChannel(KrausChannel):
     """Pauli noise: one of some Pauli strings, each with its chance."""
 
     def __init__(self, channel: cirq.Gate, chances: Mapping[str, float]) -> None:
@@ -117,17 +117,17 @@ def _unitary(string: str) -> Matrix:
     return cirq.kron(*(cirq.unitary(_LETTERS[letter]) for letter in string))
 
 
-def _ready(gate: cirq.Gate) -> Ready | None:
+def _ready(gate: cirq.Gate) -> KrausChannel | None:
     """The same channel with its operators ready; None where it is none, or one that is left to Cirq."""
     match gate:
         case cirq.DepolarizingChannel():
-            return Paulis(gate, _depolarizing(gate.p, gate.n_qubits))
+            return PauliChannel(gate, _depolarizing(gate.p, gate.n_qubits))
         case cirq.AsymmetricDepolarizingChannel():
-            return Paulis(gate, gate.error_probabilities)
+            return PauliChannel(gate, gate.error_probabilities)
         case cirq.BitFlipChannel():
-            return Paulis(gate, {"I": 1 - gate.p, "X": gate.p})
+            return PauliChannel(gate, {"I": 1 - gate.p, "X": gate.p})
         case cirq.PhaseFlipChannel():
-            return Paulis(gate, {"I": 1 - gate.p, "Z": gate.p})
+            return PauliChannel(gate, {"I": 1 - gate.p, "Z": gate.p})
         case cirq.KrausChannel() if cirq.is_measurement(gate):
             return None
         case (
@@ -136,7 +136,7 @@ def _ready(gate: cirq.Gate) -> Ready | None:
             | cirq.PhaseDampingChannel()
             | cirq.KrausChannel()
         ):
-            return Ready(gate)
+            return KrausChannel(gate)
         case _:
             return None
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from noetl.quantum.circuits.observables import KEY, Basis, Factors, Observable
 from noetl.quantum.model import Samples
-from noetl.quantum.simulation.mitigation import Readout
+from noetl.quantum.simulation.mitigation import ConfusionMatrices
 
 Reals: TypeAlias = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Mean:
 def from_samples(
     observables: Sequence[Observable],
     sampled: Sequence[tuple[Basis, Samples]],
-    readout: Readout | None = None,
+    readout: ConfusionMatrices | None = None,
 ) -> list[Mean]:
     """Means and standard errors from what was measured in each basis.
 
@@ -77,7 +77,7 @@ class _Seen:
         return values
 
 
-def _seen(basis: Basis, samples: Samples, readout: Readout | None) -> _Seen:
+def _seen(basis: Basis, samples: Samples, readout: ConfusionMatrices | None) -> _Seen:
     start, names = _columns(samples)
     texts = np.array([list(text[start : start + len(names)]) for text in samples.counts], dtype=np.uint8)
     weights = [np.array([1.0, -1.0]) if readout is None else readout.signs(name) for name in names]

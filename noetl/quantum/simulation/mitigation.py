@@ -38,7 +38,7 @@ class Calibrate:
 
 
 @dataclass(frozen=True, slots=True)
-class Readout:
+class ConfusionMatrices:
     """Confusion matrices of single qubits: one of all, or one of each by its name. Errors of different qubits are taken
     to be independent (the tensor-product model of Bravyi et al., Phys. Rev. A 103, 042605 (2021))."""
 
@@ -65,15 +65,15 @@ class Readout:
 
 
 @dataclass(frozen=True, slots=True)
-class Mitigation:
+class MitigationPlan:
     """A spec that was read. `vendor` is handed to the backend as it is."""
 
-    readout: Readout | Calibrate | None = None
+    readout: ConfusionMatrices | Calibrate | None = None
     decoupling: str | None = None
     vendor: JsonMap = field(default_factory=dict)
 
 
-def parse(spec: Mapping[str, Json]) -> Mitigation:
+def parse(spec: Mapping[str, Json]) -> MitigationPlan:
     """Reads `mitigation`. Raises ToolError (`MitigationError`) that names the key."""
     for key in spec:
         if key not in _KEYS:
@@ -82,7 +82,7 @@ def parse(spec: Mapping[str, Json]) -> Mitigation:
     if not isinstance(vendor, Mapping):
         raise _wrong("vendor", f"is a mapping, not {shown(vendor)}.")
     readout = spec.get("readout")
-    return Mitigation(
+    return MitigationPlan(
         None if readout is None else _readout(readout), _schema(spec.get("dynamical_decoupling")), vendor
     )
 
@@ -100,7 +100,7 @@ def _schema(value: Json) -> str | None:
     return str(name)
 
 
-def _readout(value: Json) -> Readout | Calibrate:
+def _readout(value: Json) -> ConfusionMatrices | Calibrate:
     keys = set(value) if isinstance(value, Mapping) else set()
     if keys == {"calibrate"}:
         return Calibrate(_repetitions(value["calibrate"]))
@@ -108,7 +108,7 @@ def _readout(value: Json) -> Readout | Calibrate:
         return _given(value["matrix"])
     if keys and keys <= {"p01", "p10"}:
         p01, p10 = (_probability(f"readout.{key}", value.get(key, 0)) for key in ("p01", "p10"))
-        return Readout(_checked(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
+        return ConfusionMatrices(_checked(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
     raise _wrong(
         "readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {shown(value)}."
     )
@@ -120,11 +120,11 @@ def _repetitions(value: Json) -> int:
     return value
 
 
-def _given(value: Json) -> Readout:
+def _given(value: Json) -> ConfusionMatrices:
     if isinstance(value, Mapping) and value:
         by_qubit = {qubit: _matrix(one, f"readout.matrix.{qubit}") for qubit, one in value.items()}
-        return Readout(by_qubit=by_qubit)
-    return Readout(_matrix(value, "readout.matrix"))
+        return ConfusionMatrices(by_qubit=by_qubit)
+    return ConfusionMatrices(_matrix(value, "readout.matrix"))
 
 
 def _matrix(value: Json, place: str) -> Matrix:
@@ -170,11 +170,11 @@ def calibrations(circuit: cirq.AbstractCircuit) -> tuple[cirq.Circuit, cirq.Circ
     return cirq.Circuit(measurement), cirq.Circuit(cirq.Moment(cirq.X.on_each(*qubits)), measurement)
 
 
-def calibrated(zeros: Samples, ones: Samples) -> Readout:
+def calibrated(zeros: Samples, ones: Samples) -> ConfusionMatrices:
     """The confusion matrices that the two circuits of `calibrations` measured. Raises ToolError."""
     names = [name for one in zeros.measured for name in one.qubits]
     low, high = _ones(zeros), _ones(ones)
-    return Readout(
+    return ConfusionMatrices(
         by_qubit={
             name: _checked(np.array([[1 - p01, p01], [1 - p11, p11]]), f"readout.calibrate, {name}")
             for name, p01, p11 in zip(names, low, high, strict=True)
@@ -190,7 +190,7 @@ def _ones(samples: Samples) -> list[float]:
     return shares
 
 
-def mitigated(samples: Samples, readout: Readout) -> dict[str, float]:
+def mitigated(samples: Samples, readout: ConfusionMatrices) -> dict[str, float]:
     """The probabilities of bitstrings before they were misread.
 
     The inverse of the tensored confusion matrix turns frequencies into quasi-probabilities, which may be negative; the

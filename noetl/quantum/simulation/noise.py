@@ -43,7 +43,7 @@ _COMPLETE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class NoiseChannel:
     """A channel of `width` qubits behind gates: of one qubit, it comes behind each qubit of a gate; of more, behind
     gates of just so many. `width` 0: behind all qubits of a gate at once, `gate` then takes their number."""
 
@@ -73,11 +73,11 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseModel:
     """A spec that was read. `readout`: how likely a 0 is read as 1, and a 1 as 0. `canonical`: the same spec with all
     that it leaves out, for hashes."""
 
-    channels: tuple[Channel, ...]
+    channels: tuple[NoiseChannel, ...]
     readout: tuple[float, float] | None
     canonical: tuple[JsonMap, ...]
 
@@ -102,7 +102,7 @@ def _is_gate(op: cirq.Operation) -> bool:
     return not cirq.is_measurement(bare) and (cirq.is_parameterized(bare) or cirq.has_unitary(bare))
 
 
-def _behind(channel: Channel, op: cirq.Operation) -> Iterator[cirq.Operation]:
+def _behind(channel: NoiseChannel, op: cirq.Operation) -> Iterator[cirq.Operation]:
     controls = tuple(op.classical_controls)
     for one in channel.behind(op):
         yield one.with_classical_controls(*controls) if controls else one
@@ -125,9 +125,9 @@ def _misread(op: cirq.Operation, readout: tuple[float, float]) -> cirq.Operation
     return confused.on(*op.qubits).with_tags(*op.tags)
 
 
-def parse(spec: Spec) -> Noise:
+def parse(spec: Spec) -> NoiseModel:
     """Reads a spec: one mapping, or a list of them. Raises ToolError (`NoiseError`) that names the key."""
-    channels: list[Channel] = []
+    channels: list[NoiseChannel] = []
     canonical: list[JsonMap] = []
     readout: tuple[float, float] | None = None
     for entry in [spec] if isinstance(spec, Mapping) else spec:
@@ -141,24 +141,24 @@ def parse(spec: Spec) -> Noise:
                 channel, full = _channel(key, value)
                 channels.append(channel)
                 canonical.append({key: full})
-    return Noise(tuple(channels), readout, tuple(canonical))
+    return NoiseModel(tuple(channels), readout, tuple(canonical))
 
 
 def _wrong(place: str, what: str) -> ToolError:
     return ToolError("client_error", f"noise.{place}: {what}", type="NoiseError")
 
 
-def _channel(key: str, value: Json) -> tuple[Channel, JsonMap]:
+def _channel(key: str, value: Json) -> tuple[NoiseChannel, JsonMap]:
     if key == "custom":
         return _custom(value)
     if key == "depolarize":
         p, on = _parameter(key, value, "p")
-        return Channel(key, on, 0, cache(partial(cirq.depolarize, p))), {"p": p, "on": on}
+        return NoiseChannel(key, on, 0, cache(partial(cirq.depolarize, p))), {"p": p, "on": on}
     if key in _ONE_QUBIT:
         name, make = _ONE_QUBIT[key]
         p, on = _parameter(key, value, name)
         gate = make(p)
-        return Channel(key, on, 1, lambda _: gate), {name: p, "on": on}
+        return NoiseChannel(key, on, 1, lambda _: gate), {name: p, "on": on}
     raise _wrong(key, f"there is no such channel; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
 
 
@@ -202,7 +202,7 @@ def _readout(value: Json) -> tuple[float, float]:
     return _probability("readout.p01", value.get("p01", 0)), _probability("readout.p10", value.get("p10", 0))
 
 
-def _custom(value: Json) -> tuple[Channel, JsonMap]:
+def _custom(value: Json) -> tuple[NoiseChannel, JsonMap]:
     if not isinstance(value, Mapping) or ("kraus" in value) == ("pauli" in value):
         raise _wrong("custom", "needs `kraus`, a list of matrices, or `pauli`, a mapping such as {X: 0.01}.")
     _only("custom", value, tuple(shapes.Custom.model_fields))
@@ -210,7 +210,7 @@ def _custom(value: Json) -> tuple[Channel, JsonMap]:
     gate, width, full = _kraus(value["kraus"]) if "kraus" in value else _pauli(value["pauli"])
     if width > 1 and on == "one_qubit":
         raise _wrong("custom.on", f"a channel of {width} qubits cannot come behind gates of one.")
-    return Channel("custom", on, width, lambda _: gate), {**full, "on": on}
+    return NoiseChannel("custom", on, width, lambda _: gate), {**full, "on": on}
 
 
 def _pauli(value: Json) -> tuple[cirq.Gate, int, JsonMap]:

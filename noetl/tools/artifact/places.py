@@ -19,7 +19,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import LONGEST_NAME, bad_path, is_long
-from noetl.tools.kit.http.addresses import Guard, check_host
+from noetl.tools.kit.http.addresses import AddressGuard, check_host
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -42,7 +42,7 @@ def key_parts(key: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoredObject:
     """An object, or (for lists) the beginning of their names."""
 
     files: AbstractFileSystem
@@ -89,7 +89,7 @@ class Place:
 
 def place_of(
     uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
-) -> Place:
+) -> StoredObject:
     """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
     driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
 
@@ -101,7 +101,7 @@ def place_of(
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         file = find(rest if separator else uri, "`uri`")
-        return Place(_opened("file", {})[0], str(file), file.as_uri(), True)
+        return StoredObject(_opened("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
@@ -109,7 +109,7 @@ def place_of(
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
     files, path = _opened(uri, options)
-    return Place(files, path, uri, False)
+    return StoredObject(files, path, uri, False)
 
 
 def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
@@ -119,10 +119,10 @@ def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
     for url in (options.get("endpoint_url"), inner):
         host = urlsplit(str(url)).hostname if url else None
         if host:
-            check_host(host, Guard(services.allow_private_networks, services.allowed_networks))
+            check_host(host, AddressGuard(services.allow_private_networks, services.allowed_networks))
 
 
-def artifact_place(services: Services, *names: str) -> Place:
+def artifact_place(services: Services, *names: str) -> StoredObject:
     """The place of an artifact in the store of this installation. Raises ToolError."""
     if not services.artifacts_url:
         raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
@@ -133,7 +133,7 @@ def artifact_place(services: Services, *names: str) -> Place:
         raise bad_path(
             f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
         )
-    return Place(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
+    return StoredObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
 
 
 def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:

@@ -18,11 +18,11 @@ from noetl.tools.code.inline_output import tee
 from noetl.tools.code.runner import python_code
 from noetl.tools.code.runner.client import encoded, settled
 from noetl.tools.code.runner.exchange import Listen, ignore_output
-from noetl.tools.code.runner.requests import PythonRequest, RunnerReply, Text
+from noetl.tools.code.runner.requests import PrintedText, PythonRequest, RunnerReply
 
 #: The code is registered as a module while it runs, and there is one such name in a process.
 _one_at_a_time = threading.Lock()
-_SAID_ELSEWHERE = Text("", 0, False)
+_SAID_ELSEWHERE = PrintedText("", 0, False)
 
 
 def run(request: PythonRequest, scratch: Path, listen: Listen = ignore_output) -> RunnerReply:

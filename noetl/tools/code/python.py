@@ -15,12 +15,12 @@ from noetl.pipeline.failures import described
 from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import CODE, Frames, PythonRequest, RunnerReply
-from noetl.tools.code.tables import InputGone, Keeper, inputs
+from noetl.tools.code.tables import InputUnavailable, ResultTables, inputs
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.large import kept_for
-from noetl.tools.kit.scripts import Script, Scripts, Source
+from noetl.tools.kit.scripts import Script, Scripts, ScriptText
 
 #: As authors write it, for their editors: compiled playbooks have texts alone.
 _TAKEN_APART: Final[dict[str, JsonValue]] = {
@@ -161,7 +161,7 @@ class Python(Tool):
                     cwd=_text(self.services.files_of(call).start),
                 )
                 reply = user_code.ask_python(self._runners, self.services, call, request, self.deadline(call))
-        except InputGone as gone:
+        except InputUnavailable as gone:
             return failed(described(gone.cause, f"The input '{gone.name}'"))
         return _outcome(reply, source)
 
@@ -172,14 +172,14 @@ class Python(Tool):
             script = effects.first(script, "file", "path", "url", "uri", "ref")
         return ("code",) if script is None else (f"code of {effects.address(script)}",)
 
-    def _source(self, call: Call, config: PythonConfig) -> Source:
+    def _source(self, call: Call, config: PythonConfig) -> ScriptText:
         if config.script is None:
-            return Source(config.code or "", CODE)
+            return ScriptText(config.code or "", CODE)
         return self._scripts.source(config.script, self.services.files_of(call), self.deadline(call))
 
-    def _keeper(self, call: Call) -> Keeper:
+    def _keeper(self, call: Call) -> ResultTables:
         inline = call.result.inline_bytes
-        return Keeper(
+        return ResultTables(
             self.services.results, self.services.inline_bytes if inline is None else inline, kept_for(call)
         )
 
@@ -195,12 +195,12 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _context(call: Call, source: Source) -> Mapping[str, Json] | None:
+def _context(call: Call, source: ScriptText) -> Mapping[str, Json] | None:
     """Scripts have their inputs alone: what a playbook's tasks need of the context is found before any is read."""
     return user_code.context(call, source.text) if source.name == CODE else None
 
 
-def _outcome(reply: RunnerReply, source: Source) -> Outcome:
+def _outcome(reply: RunnerReply, source: ScriptText) -> Outcome:
     if reply.status == "ok":
         return succeeded(reply.value, user_code.printed(reply))
     outcome = user_code.failure(reply, "python", "The code")
@@ -213,7 +213,7 @@ def _outcome(reply: RunnerReply, source: Source) -> Outcome:
     return replace(outcome, extras={"py": raised}) if reply.error else outcome
 
 
-def _in_script(outcome: Outcome, source: Source) -> Outcome:
+def _in_script(outcome: Outcome, source: ScriptText) -> Outcome:
     """The script's line goes into the message: that of the error is one of the playbook."""
     error = outcome.error
     if error is None:

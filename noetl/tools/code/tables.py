@@ -14,7 +14,7 @@ from noetl.errors import NoetlError
 from noetl.facts.json import Json
 from noetl.facts.reference import RESULT_REF, Keep, Lazy, Load, holds_reference, is_reference, opened, plain
 from noetl.facts.values import as_dicts
-from noetl.tools.code.runner.requests import Frames, InputFile, Table
+from noetl.tools.code.runner.requests import FrameFile, Frames, InputFile
 from noetl.tools.kit.base import Services
 from noetl.usecases.ports import Results
 
@@ -25,7 +25,7 @@ SPILL_BYTES: Final = 1024 * 1024
 _CELL_BYTES: Final = 6
 
 
-class InputGone(Exception):
+class InputUnavailable(Exception):
     """An input stands for a result that cannot be had; `cause` says why."""
 
     def __init__(self, name: str, cause: NoetlError) -> None:
@@ -35,7 +35,7 @@ class InputGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class CodeInputs:
     """The inputs of a call: `values` travel with it, in their order; the code reads those of `files` by itself."""
 
     values: Mapping[str, Json]
@@ -43,7 +43,7 @@ class Inputs:
 
 
 @contextmanager
-def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[Inputs]:
+def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[CodeInputs]:
     """`args` without references; the files are there while the block runs. Raises InputGone.
 
     A reference to a Parquet file is handed over as that file where the code is to get a frame.
@@ -63,8 +63,8 @@ def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) 
                 else:
                     values[name] = opened(plain(value), results.load)
             except NoetlError as error:
-                raise InputGone(name, error) from error
-        yield Inputs({name: None if name in files else value for name, value in values.items()}, files)
+                raise InputUnavailable(name, error) from error
+        yield CodeInputs({name: None if name in files else value for name, value in values.items()}, files)
 
 
 def _folder(services: Services) -> tempfile.TemporaryDirectory[str]:
@@ -130,14 +130,14 @@ def _write_list(items: Iterator[Json], load: Load, file: TextIO) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class ResultTables:
     """What becomes of the tables in a result: small ones are lists of mappings, others are kept by reference."""
 
     results: Results | None
     inline_bytes: int
     keep: Keep
 
-    def __call__(self, table: Table) -> Json:
+    def __call__(self, table: FrameFile) -> Json:
         """Raises what `Results.put_file` raises."""
         if self.results is None:
             return rows_of(table.path)

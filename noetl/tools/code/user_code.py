@@ -18,7 +18,7 @@ from noetl.tools.code import inline
 from noetl.tools.code.listening import listener
 from noetl.tools.code.runner.client import Request, Runner, shared_runner
 from noetl.tools.code.runner.control import RunnerGone, RunnerSettings
-from noetl.tools.code.runner.requests import Limits, PythonRequest, RunnerReply
+from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply
 from noetl.tools.code.runner.sandbox import NoSandbox
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -101,14 +101,14 @@ def environment(env: Mapping[str, EnvValue]) -> dict[str, str]:
     return variables
 
 
-def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limits:
+def limits(services: Services, spec: JsonMap, output: int | None = None) -> CodeLimits:
     """The bounds of a call. `spec.memory_mb` overrides the setting. Raises ToolError."""
     memory = spec.get("memory_mb", services.memory_mb)
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not 16 <= memory <= 1 << 20:
         raise ToolError(
             "client_error", f"spec.memory_mb must be a number from 16 to 1048576, not {memory!r}."
         )
-    return Limits(
+    return CodeLimits(
         memory_mb=int(memory),
         file_mb=services.file_mb,
         output=services.output_limit if output is None else output,

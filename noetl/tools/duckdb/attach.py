@@ -25,7 +25,7 @@ _KEYS = ("type", "auth", "database", "read_only")
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedDatabase:
     """One database: `source` is a connection string or a path, and may hold a password."""
 
     alias: str
@@ -63,7 +63,7 @@ def attach(
             ) from None
 
 
-def _load(connection: DuckDBPyConnection, one: Attached) -> None:
+def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     import duckdb  # see `duckdb_open`
 
     extension = _EXTENSIONS[one.type]
@@ -95,7 +95,7 @@ def _packaged(extension: str) -> Path | None:
 
 def described(
     alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
-) -> Attached:
+) -> AttachedDatabase:
     """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
     credential that is unknown or incomplete."""
     config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
@@ -111,7 +111,7 @@ def described(
     if not isinstance(read_only, bool):
         raise _unusable(alias, "`read_only` is true or false")
     source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, policy)
-    return Attached(alias, str(kind), source, read_only)
+    return AttachedDatabase(alias, str(kind), source, read_only)
 
 
 def _unusable(alias: str, why: str) -> ToolError:

@@ -20,7 +20,7 @@ MOST_ENTRIES: Final = 200_000
 
 
 @dataclass
-class Pattern:
+class FilePattern:
     """A pattern below `directory`. `seen` counts the entries that were looked at."""
 
     directory: Path

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.duckdb.file_patterns import MAGIC, Pattern
+from noetl.tools.duckdb.file_patterns import MAGIC, FilePattern
 from noetl.tools.duckdb.outward import refuse_files_of_its_own, refuse_outward
 from noetl.tools.kit.files import FilePolicy, bad_path
-from noetl.tools.sql.text import Bound, Token, tokens
+from noetl.tools.sql.text import BoundStatement, SqlToken, tokens
 
 #: Table functions whose first argument names files.
 _READS: Final = re.compile(
@@ -55,7 +55,7 @@ _WHAT: Final = "The file"
 
 
 @dataclass(frozen=True, slots=True)
-class Grants:
+class AllowedFiles:
     """What DuckDB is let at: directories with all below them, single files, and hosts (`https://host/`)."""
 
     directories: list[Path] = field(default_factory=list)
@@ -81,8 +81,8 @@ class Grants:
 
 
 def located(
-    bounds: Sequence[Bound], policy: FilePolicy, grants: Grants, *, external: bool = False
-) -> list[Bound]:
+    bounds: Sequence[BoundStatement], policy: FilePolicy, grants: AllowedFiles, *, external: bool = False
+) -> list[BoundStatement]:
     """The statements with absolute names of files, which are added to `grants`.
 
     `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for files refuses, for one
@@ -97,7 +97,9 @@ def located(
 class _Statement:
     """One statement on its way to absolute names."""
 
-    def __init__(self, bound: Bound, policy: FilePolicy, grants: Grants, external: bool) -> None:
+    def __init__(
+        self, bound: BoundStatement, policy: FilePolicy, grants: AllowedFiles, external: bool
+    ) -> None:
         self._bound = bound
         self._text = bound.dollar()
         self._policy = policy
@@ -105,10 +107,10 @@ class _Statement:
         self._external = external
         self._tokens = [one for one in tokens(self._text) if one.kind not in ("space", "comment")]
         self._values: dict[str, Json] = dict(bound.values)
-        self._edits: list[tuple[Token, str]] = []
+        self._edits: list[tuple[SqlToken, str]] = []
         self._verb = self._found_verb()
 
-    def located(self) -> Bound:
+    def located(self) -> BoundStatement:
         for at in list(self._named()):
             self._locate(at)
         if self._external:
@@ -246,10 +248,10 @@ class _Statement:
         magic = name[len(above) :].lstrip("/")
         above = above or ("/" if name.startswith("/") else ".")
         places = self._policy.candidates(above, _WHAT)
-        directory = next((one for one in places if next(Pattern(one, magic).files(), None)), places[0])
+        directory = next((one for one in places if next(FilePattern(one, magic).files(), None)), places[0])
         self._policy.checked(directory / "-", name, _WHAT)
         self._grants.files.append(directory / magic)
-        for found in islice(Pattern(directory, magic).files(), _MOST_FILES):
+        for found in islice(FilePattern(directory, magic).files(), _MOST_FILES):
             # What is private there is not granted; a link that leads out is an error.
             real = found.resolve()
             if not self._policy.is_private(real) or (found != real and not _sees_links()):
@@ -272,7 +274,7 @@ class _Statement:
             name = value.removeprefix("file:").replace("//", "/")
             places = (Path("/"),) if name.startswith("/") else self._policy.places
             for found in (
-                one for place in places for one in islice(Pattern(place, name).files(), _MOST_FILES)
+                one for place in places for one in islice(FilePattern(place, name).files(), _MOST_FILES)
             ):
                 self._policy.checked(found.resolve(), value, _WHAT)
 

@@ -13,11 +13,11 @@ from noetl.errors import ToolError
 from noetl.tools.duckdb.attach import attach
 from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.errors import first_line
-from noetl.tools.duckdb.names import Grants
-from noetl.tools.duckdb.tables import Tables, create_tables
+from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.sql.files import MEMORY, Wait
+from noetl.tools.sql.files import MEMORY, LeaseWait
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,20 +26,20 @@ _PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class DatabaseSetup:
     """What a call opens: a file (None: memory), with `tables` in it. `folder` is the call's own,
     `grants` is what its SQL names."""
 
     path: Path | None
     config: DuckDbConfig
     services: Services
-    tables: Tables
+    tables: InputTables
     folder: Path
     policy: FilePolicy
-    grants: Grants
+    grants: AllowedFiles
 
     @contextlib.contextmanager
-    def opened(self, wait: Wait) -> Iterator[DuckDBPyConnection]:
+    def opened(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
         """A connection that is confined to what the configuration names; with `allow_external` whoever uses it calls
         `confine`. Raises ToolError, and Busy where somebody without a lease has the file."""
         import duckdb  # see `_connected`
@@ -60,7 +60,7 @@ class Database:
         finally:
             connection.close()
 
-    def _connected(self, wait: Wait) -> DuckDBPyConnection:
+    def _connected(self, wait: LeaseWait) -> DuckDBPyConnection:
         # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
         import duckdb
 

@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from noetl.errors import ToolError
-from noetl.tools.sql.text import Bound, tokens
+from noetl.tools.sql.text import BoundStatement, tokens
 
 #: Beginnings of statements that reach for other databases, the network and DuckDB's extensions.
 _OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
@@ -25,13 +25,13 @@ _SETTINGS: Final = frozenset(
 _SETS: Final = frozenset({"set", "pragma", "reset", "call", "explain", "prepare"})
 
 
-def outward(bounds: Sequence[Bound]) -> int:
+def outward(bounds: Sequence[BoundStatement]) -> int:
     """How many statements at the beginning reach outward, or say with which secret: they run before the confinement."""
     begun = map(_begin, bounds)
     return sum(1 for _ in takewhile(lambda words: _is_outward(words) or _makes_secret(words), begun))
 
 
-def _begin(bound: Bound) -> tuple[str, ...]:
+def _begin(bound: BoundStatement) -> tuple[str, ...]:
     text = bound.dollar()
     words = (text[one.start : one.end].lower() for one in tokens(text) if one.kind == "word")
     return tuple(islice(words, _LONGEST_BEGINNING))
@@ -45,7 +45,7 @@ def _makes_secret(begun: Sequence[str]) -> bool:
     return begun[:1] == ("create",) and "secret" in begun
 
 
-def refuse_outward(bounds: Sequence[Bound]) -> None:
+def refuse_outward(bounds: Sequence[BoundStatement]) -> None:
     """Raises ToolError(client_error) for a statement that needs `allow_external`."""
     for bound in bounds:
         begun = _begin(bound)
@@ -59,7 +59,7 @@ def refuse_outward(bounds: Sequence[Bound]) -> None:
             )
 
 
-def refuse_files_of_its_own(bounds: Sequence[Bound]) -> None:
+def refuse_files_of_its_own(bounds: Sequence[BoundStatement]) -> None:
     """Raises ToolError(client_error) for logs and settings by which DuckDB itself would write files."""
     for bound in bounds:
         refused = _LOGS | _SETTINGS if _SETS.intersection(_begin(bound)[:1]) else _LOGS

@@ -33,7 +33,7 @@ _INT128 = 1 << 127
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class InputTables:
     """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that does, and the path)."""
 
     rows: Mapping[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]]
@@ -45,7 +45,7 @@ class Tables:
 
 
 @contextlib.contextmanager
-def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[Tables]:
+def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
     """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as SQL tools yield, or a
     reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]] = {}
@@ -58,7 +58,7 @@ def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterat
                 rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), _columns(given))
             else:
                 files[name] = (reader, _entered(stack, results.file(found), name))
-        yield Tables(rows, files)
+        yield InputTables(rows, files)
 
 
 def _content_type(found: Json) -> str:
@@ -80,7 +80,7 @@ def _columns(given: Json) -> Sequence[str]:
     return (given.get("columns") or ()) if isinstance(given, Mapping) and not is_reference(given) else ()
 
 
-def create_tables(connection: DuckDBPyConnection, tables: Tables) -> None:
+def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     """Makes a temporary table of rows, and a temporary view of a file.
 
     Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT, and

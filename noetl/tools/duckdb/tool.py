@@ -14,23 +14,23 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.config import DuckDbConfig
-from noetl.tools.duckdb.names import Grants, located
-from noetl.tools.duckdb.open import Database
+from noetl.tools.duckdb.names import AllowedFiles, located
+from noetl.tools.duckdb.open import DatabaseSetup
 from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import opened_tables
-from noetl.tools.duckdb.work import Order, Work
+from noetl.tools.duckdb.work import DuckDbAttempt, DuckDbCall
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Running
+from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, WrittenSql
-from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
+from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_path, held
 from noetl.tools.sql.rows import write_of
 from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import duckdb_fault
-from noetl.tools.sql.values import Bounds
+from noetl.tools.sql.values import ResultBounds
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
@@ -96,7 +96,7 @@ class DuckDb(Tool):
         super().__init__(services)
         self._scripts = SqlScripts(services)
         self._files = FileLocks(services.scratch / "leases")
-        self._running = Running()
+        self._running = RunningCalls()
 
     def run(self, call: Call, config: DuckDbConfig) -> Outcome | Suspension:
         config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
@@ -105,7 +105,7 @@ class DuckDb(Tool):
         ends = time.monotonic() + max(deadline_s - waited_s, 0.0)
         try:
             return self._run(call, config, deadline_s, ends)
-        except Busy as busy:
+        except DatabaseBusy as busy:
             pause_s = min(max(waited_s, PATIENCE_S), _LONGEST_PAUSE_S)
             waited_s += PATIENCE_S + pause_s
             if waited_s >= deadline_s:
@@ -114,28 +114,28 @@ class DuckDb(Tool):
             return Later(pause_s, {"waited_s": waited_s})
 
     def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
-        bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
-        policy, grants = self.services.files_of(call), Grants()
+        bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
+        policy, grants = self.services.files_of(call), AllowedFiles()
         statements = located(config.bound(), policy, grants, external=config.allow_external)
         path = database_path(config.database, policy)
         with contextlib.ExitStack() as stack:
             stop = stack.enter_context(self._running.enter(call))
             write = write_of(config, self.services.results)
             patience = min(time.monotonic() + PATIENCE_S, ends)
-            wait = Wait(patience, config.read_only, stop.refuse_cancelled)
+            wait = LeaseWait(patience, config.read_only, stop.refuse_cancelled)
             stack.enter_context(self._files.hold(path, wait))
             tables = stack.enter_context(opened_tables(config.tables, self.services.results))
             folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
-            database = Database(path, config, self.services, tables, folder, policy, grants)
+            database = DatabaseSetup(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.opened(wait))
-            order = Order(statements, write, config.transaction, config.is_one_text, bounds, folder)
+            order = DuckDbCall(statements, write, config.transaction, config.is_one_text, bounds, folder)
             if config.allow_external:
                 order = replace(
                     order, confine=partial(database.confine, connection), free=outward(statements)
                 )
             with stop.watch(ends - time.monotonic(), connection.interrupt):
                 try:
-                    result = Work(connection, order, stop).run()
+                    result = DuckDbAttempt(connection, order, stop).run()
                 except ToolError as error:
                     raise stop.why(error, deadline_s) from error
         warnings = sorted(bounds.notes) + (write.warnings() if write else [])

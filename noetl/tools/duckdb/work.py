@@ -15,11 +15,11 @@ from noetl.facts.values import unique_names
 from noetl.tools.duckdb.errors import first_line
 from noetl.tools.duckdb.read import as_kept, is_exact, parsed, table_types
 from noetl.tools.duckdb.write import written
-from noetl.tools.kit.calls import Stop
+from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.rows import Write
-from noetl.tools.sql.text import Bound
-from noetl.tools.sql.values import Answer, Bounds, Gathered, refuse_too_large, result_of
+from noetl.tools.sql.rows import TableWrite
+from noetl.tools.sql.text import BoundStatement
+from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, refuse_too_large, result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,14 +30,14 @@ _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DuckDbCall:
     """What a call asks for."""
 
-    bound: list[Bound]
-    write: Write | None
+    bound: list[BoundStatement]
+    write: TableWrite | None
     transaction: bool
     has_lines: bool
-    bounds: Bounds
+    bounds: ResultBounds
     #: Where files of large answers may lie.
     folder: Path | None = None
     #: Runs once, before statement `free`: the connection is not confined yet.
@@ -45,10 +45,10 @@ class Order:
     free: int = 0
 
 
-class Work:
+class DuckDbAttempt:
     """The statements of one call, and what came of them."""
 
-    def __init__(self, connection: DuckDBPyConnection, order: Order, stop: Stop) -> None:
+    def __init__(self, connection: DuckDBPyConnection, order: DuckDbCall, stop: StopSignal) -> None:
         self._connection = connection
         self._order = order
         self._bound = order.bound
@@ -84,7 +84,7 @@ class Work:
         except duckdb.Error as error:
             raise self._error(error, index) from error
 
-    def _answer(self, index: int, bound: Bound) -> Answer:
+    def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
         self._go_on()
         with self._explained(index):
             self._confine(index)
@@ -94,7 +94,7 @@ class Work:
         if self._order.confine is not None and index == self._order.free:
             self._order.confine()
 
-    def _run(self, bound: Bound, index: int) -> Answer:
+    def _run(self, bound: BoundStatement, index: int) -> StatementResult:
         # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
         text = bound.dollar()[bound.statement.lead :]
         kind, yields = self._kind(text)
@@ -102,10 +102,10 @@ class Work:
         described = cursor.description or []
         rows = cursor.fetchmany(_FETCH) if described else []
         if not yields and [column[0] for column in described] in ([], ["Count"]):
-            return Answer([], [], int(rows[0][0]) if rows else 0, kind)
+            return StatementResult([], [], int(rows[0][0]) if rows else 0, kind)
         names = unique_names(column[0] for column in described)
         types = [str(column[1]) for column in described]
-        gathered = Gathered(self._place(index), names, self._order.bounds, table_types(names, types))
+        gathered = RowCollector(self._place(index), names, self._order.bounds, table_types(names, types))
         with contextlib.closing(gathered):
             while rows:
                 gathered.add(parsed(rows, types))
@@ -115,7 +115,7 @@ class Work:
                 rows = cursor.fetchmany(_FETCH)
             return gathered.answer(kind)
 
-    def _kept(self, text: str, bound: Bound, names: Sequence[str], index: int) -> Answer:
+    def _kept(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by itself."""
         folder, shelf = self._order.folder, self._order.bounds.shelf
         assert folder is not None
@@ -126,7 +126,7 @@ class Work:
         )
         count = self._connection.fetchall()[0][0]
         refuse_too_large(self._place(index), path.stat().st_size, shelf.most_bytes)
-        return Answer(names, shelf.put_parquet(path), int(count), "SELECT")
+        return StatementResult(names, shelf.put_parquet(path), int(count), "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""

@@ -17,7 +17,7 @@ from noetl.tools.kit.large import kept_for
 from noetl.tools.kit.opening import blackout
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Answer
+    from noetl.tools.kit.http.transport import Response
 
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -36,7 +36,7 @@ def kept_aside(config: HttpConfig, services: Services) -> Iterator[Path | None]:
         yield Path(folder, "body")
 
 
-def kept(answer: Answer, call: Call, services: Services) -> Json:
+def kept(answer: Response, call: Call, services: Services) -> Json:
     """The reference of the body, which is kept as `spec.result` says; null for an empty one."""
     assert answer.file is not None, "an answer that is no error was written to it"
     assert services.results is not None, "asked for before the call"

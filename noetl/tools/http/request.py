@@ -19,12 +19,12 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
-from noetl.tools.kit.http.auth import Grant, login_of, opened
+from noetl.tools.kit.http.auth import RequestCredentials, login_of, opened
 from noetl.tools.kit.http.text import header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Limits, Order
+    from noetl.tools.kit.http.transport import Request, RequestLimits
 
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
@@ -98,26 +98,26 @@ class HttpConfig(ToolConfig):
     )
 
 
-def limits_of(config: HttpConfig, call: Call, services: Services) -> Limits:
+def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimits:
     """The tighter of `timeout` and `spec.timeout` bounds the whole call."""
     # Imported here as in `http`: it brings `requests`, and the compiler needs only the configuration.
-    from noetl.tools.kit.http.transport import Limits
+    from noetl.tools.kit.http.transport import RequestLimits
 
     match config.timeout:
         case Timeouts(connect=connect, read=read, total=whole):
             longest = call.deadline_s or max(DEADLINE_S, connect + read)
             total = min(whole or longest, call.deadline_s or math.inf)
-            return Limits(min(connect, total), min(read, total), total, services.result_limit)
+            return RequestLimits(min(connect, total), min(read, total), total, services.result_limit)
         case None:
             total = call.deadline_s or DEADLINE_S
         case seconds:
             total = min(seconds, call.deadline_s or seconds)
-    return Limits(min(CONNECT_S, total), total, total, services.result_limit)
+    return RequestLimits(min(CONNECT_S, total), total, total, services.result_limit)
 
 
-def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
+def order_of(config: HttpConfig, call: Call, services: Services) -> Request:
     """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error | auth)."""
-    from noetl.tools.kit.http.transport import Order  # see `limits_of`
+    from noetl.tools.kit.http.transport import Request  # see `limits_of`
 
     url = (config.url or config.endpoint or "").strip()
     if not url:
@@ -136,7 +136,7 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
     files = [(name, _part(name, part)) for name, part in (config.files or {}).items()]
     if files:
         headers.pop("content-type", None)
-    return Order(
+    return Request(
         method,
         url,
         headers,
@@ -202,7 +202,7 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
     )
 
 
-def granted(order: Order, grant: Grant) -> Order:
+def granted(order: Request, grant: RequestCredentials) -> Request:
     """The same request with what the credential adds."""
     return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 

@@ -18,12 +18,12 @@ from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, hushed, links, refusal
-from noetl.tools.kit.http.auth import Grant, OAuthClient, grant_of
+from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
 from noetl.tools.kit.opening import hide
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.tokens import Tokens
-    from noetl.tools.kit.http.transport import Answer, Client, Limits, Order
+    from noetl.tools.kit.http.tokens import AccessTokens
+    from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response
 
 
 class Http(Tool):
@@ -92,7 +92,7 @@ class Http(Tool):
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self._lock = threading.Lock()
-        self._wire: tuple[Client, Tokens] | None = None
+        self._wire: tuple[HttpClient, AccessTokens] | None = None
 
     def run(self, call: Call, config: HttpConfig) -> Outcome:
         limits = _running(limits_of(config, call, self.services))
@@ -116,20 +116,22 @@ class Http(Tool):
                 self._wire[0].close()
                 self._wire = None
 
-    def _exchanged(self, order: Order, grant: Grant, limits: Callable[[], Limits]) -> Answer:
+    def _exchanged(
+        self, order: Request, grant: RequestCredentials, limits: Callable[[], RequestLimits]
+    ) -> Response:
         client, _ = self._connected()
         if grant.client is None:
             return client.exchange(granted(order, grant), limits())
         return self._with_token(order, grant.client, limits)
 
-    def _with_token(self, order: Order, who: OAuthClient, limits: Callable[[], Limits]) -> Answer:
+    def _with_token(self, order: Request, who: OAuthClient, limits: Callable[[], RequestLimits]) -> Response:
         """A token may end before its time: one that is refused is replaced, once."""
-        from noetl.tools.kit.http.tokens import Way  # see `_connected`
+        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connected`
         from noetl.tools.kit.http.transport import same_origin
 
         client, tokens = self._connected()
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
-        way, refused = Way(order.verify, order.proxy), None
+        way, refused = TokenRoute(order.verify, order.proxy), None
         while True:
             token = tokens.token(who, way, limits, refused)
             hide([token])
@@ -140,33 +142,33 @@ class Http(Tool):
                 return answer
             refused = token
 
-    def _connected(self) -> tuple[Client, Tokens]:
+    def _connected(self) -> tuple[HttpClient, AccessTokens]:
         # Imported here: `requests` takes 90 ms, and the compiler reads this module without calling it.
-        from noetl.tools.kit.http.tokens import Tokens
-        from noetl.tools.kit.http.transport import Client
+        from noetl.tools.kit.http.tokens import AccessTokens
+        from noetl.tools.kit.http.transport import HttpClient
 
         with self._lock:
             if self._wire is None:
-                client = Client(
+                client = HttpClient(
                     allow_private=self.services.allow_private_networks,
                     networks=self.services.allowed_networks,
                 )
-                self._wire = client, Tokens(client)
+                self._wire = client, AccessTokens(client)
             return self._wire
 
 
-def _running(limits: Limits) -> Callable[[], Limits]:
+def _running(limits: RequestLimits) -> Callable[[], RequestLimits]:
     """What is left of `limits` whenever it is asked for: all exchanges of a call share its time."""
     ends = time.monotonic() + limits.total
 
-    def left() -> Limits:
+    def left() -> RequestLimits:
         total = max(ends - time.monotonic(), 0.001)
         return replace(limits, connect=min(limits.connect, total), read=min(limits.read, total), total=total)
 
     return left
 
 
-def _outcome(config: HttpConfig, answer: Answer, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:
+def _outcome(config: HttpConfig, answer: Response, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:
     seen = {"status": answer.status, "headers": dict(answer.headers)}
     if answer.status >= 400:
         raise refusal(config.method.upper(), answer, seen)

@@ -27,7 +27,7 @@ _CHARS: Final = 1_000_000
 _BLOCK: Final = 1024 * 1024
 
 
-class Blackout:
+class SecretMask:
     """Knows secrets, in the spellings in which they come back. Thread-safe. `most` spellings are remembered."""
 
     def __init__(self, most: int = 100_000) -> None:

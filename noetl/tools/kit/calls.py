@@ -11,17 +11,17 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.deadline import Watchdog
 
 
-class Running:
+class RunningCalls:
     """Every call that runs, so that `interrupt` finds it. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stops: dict[int, Stop] = {}
+        self._stops: dict[int, StopSignal] = {}
 
     @contextlib.contextmanager
-    def enter(self, call: Call) -> Iterator[Stop]:
+    def enter(self, call: Call) -> Iterator[StopSignal]:
         """For as long as the block runs `interrupt(call)` reaches the Stop."""
-        stop = Stop()
+        stop = StopSignal()
         with self._lock:
             self._stops[id(call)] = stop
         try:
@@ -38,7 +38,7 @@ class Running:
             stop.cancel()
 
 
-class Stop:
+class StopSignal:
     """How one call is ended from outside. `cancelled` and `late` tell why it was."""
 
     def __init__(self) -> None:

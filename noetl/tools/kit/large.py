@@ -41,7 +41,7 @@ _ALIKE: Final[Mapping[type, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class TableStore:
     """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are refused."""
 
     results: Results
@@ -69,20 +69,20 @@ class Shelf:
             raise _unkept(error) from error
 
 
-def scratch_folder(shelf: Shelf | None) -> tempfile.TemporaryDirectory[str]:
+def scratch_folder(shelf: TableStore | None) -> tempfile.TemporaryDirectory[str]:
     """A folder for the files of one answer."""
     if shelf is not None:
         shelf.scratch.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=None if shelf is None else shelf.scratch)
 
 
-def shelf_of(call: Call, services: Services) -> Shelf | None:
+def shelf_of(call: Call, services: Services) -> TableStore | None:
     """Where the large answers of `call` go; None where there is no result store."""
     if services.results is None:
         return None
     how = call.result
     inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
-    return Shelf(services.results, kept_for(call), inline, services.table_limit, services.scratch)
+    return TableStore(services.results, kept_for(call), inline, services.table_limit, services.scratch)
 
 
 def kept_for(call: Call) -> Keep:
@@ -94,11 +94,13 @@ def _unkept(error: Exception) -> ToolError:
     return ToolError("internal", f"The rows cannot be kept: {error}", retryable=True, type="StoreUnavailable")
 
 
-class Spool:
+class RowSpool:
     """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the values, unless `types`
     knows better."""
 
-    def __init__(self, shelf: Shelf, names: Sequence[str], types: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, shelf: TableStore, names: Sequence[str], types: Mapping[str, str] | None = None
+    ) -> None:
         self.rows = 0
         self.size = 0
         self._shelf = shelf

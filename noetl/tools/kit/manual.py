@@ -37,7 +37,7 @@ _EFFECTS: Final[Mapping[Effects, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ManualKey:
     """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`. `default` means nothing
     where the key is `required`, and nothing is told of it where the keys of its mapping follow."""
 
@@ -60,7 +60,7 @@ class Manual:
     effects: Effects
     description: str
     about: str
-    keys: tuple[Key, ...]
+    keys: tuple[ManualKey, ...]
     one_of: tuple[tuple[str, ...], ...]
     #: Other ways to write keys → what they mean.
     spellings: Mapping[str, str]
@@ -138,28 +138,30 @@ def served(manual: Manual) -> str:
     return f"Queue `{manual.queue}`. Effects `{manual.effects}`: a call {_EFFECTS[manual.effects]}."
 
 
-def default_of(key: Key) -> str:
+def default_of(key: ManualKey) -> str:
     """How the default of a key is shown."""
     if key.required:
         return "required"
     return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
 
 
-def _keys(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Iterator[Key]:
+def _keys(
+    name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool
+) -> Iterator[ManualKey]:
     """A key of the configuration itself, and behind it those of the mapping that it takes."""
     inside = _inside(name, schema, definitions)
     required = needed or field.is_required()
     unknown = required or inside
     default = None if unknown else field.get_default(call_default_factory=True, validated_data={})
-    yield Key(name, _type(schema, definitions), required, _plain(default), _line(field.description))
+    yield ManualKey(name, _type(schema, definitions), required, _plain(default), _line(field.description))
     yield from inside
 
 
-def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
+def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]:
     """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart, each key says which ones
     have it."""
     kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
-    found: list[tuple[Key, list[str]]] = []
+    found: list[tuple[ManualKey, list[str]]] = []
     for kind in kinds:
         _, of = _constant(kind)
         for key in _of_mapping(name, kind, definitions):
@@ -171,11 +173,11 @@ def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
     if len(kinds) < 2:
         return [key for key, _ in found]
     telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
-    which = Key(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
+    which = ManualKey(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
     return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
 
 
-def _only_of(key: Key, kinds: list[str], of: int) -> Key:
+def _only_of(key: ManualKey, kinds: list[str], of: int) -> ManualKey:
     return key if len(kinds) == of else replace(key, description=f"Of {_listed(kinds)}: {key.description}")
 
 
@@ -191,14 +193,16 @@ def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
     return found
 
 
-def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[Key]:
+def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[ManualKey]:
     for own, schema in mapping["properties"].items():
         if "const" in schema:
             continue
         place, required = f"{name}.{own}", own in mapping.get("required", ())
         inside = _inside(place, schema, definitions)
         default = None if required or inside else schema.get("default")
-        yield Key(place, _type(schema, definitions), required, default, _line(schema.get("description")))
+        yield ManualKey(
+            place, _type(schema, definitions), required, default, _line(schema.get("description"))
+        )
         yield from inside
 
 

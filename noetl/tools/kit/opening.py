@@ -14,22 +14,22 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import MARK, called, holds_secret, is_secret, unmarked
 from noetl.pipeline.model import Call, Later, Suspension
-from noetl.tools.kit.blackout import Blackout, texts_of
+from noetl.tools.kit.blackout import SecretMask, texts_of
 from noetl.usecases.credential_types import PUBLIC
 from noetl.usecases.secrets import Safe, Secret, base_name
 
 #: Every secret that this process has opened lately: for its log.
-_seen: Final = Blackout(most=20_000)
+_seen: Final = SecretMask(most=20_000)
 
 
 @dataclass(slots=True)
-class Opening:
+class CallSecrets:
     """What one call has opened. `versions`: those of its secrets, where their providers keep versions."""
 
     safe: Safe | None
     execution_id: str
     known: Mapping[str, str]
-    black: Blackout = field(default_factory=Blackout)
+    black: SecretMask = field(default_factory=SecretMask)
     versions: dict[str, str] = field(default_factory=dict)
     #: What is being opened: a secret may be made of others.
     within: list[str] = field(default_factory=list)
@@ -107,13 +107,13 @@ class Opening:
         return opened
 
 
-_current: ContextVar[Opening | None] = ContextVar("noetl_opening", default=None)
+_current: ContextVar[CallSecrets | None] = ContextVar("noetl_opening", default=None)
 
 
 @contextmanager
-def opening(call: Call, safe: Safe | None) -> Iterator[Opening]:
+def opening(call: Call, safe: Safe | None) -> Iterator[CallSecrets]:
     """The secrets of `call`, for as long as the block runs in this thread."""
-    opened = Opening(safe, call.where.execution_id, call.secrets)
+    opened = CallSecrets(safe, call.where.execution_id, call.secrets)
     token = _current.set(opened)
     try:
         yield opened
@@ -153,13 +153,13 @@ def hide(secrets: Iterable[str], params: Iterable[str] = ()) -> None:
         _seen.add(secrets)
 
 
-def blackout() -> Blackout:
+def blackout() -> SecretMask:
     """What hides the secrets of the call that this thread is in."""
     now = _current.get()
-    return now.black if now is not None else Blackout()
+    return now.black if now is not None else SecretMask()
 
 
-class HushedRecord(logging.LogRecord):
+class MaskedLogRecord(logging.LogRecord):
     """A record of the log that tells none of the secrets which this process has opened."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -175,4 +175,4 @@ class HushedRecord(logging.LogRecord):
 
 def hush_log() -> None:
     """Keeps opened secrets out of everything that is logged in this process, whoever handles it."""
-    logging.setLogRecordFactory(HushedRecord)
+    logging.setLogRecordFactory(MaskedLogRecord)

@@ -31,7 +31,7 @@ class NotJson(Exception):
     """A value has no JSON. The message names it by path."""
 
 
-class Unfit(TypeError):
+class NotConverted(TypeError):
     """A value that could be converted and is refused; the message goes on where its path ends."""
 
 
@@ -93,7 +93,7 @@ def _cirq_json(value: Any) -> str:
         written = json.loads(sys.modules["cirq"].to_json(value, indent=None))
         return json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, AttributeError) as error:
-        raise Unfit(f"is a {type(value).__name__}, which Cirq cannot write as JSON: {error}") from None
+        raise NotConverted(f"is a {type(value).__name__}, which Cirq cannot write as JSON: {error}") from None
 
 
 def _number(value: decimal.Decimal) -> int | float:
@@ -153,7 +153,7 @@ def _fault_of_scalar(value: Any, change: Convert, path: str, depth: int) -> str:
 def _fault_of_object(value: Any, change: Convert, path: str, depth: int) -> str:
     try:
         converted = change(value)
-    except Unfit as refused:
+    except NotConverted as refused:
         return f"{path} {refused}."
     except TypeError:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

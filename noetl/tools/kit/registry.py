@@ -23,7 +23,7 @@ from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
 from noetl.tools.kit.faults import known_keys, unknown_keys, validated
-from noetl.tools.kit.opening import Opening, opening
+from noetl.tools.kit.opening import CallSecrets, opening
 from noetl.tools.kit.results import ResultRefused, checked
 
 GROUP = "noetl.tools"
@@ -92,7 +92,7 @@ def broken() -> list[str]:
     return found
 
 
-class Kinds(Mapping[str, KindInfo]):
+class InstalledKinds(Mapping[str, KindInfo]):
     """What the compiler needs to know of every installed kind, by name. Each is loaded when it is looked at first:
     most playbooks use two or three."""
 
@@ -111,7 +111,7 @@ class Kinds(Mapping[str, KindInfo]):
         return len(entry_points())
 
 
-_kinds = Kinds()
+_kinds = InstalledKinds()
 
 
 def kinds() -> Mapping[str, KindInfo]:
@@ -164,7 +164,7 @@ class Registry:
         with opening(call, self.services.safe) as secrets:
             return secrets.hidden(self._tried(call, secrets))
 
-    def _tried(self, call: Call, secrets: Opening) -> Outcome | Suspension:
+    def _tried(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
             outcome = self._ran(tool, call, secrets)
@@ -187,7 +187,7 @@ class Registry:
                 )
             )
 
-    def _ran(self, tool: Tool, call: Call, secrets: Opening) -> Outcome | Suspension:
+    def _ran(self, tool: Tool, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         opened = call if tool.declaration.hands_on else secrets.opened(call)
         if opened is call:
             return tool.run(call, configured(tool.declaration, call.config))

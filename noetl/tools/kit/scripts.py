@@ -21,7 +21,7 @@ from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.kit.http.answer import refusal
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Client
+    from noetl.tools.kit.http.transport import HttpClient
 
 #: How errors call a script that is the text of a result.
 RESULT: Final = "<result>"
@@ -83,7 +83,7 @@ class Script(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScriptText:
     """The text of a script; `name` is how errors call it, `file` its path where it is a file."""
 
     text: str
@@ -98,9 +98,9 @@ class Scripts:
         self._services = services
         self._lock = threading.Lock()
         self._downloaded: OrderedDict[str, bytes] = OrderedDict()
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
-    def source(self, script: str | Script, policy: FilePolicy, deadline_s: float) -> Source:
+    def source(self, script: str | Script, policy: FilePolicy, deadline_s: float) -> ScriptText:
         """Raises ToolError that names the script and what is wrong with it."""
         given = (
             script
@@ -173,23 +173,25 @@ class Scripts:
 
     def _download(self, url: str, deadline_s: float) -> bytes:
         from noetl.tools.kit.http.transport import (  # `requests` takes 90 ms, and few scripts need it
-            Limits,
-            Order,
+            Request,
+            RequestLimits,
         )
 
         seconds = min(deadline_s, _PATIENCE_S)
-        answer = self._connected().exchange(Order("GET", url), Limits(seconds, seconds, seconds, MAX_BYTES))
+        answer = self._connected().exchange(
+            Request("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
+        )
         if answer.status >= 400:
             raise refusal("GET", answer, {"status": answer.status})
         return answer.body
 
-    def _connected(self) -> Client:
-        from noetl.tools.kit.http.transport import Client  # see `_download`
+    def _connected(self) -> HttpClient:
+        from noetl.tools.kit.http.transport import HttpClient  # see `_download`
 
         with self._lock:
             if self._client is None:
                 services = self._services
-                self._client = Client(
+                self._client = HttpClient(
                     allow_private=services.allow_private_networks, networks=services.allowed_networks
                 )
             return self._client
@@ -199,7 +201,7 @@ def _scheme(place: str) -> str:
     return urlsplit(place).scheme.lower() if "://" in place else ""
 
 
-def source_file(name: str, policy: FilePolicy, sha256: str = "") -> Source:
+def source_file(name: str, policy: FilePolicy, sha256: str = "") -> ScriptText:
     """The script in a file. Raises ToolError that names it."""
     path = policy.existing(name, "The script")
     return _checked(_read(path, name), name, sha256, str(path))
@@ -215,7 +217,7 @@ def _read(path: Path, name: str) -> bytes:
         raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 
 
-def _checked(content: bytes, name: str, sha256: str, file: str | None = None) -> Source:
+def _checked(content: bytes, name: str, sha256: str, file: str | None = None) -> ScriptText:
     if len(content) > MAX_BYTES:
         raise ToolError("limit", f"The script {name} is larger than {MAX_BYTES:,} bytes.", type="TooLarge")
     found = hashlib.sha256(content).hexdigest()
@@ -224,7 +226,7 @@ def _checked(content: bytes, name: str, sha256: str, file: str | None = None) ->
             "client_error", f"The script {name} has the sha256 {found}, not {sha256}.", type="BadHash"
         )
     try:
-        return Source(content.decode("utf-8-sig"), name, file)
+        return ScriptText(content.decode("utf-8-sig"), name, file)
     except UnicodeDecodeError as error:
         raise ToolError(
             "client_error", f"The script {name} is not UTF-8: {error}.", type="BadText"

@@ -16,7 +16,7 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
-from noetl.tools.kit.http.addresses import Guard, check_host
+from noetl.tools.kit.http.addresses import AddressGuard, check_host
 
 if TYPE_CHECKING:
     from kombu import Connection
@@ -182,7 +182,7 @@ def _url(config: MessageConfig, services: Services) -> str:
             "The broker's `url` cannot be used; write amqp://user:password@host:port/vhost or redis://host:port/0.",
             type="BadUrl",
         )
-    check_host(parts.hostname, Guard(services.allow_private_networks, services.allowed_networks))
+    check_host(parts.hostname, AddressGuard(services.allow_private_networks, services.allowed_networks))
     return str(found)
 
 

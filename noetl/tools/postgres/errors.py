@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.text import Bound, Placeholder
+from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -24,10 +24,12 @@ _REFUSED = re.compile(
 )
 
 
-class Faults:
+class PostgresErrors:
     """Turns errors of the driver into ToolErrors that never quote the password."""
 
-    def __init__(self, bound: Sequence[Bound], has_lines: bool, password: str, deadline_s: float) -> None:
+    def __init__(
+        self, bound: Sequence[BoundStatement], has_lines: bool, password: str, deadline_s: float
+    ) -> None:
         self._bound = bound
         self._has_lines = has_lines
         self._password = password
@@ -141,7 +143,7 @@ def _is_lost(error: Exception) -> bool:
     return not isinstance(error, mine)
 
 
-def adapted(bound: Bound) -> dict[str, Any]:
+def adapted(bound: BoundStatement) -> dict[str, Any]:
     """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to JSON."""
     from psycopg2.extras import Json as AsJson  # see `Postgres.run`
 
@@ -172,7 +174,7 @@ def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:
     return "sql", state in _PASSING
 
 
-def _origin(bound: Bound, position: int, cursor: extensions.cursor | None) -> int | None:
+def _origin(bound: BoundStatement, position: int, cursor: extensions.cursor | None) -> int | None:
     """Where in the statement as written the server's `position` (from 1, in the text sent) lies."""
     if position <= 0 or cursor is None:
         return None

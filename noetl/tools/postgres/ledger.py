@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
-from noetl.tools.postgres.errors import Faults
+from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.sql.rows import quoted
-from noetl.tools.sql.text import Bound, tokens
+from noetl.tools.sql.text import BoundStatement, tokens
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -35,7 +35,7 @@ _FIND: Final = """
 _ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
 
 
-def refuse_endings(bound: list[Bound]) -> None:
+def refuse_endings(bound: list[BoundStatement]) -> None:
     """Raises ToolError(sql) at a statement that begins or ends a transaction by itself."""
     for one in bound:
         sql = one.statement.text
@@ -50,10 +50,10 @@ def refuse_endings(bound: list[Bound]) -> None:
             )
 
 
-class Ledger:
+class WriteLedger:
     """The entry of one call. `make` comes before the transaction, `claim` first in it, `record` last."""
 
-    def __init__(self, cursor: extensions.cursor, call: Call, faults: Faults) -> None:
+    def __init__(self, cursor: extensions.cursor, call: Call, faults: PostgresErrors) -> None:
         self._cursor = cursor
         self._call = call
         self._faults = faults

@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class Pool:
+class ConnectionPool:
     """Lends connections in autocommit mode. Safe for threads."""
 
     def __init__(self) -> None:

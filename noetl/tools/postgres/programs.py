@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from noetl.errors import ToolError
-from noetl.tools.sql.text import Bound, split, tokens
+from noetl.tools.sql.text import BoundStatement, split, tokens
 
 #: Statements whose body, in quotes, holds further statements.
 _WITH_BODY = frozenset({"do", "create"})
 
 
-def refuse_programs(bound: Iterable[Bound]) -> None:
+def refuse_programs(bound: Iterable[BoundStatement]) -> None:
     """Raises ToolError(sql) at the first `COPY ... PROGRAM`, also in the body of a routine.
 
     What a routine puts together while it runs is the server's to refuse: see docs/tools/postgres.md.

@@ -16,23 +16,23 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Running
+from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import shelf_of
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.postgres.work import Order, Work
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.postgres.work import PostgresAttempt, PostgresCall
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql.dsn import postgres_dsn
 from noetl.tools.sql.rows import write_of
 from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import postgres_fault
-from noetl.tools.sql.values import Bounds
+from noetl.tools.sql.values import ResultBounds
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
-    from noetl.tools.postgres.pool import Pool
+    from noetl.tools.postgres.pool import ConnectionPool
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
@@ -144,28 +144,30 @@ class Postgres(Tool):
         super().__init__(services)
         self._scripts = SqlScripts(services)
         self._lock = threading.Lock()
-        self._pool: Pool | None = None
-        self._running = Running()
+        self._pool: ConnectionPool | None = None
+        self._running = RunningCalls()
 
     def run(self, call: Call, config: PostgresConfig) -> Outcome:
         config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
-        order = Order(
+        order = PostgresCall(
             call,
             config.bound(),
             write_of(config, self.services.results),
             config.transaction,
             config.exactly_once,
-            Bounds(self.services.result_limit, set(), shelf_of(call, self.services)),
+            ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services)),
             call.deadline_s or DEADLINE_S,
         )
         order.check()
         settings = settings_of(config, self.services.credential)
-        faults = Faults(order.bound, config.is_one_text, settings.get("password", ""), order.deadline_s)
+        faults = PostgresErrors(
+            order.bound, config.is_one_text, settings.get("password", ""), order.deadline_s
+        )
         # Imported here: the driver takes 50 ms, and the compiler reads this module without calling it.
         import psycopg2
 
         with self._running.enter(call) as stop, contextlib.ExitStack() as stack:
-            work = Work(order, faults, stop)
+            work = PostgresAttempt(order, faults, stop)
             try:
                 connection = stack.enter_context(self._connected().lend(settings, order.deadline_s))
             except psycopg2.Error as error:
@@ -192,12 +194,12 @@ class Postgres(Tool):
     @contextlib.contextmanager
     def lend(
         self, auth: str | dict[str, Json], seconds: float
-    ) -> Iterator[tuple[extensions.connection, Faults]]:
+    ) -> Iterator[tuple[extensions.connection, PostgresErrors]]:
         """A pooled connection whose statements end after so many seconds, and what explains its errors. Raises ToolError."""
         import psycopg2  # see `run`
 
         settings = settings_of(PostgresConfig(auth=auth), self.services.credential)
-        faults = Faults((), False, settings.get("password", ""), seconds)
+        faults = PostgresErrors((), False, settings.get("password", ""), seconds)
         with contextlib.ExitStack() as stack:
             try:
                 connection = stack.enter_context(self._connected().lend(settings, seconds))
@@ -215,16 +217,18 @@ class Postgres(Tool):
                 self._pool.close()
                 self._pool = None
 
-    def _connected(self) -> Pool:
-        from noetl.tools.postgres.pool import Pool  # imports the driver, see `run`
+    def _connected(self) -> ConnectionPool:
+        from noetl.tools.postgres.pool import ConnectionPool  # imports the driver, see `run`
 
         with self._lock:
             if self._pool is None:
-                self._pool = Pool()
+                self._pool = ConnectionPool()
             return self._pool
 
 
-def _outcome(order: Order, work: Work, result: dict[str, Json], notices: list[str]) -> Outcome:
+def _outcome(
+    order: PostgresCall, work: PostgresAttempt, result: dict[str, Json], notices: list[str]
+) -> Outcome:
     warnings = sorted(order.bounds.notes) + (order.write.warnings() if order.write else [])
     meta: dict[str, Json] = {"notices": notices} if notices else {}
     if warnings:

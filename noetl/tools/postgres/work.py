@@ -12,30 +12,30 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
-from noetl.tools.kit.calls import Stop
-from noetl.tools.postgres.errors import Faults, adapted
-from noetl.tools.postgres.ledger import Ledger, refuse_endings
+from noetl.tools.kit.calls import StopSignal
+from noetl.tools.postgres.errors import PostgresErrors, adapted
+from noetl.tools.postgres.ledger import WriteLedger, refuse_endings
 from noetl.tools.postgres.programs import refuse_programs
-from noetl.tools.postgres.read import Reader, is_read
+from noetl.tools.postgres.read import QueryReader, is_read
 from noetl.tools.postgres.write import written
-from noetl.tools.sql.rows import Write
-from noetl.tools.sql.text import Bound
-from noetl.tools.sql.values import Answer, Bounds, Gathered, result_of
+from noetl.tools.sql.rows import TableWrite
+from noetl.tools.sql.text import BoundStatement
+from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PostgresCall:
     """What a call asks for."""
 
     call: Call
-    bound: list[Bound]
-    write: Write | None
+    bound: list[BoundStatement]
+    write: TableWrite | None
     transaction: bool
     once: bool
-    bounds: Bounds
+    bounds: ResultBounds
     deadline_s: float
 
     def check(self) -> None:
@@ -45,10 +45,10 @@ class Order:
             refuse_endings(self.bound)
 
 
-class Work:
+class PostgresAttempt:
     """One attempt, and what came of it."""
 
-    def __init__(self, order: Order, faults: Faults, stop: Stop) -> None:
+    def __init__(self, order: PostgresCall, faults: PostgresErrors, stop: StopSignal) -> None:
         self.repeated = False
         self._order = order
         self._faults = faults
@@ -87,7 +87,7 @@ class Work:
         return result
 
     def _once(self, cursor: extensions.cursor) -> dict[str, Json]:
-        ledger = Ledger(cursor, self._order.call, self._faults)
+        ledger = WriteLedger(cursor, self._order.call, self._faults)
         ledger.make()
         cursor.connection.autocommit = False
         is_new, recorded = ledger.claim()
@@ -119,10 +119,10 @@ class Work:
         if self._stop.late or time.monotonic() > self._ends:
             raise self._faults.late()
 
-    def _answer(self, cursor: extensions.cursor, index: int, bound: Bound) -> Answer:
+    def _answer(self, cursor: extensions.cursor, index: int, bound: BoundStatement) -> StatementResult:
         self._go_on()
         if is_read(bound):
-            answer = Reader(cursor, self._faults, self._order.bounds, self._go_on).read(bound, index)
+            answer = QueryReader(cursor, self._faults, self._order.bounds, self._go_on).read(bound, index)
             if answer is not None:
                 return answer
         with self._faults.of_statement(index, cursor):
@@ -131,9 +131,9 @@ class Work:
             else:
                 cursor.execute(bound.statement.text)
         if cursor.description is None:
-            return Answer([], [], max(cursor.rowcount, 0), cursor.statusmessage or "")
+            return StatementResult([], [], max(cursor.rowcount, 0), cursor.statusmessage or "")
         names = unique_names(column.name for column in cursor.description)
-        gathered = Gathered(self._faults.place(index), names, self._order.bounds)
+        gathered = RowCollector(self._faults.place(index), names, self._order.bounds)
         with contextlib.closing(gathered):
             gathered.add(cursor.fetchall())
             return gathered.answer(cursor.statusmessage or "")

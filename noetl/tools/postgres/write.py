@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.sql.rows import Plan, Write, batches, decoded, plan, tuples
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decoded, plan, tuples
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -31,7 +31,7 @@ _LINES = 64
 
 
 def written(
-    cursor: extensions.cursor, write: Write, faults: Faults, go_on: Callable[[], None]
+    cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors, go_on: Callable[[], None]
 ) -> dict[str, Json]:
     """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
     if len(write.table) > 2:
@@ -51,13 +51,13 @@ def written(
     return write.result()
 
 
-def _planned(cursor: extensions.cursor, write: Write, faults: Faults) -> Plan:
+def _planned(cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors) -> WritePlan:
     with faults.of(f"The table '{write.name}' cannot be looked up"):
         known, others = described(cursor, write)
     return plan(write, known, fold=False, others=others)
 
 
-def described(cursor: extensions.cursor, write: Write) -> tuple[dict[str, str], list[str]]:
+def described(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[str, str], list[str]]:
     """Columns of the table and their types; where there is none, the tables that there are."""
     cursor.execute(_COLUMNS, (write.target,))
     known = dict(cursor.fetchall())
@@ -68,7 +68,7 @@ def described(cursor: extensions.cursor, write: Write) -> tuple[dict[str, str], 
     return known, others
 
 
-def _insert(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:
+def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
     """The server takes the rows apart by the types of the columns: arrays, documents and exact numbers alike."""
     fields = ", ".join(f"c{index} {_field(kind)}" for index, kind in enumerate(planned.types))
     values = ", ".join(
@@ -89,7 +89,7 @@ def _field(kind: str) -> str:
     return "text" if kind == "bytea" else kind
 
 
-def _copy(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:
+def _copy(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
     if not planned.write.rows:
         return
     import psycopg2  # see `Postgres.run`
@@ -128,7 +128,7 @@ class _Stream(io.RawIOBase):
         return len(taken)
 
 
-def _lines(planned: Plan, go_on: Callable[[], None]) -> Iterator[str]:
+def _lines(planned: WritePlan, go_on: Callable[[], None]) -> Iterator[str]:
     kinds = dict(zip(planned.write.columns, planned.types, strict=True))
 
     def convert(index: int, name: str, value: Json) -> str:

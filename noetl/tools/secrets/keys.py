@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ConfigError
-from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.secrets.vault import FernetVault, generate_key
 
 #: Seconds that the command may take, and seconds that what it said is used.
 COMMAND_S: Final = 10.0
@@ -22,7 +22,7 @@ COMMAND_KEPT_S: Final = 300.0
 
 
 @dataclass(slots=True)
-class Keys:
+class KeySource:
     """The keys, newest first and separated by commas: `given`, else what `command` prints, else what `file` holds.
 
     `make`: a missing file is made. The file is read again when it changed, so that keys can be added while processes
@@ -35,16 +35,16 @@ class Keys:
     make: bool = True
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _kept: tuple[object, Vault] | None = field(default=None, repr=False)
+    _kept: tuple[object, FernetVault] | None = field(default=None, repr=False)
     _until: float = 0.0
 
-    def vault(self) -> Vault:
+    def vault(self) -> FernetVault:
         """Raises ConfigError where there are no keys, or they cannot be used."""
         with self._lock:
             stamp = self._stamp()
             if self._kept is None or self._kept[0] != stamp:
                 # With the stamp from before: what changes meanwhile is read next time.
-                self._kept = stamp, Vault(self._texts())
+                self._kept = stamp, FernetVault(self._texts())
             return self._kept[1]
 
     def add(self) -> None:

@@ -23,7 +23,7 @@ def generate_key() -> str:
     return Fernet.generate_key().decode("ascii")
 
 
-class Vault:
+class FernetVault:
     """Encrypts mappings. `keys` are separated by commas; the first encrypts, all decrypt."""
 
     def __init__(self, keys: str) -> None:

@@ -10,7 +10,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.scripts import Script
-from noetl.tools.sql.text import Bound, Statement, bind, split
+from noetl.tools.sql.text import BoundStatement, Statement, bind, split
 
 NAMES = ("command", "commands", "query", "sql", "script")
 #: Of these a task needs one: something to run, or a table to write to.
@@ -91,7 +91,7 @@ class SqlConfig(ToolConfig):
         """`key` as column names."""
         return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
 
-    def bound(self) -> list[Bound]:
+    def bound(self) -> list[BoundStatement]:
         """The statements with their parameters, none where rows are written. Raises ToolError(sql)."""
         if self.table is not None:
             return []

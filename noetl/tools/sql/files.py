@@ -30,7 +30,7 @@ def database_path(database: str, policy: FilePolicy) -> Path | None:
     return policy.path(database, "`database`")
 
 
-class Busy(Exception):
+class DatabaseBusy(Exception):
     """A database is not to be had yet; `who` has it."""
 
     def __init__(self, path: Path, who: str) -> None:
@@ -53,7 +53,7 @@ class FileLocks:
         self._locks: dict[Path, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
-    def hold(self, path: Path | None, wait: Wait) -> Iterator[None]:
+    def hold(self, path: Path | None, wait: LeaseWait) -> Iterator[None]:
         """Raises Busy where others have the file for longer than `wait` says."""
         if path is None:
             yield
@@ -62,7 +62,7 @@ class FileLocks:
             yield
 
     @contextlib.contextmanager
-    def _mine(self, path: Path, wait: Wait) -> Iterator[None]:
+    def _mine(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         with self._lock:
             lock, users = self._locks.get(path, (threading.Lock(), 0))
             self._locks[path] = (lock, users + 1)
@@ -77,7 +77,7 @@ class FileLocks:
             self._leave(path)
 
     @contextlib.contextmanager
-    def _leased(self, path: Path, wait: Wait) -> Iterator[None]:
+    def _leased(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed by for ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
@@ -98,7 +98,7 @@ class FileLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LeaseWait:
     """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on` raises where it must end."""
 
     ends: float
@@ -110,11 +110,11 @@ class Wait:
         self.go_on()
         left = self.ends - time.monotonic()
         if left <= 0:
-            raise Busy(path, who)
+            raise DatabaseBusy(path, who)
         return min(left, pause_s)
 
 
-def _locked(file: IO[str], mode: int, path: Path, wait: Wait) -> None:
+def _locked(file: IO[str], mode: int, path: Path, wait: LeaseWait) -> None:
     # Looked at again and again: a lock that blocks has no deadline.
     while True:
         try:

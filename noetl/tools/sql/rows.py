@@ -25,7 +25,7 @@ _PART = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class TableWrite:
     """Rows on their way into a table. `table` is its name in parts; `columns` are those that any row has.
 
     `repeated` counts rows left out because a later one has the same key.
@@ -77,13 +77,13 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WritePlan:
     """A write against a table as it is: `names` are its own names of the columns, `types` their types.
 
     `extra` completes the INSERT for an upsert.
     """
 
-    write: Write
+    write: TableWrite
     names: tuple[str, ...]
     types: tuple[str, ...]
     extra: str = field(default="")
@@ -103,7 +103,7 @@ def quoted_table(text: str) -> str:
     return ".".join(map(quoted, table_of(text)))
 
 
-def write_of(config: SqlConfig, results: Results | None = None) -> Write | None:
+def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | None:
     """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they are written.
     Raises ToolError(client_error)."""
     if config.table is None:
@@ -117,7 +117,7 @@ def write_of(config: SqlConfig, results: Results | None = None) -> Write | None:
     if rows and (missing := next((name for name in config.keys if name not in columns), None)):
         raise _unusable(f"`key` names the column '{missing}', which no row has.", "BadKey")
     kept = rows if isinstance(rows, Lazy) else _last_of_each(rows, config.keys)
-    return Write(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
+    return TableWrite(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
 
 
 def _unusable(message: str, type: str) -> ToolError:
@@ -195,7 +195,7 @@ def _last_of_each(rows: Sequence[JsonMap], key: tuple[str, ...]) -> Sequence[Jso
     return list(last.values())
 
 
-def plan(write: Write, known: Mapping[str, str], *, fold: bool, others: Sequence[str] = ()) -> Plan:
+def plan(write: TableWrite, known: Mapping[str, str], *, fold: bool, others: Sequence[str] = ()) -> WritePlan:
     """`write` with the names and types of the table's columns (`known`; empty: there is no table).
 
     `fold`: names that differ by case are the same. `others` are tables that there are. Raises
@@ -212,14 +212,14 @@ def plan(write: Write, known: Mapping[str, str], *, fold: bool, others: Sequence
         raise ToolError("sql", f"`rows` name the column '{twice}' twice.", type="RepeatedColumn")
     key = [_column(write, name, own, fold) for name in write.key]
     extra = _on_conflict(key, names) if key else ""
-    return Plan(write, tuple(names), tuple(known[name] for name in names), extra)
+    return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
 
 
 def _folded(name: str, fold: bool) -> str:
     return name.lower() if fold else name
 
 
-def _column(write: Write, name: str, own: Mapping[str, str], fold: bool) -> str:
+def _column(write: TableWrite, name: str, own: Mapping[str, str], fold: bool) -> str:
     found = own.get(_folded(name, fold))
     if found is None:
         near = nearest(name, own.values())
@@ -237,7 +237,7 @@ def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
     return f" ON CONFLICT ({', '.join(map(quoted, key))}) {action}"
 
 
-def batches(write: Write) -> Iterator[str]:
+def batches(write: TableWrite) -> Iterator[str]:
     """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks is null."""
     for page in write.pages():
         yield from _batches(page, write.columns)
@@ -257,7 +257,7 @@ def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
         yield "[" + ",".join(texts) + "]"
 
 
-def tuples(write: Write, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
+def tuples(write: TableWrite, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
     """The rows as tuples; `convert` gets the row's index, the column and the value."""
     every = (row for page in write.pages() for row in page)
     for index, row in enumerate(every):

@@ -34,7 +34,7 @@ _JSON_CAST = re.compile(r"\s*(?:::|\bas\b)\s*jsonb?\b(?!\s*\[)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A stretch of SQL: `kind` is a group of the pattern above, `start` and `end` are offsets."""
 
     kind: str
@@ -67,7 +67,7 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundStatement:
     """A statement and the values that it uses. Values never become part of its text."""
 
     statement: Statement
@@ -90,7 +90,7 @@ class Bound:
         return "".join(piece if isinstance(piece, str) else f"${piece.key}" for piece in self.pieces)
 
 
-def tokens(sql: str) -> Iterator[Token]:
+def tokens(sql: str) -> Iterator[SqlToken]:
     """Every stretch of `sql`, in order, without gaps. What is not closed reaches to the end."""
     at = 0
     while at < len(sql):
@@ -102,7 +102,7 @@ def tokens(sql: str) -> Iterator[Token]:
         elif kind == "dollar":
             close = sql.find(found[0], end)
             kind, end = "quoted", len(sql) if close < 0 else close + len(found[0])
-        yield Token(kind, at, end)
+        yield SqlToken(kind, at, end)
         at = end
 
 
@@ -174,14 +174,14 @@ def _statement(sql: str, start: int, end: int, first: int) -> list[Statement]:
     return [Statement(text.strip(), offset, sql.count("\n", 0, first) + 1, first - offset)]
 
 
-def bind(statements: Sequence[Statement], params: Params | None) -> list[Bound]:
+def bind(statements: Sequence[Statement], params: Params | None) -> list[BoundStatement]:
     """Each statement with the parameters that it uses; without `params` nothing is looked for.
 
     A mapping binds `:name`, a list `$1`, `$2`. Quotes, comments and `::` casts are never touched.
     Raises ToolError(sql) for a parameter that is missing, and for one that no statement uses.
     """
     if params is None:
-        return [Bound(statement, (statement.text,)) for statement in statements]
+        return [BoundStatement(statement, (statement.text,)) for statement in statements]
     binder = _Binder(params)
     bound = [binder.bind(statement) for statement in statements]
     binder.check_unused()
@@ -200,7 +200,7 @@ class _Binder:
         self._keys = {source: f"p{index}" for index, source in enumerate(named, 1)}
         self._used: set[str] = set()
 
-    def bind(self, statement: Statement) -> Bound:
+    def bind(self, statement: Statement) -> BoundStatement:
         pieces: list[str | Placeholder] = []
         values: dict[str, Json] = {}
         sql, done = statement.text, 0
@@ -211,9 +211,9 @@ class _Binder:
             values[place.key] = self._values[place.source]
             pieces += [sql[done : token.start], place]
             done = token.end
-        return Bound(statement, (*pieces, sql[done:]), values)
+        return BoundStatement(statement, (*pieces, sql[done:]), values)
 
-    def _placeholder(self, sql: str, token: Token, statement: Statement) -> Placeholder:
+    def _placeholder(self, sql: str, token: SqlToken, statement: Statement) -> Placeholder:
         source = sql[token.start : token.end]
         if source not in self._values:
             line = statement.line_at(token.start)

@@ -24,7 +24,7 @@ _SHORTEST_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class LockWaits:
     """How long a call may wait for others: until `ends` (monotonic seconds), each time at most `each_s`."""
 
     ends: float
@@ -40,7 +40,7 @@ class Waits:
 
 
 @contextlib.contextmanager
-def opened(path: Path | None, read_only: bool, waits: Waits) -> Iterator[sqlite3.Connection]:
+def opened(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sqlite3.Connection]:
     """A connection in autocommit mode with a write-ahead log. Raises ToolError where the file cannot be
     used, and for the database of the engine itself."""
     try:
@@ -53,7 +53,7 @@ def opened(path: Path | None, read_only: bool, waits: Waits) -> Iterator[sqlite3
         connection.close()
 
 
-def _connected(path: Path | None, read_only: bool, waits: Waits) -> sqlite3.Connection:
+def _connected(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.Connection:
     connection = sqlite3.connect(
         MEMORY if path is None else f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}",
         uri=path is not None,

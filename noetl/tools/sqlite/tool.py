@@ -16,19 +16,19 @@ from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Running, Stop
+from noetl.tools.kit.calls import RunningCalls, StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import shelf_of
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql.files import MEMORY, database_path
-from noetl.tools.sql.rows import Write, write_of
+from noetl.tools.sql.rows import TableWrite, write_of
 from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import sqlite_fault
-from noetl.tools.sql.text import Bound
-from noetl.tools.sql.values import Answer, Bounds, Gathered, result_of
-from noetl.tools.sqlite.files import Waits, opened
-from noetl.tools.sqlite.values import Faults, bindable, first_word
+from noetl.tools.sql.text import BoundStatement
+from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
+from noetl.tools.sqlite.files import LockWaits, opened
+from noetl.tools.sqlite.values import SqliteErrors, bindable, first_word
 from noetl.tools.sqlite.write import written
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
@@ -88,16 +88,16 @@ class Sqlite(Tool):
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self._scripts = SqlScripts(services)
-        self._running = Running()
+        self._running = RunningCalls()
 
     def run(self, call: Call, config: SqliteConfig) -> Outcome:
         config = self._scripts.read(call, config, call.deadline_s or DEADLINE_S)
         deadline_s = call.deadline_s or DEADLINE_S
         write = write_of(config, self.services.results)
         path = database_path(config.database, self.services.files_of(call))
-        waits = Waits(time.monotonic() + deadline_s, config.busy_timeout)
+        waits = LockWaits(time.monotonic() + deadline_s, config.busy_timeout)
         with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
-            bounds = Bounds(self.services.result_limit, set(), shelf_of(call, self.services))
+            bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
             work = _Work(connection, config, bounds, waits, stop)
             with stop.watch(waits.left(), connection.interrupt):
                 try:
@@ -129,7 +129,12 @@ class _Work:
     """What one call does, and what came of it."""
 
     def __init__(
-        self, connection: sqlite3.Connection, config: SqliteConfig, bounds: Bounds, waits: Waits, stop: Stop
+        self,
+        connection: sqlite3.Connection,
+        config: SqliteConfig,
+        bounds: ResultBounds,
+        waits: LockWaits,
+        stop: StopSignal,
     ) -> None:
         self.bound = config.bound()
         self.notes = bounds.notes
@@ -137,10 +142,10 @@ class _Work:
         self._waits = waits
         self._stop = stop
         self._transaction = config.transaction or config.table is not None
-        self._faults = Faults(self.bound, config.is_one_text)
+        self._faults = SqliteErrors(self.bound, config.is_one_text)
         self._bounds = bounds
 
-    def run(self, write: Write | None) -> dict[str, Json]:
+    def run(self, write: TableWrite | None) -> dict[str, Json]:
         if not self._transaction:
             return self._do(write)
         with self._faults.explained():
@@ -152,18 +157,18 @@ class _Work:
                 self._patient().execute("COMMIT")
         return result
 
-    def _do(self, write: Write | None) -> dict[str, Json]:
+    def _do(self, write: TableWrite | None) -> dict[str, Json]:
         if write is not None:
             return written(self._connection, write, self._faults)
         return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
 
-    def _answer(self, index: int, bound: Bound) -> Answer:
+    def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
         with self._faults.explained(index):
             cursor = self._patient().execute(bound.dollar(), bindable(bound.values))
             names = unique_names(column[0] for column in cursor.description or ())
             if not names:
-                return Answer([], [], max(cursor.rowcount, 0), first_word(bound))
-            gathered = Gathered(self._faults.place(index), names, self._bounds)
+                return StatementResult([], [], max(cursor.rowcount, 0), first_word(bound))
+            gathered = RowCollector(self._faults.place(index), names, self._bounds)
             with contextlib.closing(gathered):
                 while rows := cursor.fetchmany(_FETCH):
                     gathered.add(rows)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.rows import Plan, Write, decoded, plan, quoted, tuples
-from noetl.tools.sqlite.values import Faults, scalar
+from noetl.tools.sql.rows import TableWrite, WritePlan, decoded, plan, quoted, tuples
+from noetl.tools.sqlite.values import SqliteErrors, scalar
 
 
-def written(connection: sqlite3.Connection, write: Write, faults: Faults) -> dict[str, Json]:
+def written(connection: sqlite3.Connection, write: TableWrite, faults: SqliteErrors) -> dict[str, Json]:
     """Writes the rows within the transaction that is open. Raises ToolError."""
     if len(write.table) > 2:
         raise ToolError(
@@ -26,12 +26,12 @@ def written(connection: sqlite3.Connection, write: Write, faults: Faults) -> dic
     return write.result()
 
 
-def _planned(connection: sqlite3.Connection, write: Write) -> Plan:
+def _planned(connection: sqlite3.Connection, write: TableWrite) -> WritePlan:
     known, others = described(connection, write)
     return plan(write, known, fold=True, others=others)
 
 
-def described(connection: sqlite3.Connection, write: Write) -> tuple[dict[str, str], list[str]]:
+def described(connection: sqlite3.Connection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
     """Columns of the table and their types, and the tables that there are."""
     schema = f"{quoted(write.table[0])}." if len(write.table) > 1 else ""
     columns = connection.execute(f"PRAGMA {schema}table_info({quoted(write.table[-1])})").fetchall()
@@ -39,13 +39,13 @@ def described(connection: sqlite3.Connection, write: Write) -> tuple[dict[str, s
     return {str(column[1]): str(column[2]).upper() for column in columns}, [str(row[0]) for row in others]
 
 
-def _insert(planned: Plan) -> str:
+def _insert(planned: WritePlan) -> str:
     marks = ", ".join("?" for _ in planned.names)
     head = f"INSERT INTO {planned.write.target} ({planned.column_list})"
     return f"{head} VALUES ({marks}){planned.extra}"
 
 
-def _tuples(planned: Plan) -> Iterator[tuple[object, ...]]:
+def _tuples(planned: WritePlan) -> Iterator[tuple[object, ...]]:
     kinds = dict(zip(planned.write.columns, planned.types, strict=True))
 
     def convert(index: int, name: str, value: Json) -> object:

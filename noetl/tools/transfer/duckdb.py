@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb.errors import first_line
-from noetl.tools.sql.rows import Plan, plan, quoted
+from noetl.tools.sql.rows import WritePlan, plan, quoted
 from noetl.tools.transfer.config import DuckDbTarget
 from noetl.tools.transfer.load import (
     LEDGER,
     MAKE_LEDGER,
     Loader,
-    Mark,
-    Staged,
+    StagedTable,
+    TransferMark,
     create_table,
     insert_head,
     mark_of,
@@ -30,11 +30,11 @@ class DuckDbLoader(Loader):
     """Writes into a table of the database of `connection`."""
 
     def __init__(
-        self, connection: DuckDBPyConnection, call: Call, target: DuckDbTarget, staged: Staged
+        self, connection: DuckDBPyConnection, call: Call, target: DuckDbTarget, staged: StagedTable
     ) -> None:
         super().__init__(call, target, staged)
         self._connection = connection
-        self._plan: Plan | None = None
+        self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
         with self._explained("The table cannot be prepared"):
@@ -71,7 +71,7 @@ class DuckDbLoader(Loader):
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def claim(self, mark: Mark) -> Mark | None:
+    def claim(self, mark: TransferMark) -> TransferMark | None:
         where, key = self.call.where, self.call.idempotency_key
         found = self._connection.execute(
             f"SELECT result FROM {LEDGER} WHERE idempotency_key = ?",  # noqa: S608
@@ -98,7 +98,7 @@ class DuckDbLoader(Loader):
             f"{insert_head(self._plan)} SELECT {columns} FROM {rows}{last} ORDER BY file_row_number{extra}"  # noqa: S608
         )
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         self._connection.execute(
             f"UPDATE {LEDGER} SET result = ? WHERE idempotency_key = ?",  # noqa: S608
             [mark.text(), self.call.idempotency_key],

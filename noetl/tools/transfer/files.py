@@ -11,7 +11,7 @@ from noetl.errors import ToolError
 from noetl.tools.duckdb.errors import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.rows import quoted
-from noetl.tools.transfer.load import Staged
+from noetl.tools.transfer.load import StagedTable
 from noetl.tools.transfer.stage import format_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPTIONS: Final = {"parquet": PARQUET_OPTIONS, "csv": "FORMAT csv, HEADER true", "ndjson": "FORMAT json"}
 
 
-def write_file(reader: DuckDBPyConnection, staged: Staged, path: Path, form: str | None) -> None:
+def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form: str | None) -> None:
     """Writes beside the file first: whoever finds it finds all of it. Raises ToolError."""
     import duckdb  # the driver takes 90 ms
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.pipeline.model import Call
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.postgres.ledger import Ledger
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.postgres.ledger import WriteLedger
 from noetl.tools.postgres.write import described
-from noetl.tools.sql.rows import Plan, plan, quoted
+from noetl.tools.sql.rows import WritePlan, plan, quoted
 from noetl.tools.transfer.config import PostgresTarget
 from noetl.tools.transfer.duckdb import last_of_each
-from noetl.tools.transfer.load import Loader, Mark, Staged, create_table, insert_head, mark_of
+from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, create_table, insert_head, mark_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,10 +54,10 @@ class PostgresLoader(Loader):
         connection: extensions.connection,
         reader: DuckDBPyConnection,
         folder: Path,
-        faults: Faults,
+        faults: PostgresErrors,
         call: Call,
         target: PostgresTarget,
-        staged: Staged,
+        staged: StagedTable,
     ) -> None:
         super().__init__(call, target, staged)
         self._connection = connection
@@ -65,8 +65,8 @@ class PostgresLoader(Loader):
         self._reader = reader
         self._path = folder / "chunk.csv"
         self._faults = faults
-        self._ledger = Ledger(self._cursor, call, faults)
-        self._plan: Plan | None = None
+        self._ledger = WriteLedger(self._cursor, call, faults)
+        self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
         self._ledger.make()
@@ -84,7 +84,7 @@ class PostgresLoader(Loader):
             self._connection.commit()
             self._connection.autocommit = True
 
-    def claim(self, mark: Mark) -> Mark | None:
+    def claim(self, mark: TransferMark) -> TransferMark | None:
         is_new, found = self._ledger.claim(mark.text())
         return None if is_new else mark_of(found)
 
@@ -104,7 +104,7 @@ class PostgresLoader(Loader):
         extra = self._plan.extra if upsert else ""
         self._cursor.execute(f"{insert_head(self._plan)} SELECT {values} FROM {_CHUNK}{extra}")  # noqa: S608
 
-    def _export(self, first: int, end: int, planned: Plan, clause: str) -> None:
+    def _export(self, first: int, end: int, planned: WritePlan, clause: str) -> None:
         """The chunk as CSV, in the text forms that PostgreSQL reads."""
         cells = ", ".join(
             _cell(quoted(column.name), column.type, kind)
@@ -114,7 +114,7 @@ class PostgresLoader(Loader):
         path = "'" + str(self._path).replace("'", "''") + "'"
         self._reader.execute(f"COPY ({rows}) TO {path} (FORMAT csv, HEADER false, NULLSTR '')")
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         self._ledger.record(mark.text())
 
     def interrupt(self) -> None:

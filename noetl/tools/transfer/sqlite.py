@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb.read import parsed
-from noetl.tools.sql.rows import Plan, plan, quoted
-from noetl.tools.sqlite.files import Waits
-from noetl.tools.sqlite.values import Faults, scalar
+from noetl.tools.sql.rows import WritePlan, plan, quoted
+from noetl.tools.sqlite.files import LockWaits
+from noetl.tools.sqlite.values import SqliteErrors, scalar
 from noetl.tools.sqlite.write import described
 from noetl.tools.transfer.config import SqliteTarget
 from noetl.tools.transfer.load import (
     LEDGER,
     MAKE_LEDGER,
     Loader,
-    Mark,
-    Staged,
+    StagedTable,
+    TransferMark,
     create_table,
     insert_head,
     mark_of,
@@ -41,17 +41,17 @@ class SqliteLoader(Loader):
         self,
         connection: sqlite3.Connection,
         reader: DuckDBPyConnection,
-        waits: Waits,
+        waits: LockWaits,
         call: Call,
         target: SqliteTarget,
-        staged: Staged,
+        staged: StagedTable,
     ) -> None:
         super().__init__(call, target, staged)
         self._connection = connection
         self._reader = reader
         self._waits = waits
-        self._faults = Faults([], has_lines=False)
-        self._plan: Plan | None = None
+        self._faults = SqliteErrors([], has_lines=False)
+        self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
         self._waits.set(self._connection)
@@ -75,7 +75,7 @@ class SqliteLoader(Loader):
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def claim(self, mark: Mark) -> Mark | None:
+    def claim(self, mark: TransferMark) -> TransferMark | None:
         where, key = self.call.where, self.call.idempotency_key
         found = self._connection.execute(
             f"SELECT result FROM {LEDGER} WHERE idempotency_key = ?",  # noqa: S608
@@ -110,7 +110,7 @@ class SqliteLoader(Loader):
             for row in parsed(rows, types):
                 yield [_value(cell) for cell in row]
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         self._connection.execute(
             f"UPDATE {LEDGER} SET result = ? WHERE idempotency_key = ?",  # noqa: S608
             (mark.text(), self.call.idempotency_key),

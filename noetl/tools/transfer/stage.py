@@ -20,9 +20,9 @@ from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Stop
+from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolConfig
-from noetl.tools.kit.large import NEVER_INLINE, PARQUET, Spool, shelf_of
+from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from noetl.tools.sql.rows import quoted_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
@@ -55,7 +55,7 @@ _Work: TypeAlias = tuple[Tool, ToolConfig]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SourceReader:
     """Turns sources into tables, with the tools that read them."""
 
     services: Services
@@ -68,14 +68,17 @@ class Stage:
         for tool in (self.postgres, self.duckdb, self.sqlite, self.http):
             tool.close()
 
-    def table(self, call: Call, source: Source, stop: Stop, seconds: float) -> JsonMap | Later:
+    def table(self, call: Call, source: Source, stop: StopSignal, seconds: float) -> JsonMap | Later:
         """The reference to a Parquet table with the rows; Later where a database is in use. Raises ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             found: JsonMap = source.ref
             return found
         tool, config = self._work(call, source)
         inner = replace(
-            call, kind=tool.declaration.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
+            call,
+            kind=tool.declaration.kind,
+            result=replace(call.result, inline_bytes=NEVER_INLINE),
+            deadline_s=seconds,
         )
         with stop.watch(seconds, lambda: tool.interrupt(inner)):
             came = tool.run(inner, config)
@@ -131,7 +134,7 @@ class Stage:
             raise ToolError(
                 "client_error", "The rows that came have no columns, or two of one name.", type="BadRows"
             )
-        spool = Spool(shelf, names)
+        spool = RowSpool(shelf, names)
         try:
             spool.add(([row.get(name) for name in names] for row in rows), set())
             return spool.kept()

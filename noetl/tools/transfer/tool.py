@@ -17,18 +17,18 @@ from noetl.facts.reference import Column
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.config import DuckDbConfig
-from noetl.tools.duckdb.names import Grants
-from noetl.tools.duckdb.open import Database
-from noetl.tools.duckdb.tables import Tables
+from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.open import DatabaseSetup
+from noetl.tools.duckdb.tables import InputTables
 from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services, Tool
-from noetl.tools.kit.calls import Running, Stop
+from noetl.tools.kit.calls import RunningCalls, StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql.files import MEMORY, Busy, FileLocks, Wait, database_path, held
-from noetl.tools.sqlite.files import Waits, opened
+from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_path, held
+from noetl.tools.sqlite.files import LockWaits, opened
 from noetl.tools.sqlite.tool import Sqlite
 from noetl.tools.transfer.config import (
     DuckDbTarget,
@@ -42,10 +42,10 @@ from noetl.tools.transfer.config import (
 from noetl.tools.transfer.duckdb import DuckDbLoader
 from noetl.tools.transfer.effects import end_of_transfer
 from noetl.tools.transfer.files import write_file
-from noetl.tools.transfer.load import Loader, Mark, Staged, chosen
+from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, chosen
 from noetl.tools.transfer.postgres import PostgresLoader
 from noetl.tools.transfer.sqlite import SqliteLoader
-from noetl.tools.transfer.stage import Stage
+from noetl.tools.transfer.stage import SourceReader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -132,9 +132,11 @@ class Transfer(Tool):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._running = Running()
+        self._running = RunningCalls()
         self._files = FileLocks(services.scratch / "leases")
-        self._stage = Stage(services, Postgres(services), DuckDb(services), Sqlite(services), Http(services))
+        self._stage = SourceReader(
+            services, Postgres(services), DuckDb(services), Sqlite(services), Http(services)
+        )
 
     def run(self, call: Call, config: TransferConfig) -> Outcome | Suspension:
         if self.services.results is None:
@@ -153,7 +155,7 @@ class Transfer(Tool):
                 return Later(0.0, again)
             try:
                 return self._written(call, config, came, deadline)
-            except Busy as busy:
+            except DatabaseBusy as busy:
                 if deadline.left() <= PATIENCE_S:
                     raise held(busy.path, busy.who) from None
                 return Later(_PAUSE_S, again)
@@ -198,20 +200,20 @@ class Transfer(Tool):
         self,
         call: Call,
         config: TransferConfig,
-        staged: Staged,
+        staged: StagedTable,
         reader: DuckDBPyConnection,
         folder: Path,
         deadline: _Deadline,
         stack: contextlib.ExitStack,
-    ) -> Mark:
+    ) -> TransferMark:
         match config.target:
             case FileTarget() as target:
                 path = self.services.files_of(call).target(target.file, "`target.file`")
                 with deadline.watched(reader.interrupt):
                     write_file(reader, staged, path, target.format)
-                return Mark(staged.sha256, staged.rows, staged.rows, 1)
+                return TransferMark(staged.sha256, staged.rows, staged.rows, 1)
             case ResultTarget():
-                return Mark(staged.sha256, staged.rows, staged.rows, 1)
+                return TransferMark(staged.sha256, staged.rows, staged.rows, 1)
             case target:
                 loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
                 return _loaded(loader, config.chunk_rows, deadline)
@@ -221,7 +223,7 @@ class Transfer(Tool):
         self,
         call: Call,
         target: TableTarget,
-        staged: Staged,
+        staged: StagedTable,
         reader: DuckDBPyConnection,
         folder: Path,
         deadline: _Deadline,
@@ -231,17 +233,17 @@ class Transfer(Tool):
                 with self._stage.postgres.lend(target.auth, deadline.left()) as (connection, faults):
                     yield PostgresLoader(connection, reader, folder, faults, call, target, staged)
             case DuckDbTarget():
-                wait = Wait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
+                wait = LeaseWait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
                 policy = self.services.files_of(call)
                 path = database_path(target.database, policy)
-                tables = Tables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
-                database = Database(
-                    path, DuckDbConfig(query="-"), self.services, tables, folder, policy, Grants()
+                tables = InputTables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
+                database = DatabaseSetup(
+                    path, DuckDbConfig(query="-"), self.services, tables, folder, policy, AllowedFiles()
                 )
                 with self._files.hold(path, wait), database.opened(wait) as connection:
                     yield DuckDbLoader(connection, call, target, staged)
             case SqliteTarget():
-                waits = Waits(time.monotonic() + deadline.left(), _BUSY_S)
+                waits = LockWaits(time.monotonic() + deadline.left(), _BUSY_S)
                 path = database_path(target.database, self.services.files_of(call))
                 with opened(path, False, waits) as connection:
                     yield SqliteLoader(connection, reader, waits, call, target, staged)
@@ -252,7 +254,7 @@ class Transfer(Tool):
 class _Deadline:
     """What is left of the time of a call."""
 
-    def __init__(self, seconds: float, stop: Stop) -> None:
+    def __init__(self, seconds: float, stop: StopSignal) -> None:
         self.stop = stop
         self._seconds = seconds
         self._ends = time.monotonic() + seconds
@@ -303,13 +305,15 @@ def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
         yield connection
 
 
-def _described(reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig) -> Staged:
+def _described(
+    reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig
+) -> StagedTable:
     described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     columns, names = chosen([Column(str(row[0]), str(row[1])) for row in described], config.columns)
-    return Staged(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
+    return StagedTable(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
 
 
-def _loaded(loader: Loader, chunk_rows: int, deadline: _Deadline) -> Mark:
+def _loaded(loader: Loader, chunk_rows: int, deadline: _Deadline) -> TransferMark:
     with deadline.watched(loader.interrupt):
         loader.prepare()
     while True:

@@ -296,8 +296,9 @@ def test_validating_imports_only_the_tools_of_the_playbook() -> None:
     code = (
         "import sys\nfrom noetl.cli.main import main\n"
         "try: main(['validate', 'slow.yaml'])\nexcept SystemExit as ended: assert not ended.code\n"
-        "tools = ('python', 'http', 'postgres', 'duckdb', 'transfer', 'artifact', 'quantum.tool')\n"
-        "print([name for name in tools if f'noetl.tools.{name}' in sys.modules], file=sys.stderr)"
+        "from noetl.tools.kit.registry import entry_points\n"
+        "modules = {kind: point.module for kind, point in entry_points().items()}\n"
+        "print([kind for kind, name in modules.items() if name in sys.modules], file=sys.stderr)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -38,7 +38,7 @@ def tables(directory: str) -> str:
     return f"{directory}.tables"
 
 
-class Output(io.TextIOWrapper):
+class CodeOutput(io.TextIOWrapper):
     """stdout or stderr of user code.
 
     Lines go out at once as long as they are kept, so that they are seen although the code hangs or
@@ -67,7 +67,7 @@ def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
     status = 1
     try:
         _settle(runner, root, channel, out, err)
-        Child(scratch(root, os.getpid())).serve()
+        ChildProcess(scratch(root, os.getpid())).serve()
         status = 0
     finally:
         # Not sys.exit: nothing of the runner's own clean-up may run here, nor may user code's.
@@ -117,20 +117,20 @@ def _lower(limit: int, value: int) -> None:
         resource.setrlimit(limit, (value, value))
 
 
-class Child:
+class ChildProcess:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.pid = os.getpid()
         self.environment = dict(os.environ)
         self.recursion = sys.getrecursionlimit()
         self.limited = False
-        self.stdout: Output = Output(1)
-        self.stderr: Output = Output(2)
+        self.stdout: CodeOutput = CodeOutput(1)
+        self.stderr: CodeOutput = CodeOutput(2)
 
     def serve(self) -> None:
         """Until the worker closes the channel."""
         python_code.rehearse()
-        with contextlib.suppress(wire.Closed, OSError):
+        with contextlib.suppress(wire.ChannelClosed, OSError):
             while True:
                 request = json.loads(wire.receive(CHANNEL))
                 answer, ok = self.run(request)
@@ -176,10 +176,10 @@ class Child:
             os.chdir(self.directory)
 
     @staticmethod
-    def _begin(stream: Output, descriptor: int, limit: int) -> Output:
+    def _begin(stream: CodeOutput, descriptor: int, limit: int) -> CodeOutput:
         # The same object for all calls: a logging handler of the call before may still hold it.
         if stream.closed:
-            stream = Output(descriptor)
+            stream = CodeOutput(descriptor)
         stream.begin(limit)
         return stream
 

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 from ...kit import plain
 from . import wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import Died, Exceeded, Exchange, Expired, Listen, ignore_output
-from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table
+from .exchange import ChildDied, DeadlinePassed, Exchange, LimitPassed, Listen, ignore_output
+from .requests import CodeLimits, FrameFile, KeepFrame, PythonRequest, RunnerReply, ShellRequest
 from .sandbox import NoSandbox, trouble
 
 Request: TypeAlias = PythonRequest | ShellRequest
 #: Who may share a child: the same owner with calls of the same sort and the same limits.
-Key: TypeAlias = tuple[type[Request], str, Limits]
+Key: TypeAlias = tuple[type[Request], str, CodeLimits]
 
 #: Calls after which a child is replaced.
 CALLS = 256
@@ -33,7 +33,7 @@ IDLE_INTERRUPTS = 64
 
 
 @dataclass(eq=False, slots=True)
-class Child:
+class LeasedChild:
     """A leased child, the runner that it came from, and whose it is."""
 
     control: Control
@@ -64,8 +64,8 @@ class Runner:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._control: Control | None = None
-        self._idle: list[Child] = []
-        self._busy: dict[Child, object] = {}
+        self._idle: list[LeasedChild] = []
+        self._busy: dict[LeasedChild, object] = {}
         self._interrupted: list[object] = []
 
     def call(
@@ -100,17 +100,17 @@ class Runner:
                 _kill(child)
 
     def _converse(
-        self, child: Child, request: Request, message: bytes, deadline_s: float, listen: Listen
+        self, child: LeasedChild, request: Request, message: bytes, deadline_s: float, listen: Listen
     ) -> RunnerReply:
         exchange = Exchange(child.lease, child.key[2], listen)
         try:
             answer = exchange.run(message, deadline_s)
-        except Died:
+        except ChildDied:
             return self._ended(child, exchange, "died", _described(self._end(child, kill=False)))
-        except Expired:
+        except DeadlinePassed:
             self._end(child, kill=True)
             return self._ended(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
-        except Exceeded as error:
+        except LimitPassed as error:
             self._end(child, kill=True)
             return self._ended(child, exchange, "limit", str(error))
         if answer["retire"] == wire.KILL:
@@ -125,20 +125,20 @@ class Runner:
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
     @staticmethod
-    def _ended(child: Child, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
+    def _ended(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
         stdout, stderr = exchange.finish()
         child.lease.close()
         return RunnerReply(status, stdout, stderr, reason=reason)
 
     @staticmethod
-    def _end(child: Child, *, kill: bool) -> int:
+    def _end(child: LeasedChild, *, kill: bool) -> int:
         try:
             return child.control.end(child.lease.pid, kill=kill)
         except RunnerGone:
             child.control.abandon(child.lease)
             return signal.SIGKILL
 
-    def _take(self, key: Key, token: object) -> Child:
+    def _take(self, key: Key, token: object) -> LeasedChild:
         child = self._idle_child(key) or self._fresh(key)
         with self._lock:
             self._busy[child] = token
@@ -146,7 +146,7 @@ class Runner:
                 _kill(child)
         return child
 
-    def _idle_child(self, key: Key) -> Child | None:
+    def _idle_child(self, key: Key) -> LeasedChild | None:
         while True:
             with self._lock:
                 mine = next((child for child in reversed(self._idle) if child.key == key), None)
@@ -157,14 +157,14 @@ class Runner:
                 return mine
             mine.lease.close()
 
-    def _fresh(self, key: Key) -> Child:
+    def _fresh(self, key: Key) -> LeasedChild:
         control = self._running(None)
         try:
             lease = control.lease()
         except RunnerGone:
             control = self._running(control)
             lease = self._leased(control)
-        return Child(control, lease, key)
+        return LeasedChild(control, lease, key)
 
     def _leased(self, control: Control) -> Lease:
         """A child of a runner that has just started; where that fails too, the reason."""
@@ -185,9 +185,9 @@ class Runner:
                 self._control = Control(self.settings)
             return self._control
 
-    def _put_back(self, child: Child, *, retire: bool) -> None:
+    def _put_back(self, child: LeasedChild, *, retire: bool) -> None:
         child.calls += 1
-        dropped: Child | None = child
+        dropped: LeasedChild | None = child
         if not retire and child.calls < CALLS:
             with self._lock:
                 self._idle.append(child)
@@ -241,7 +241,7 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def _kill(child: Child) -> None:
+def _kill(child: LeasedChild) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.lease.pid, signal.SIGKILL)
 
@@ -251,9 +251,9 @@ def encoded(request: Request, show: Callable[[Path], Path]) -> bytes:
     return json.dumps(request.message(show), default=_converted).encode()
 
 
-def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: Keep) -> Any:
+def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: KeepFrame) -> Any:
     """`value` with what stands for its tables in their places: what `keep` makes of each file."""
-    kept = [keep(Table(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
+    kept = [keep(FrameFile(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
 
     def put(inner: Any) -> Any:
         if isinstance(inner, list):

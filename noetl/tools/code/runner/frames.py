@@ -104,7 +104,7 @@ _FROM_ROWS = {"pandas": _pandas_rows, "polars": _polars_rows, "arrow": _arrow_ro
 _READERS = {"pandas": _pandas_file, "polars": _polars_file, "arrow": _arrow_file}
 
 
-class Tables:
+class FrameFiles:
     """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each frame, and
     `{<mark>: <number of the file>}` stands in its place."""
 
@@ -130,11 +130,11 @@ class Tables:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         try:
             _WRITERS[sort](frame, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
-        except (OSError, MemoryError, plain.Unfit):
+        except (OSError, MemoryError, plain.NotConverted):
             raise
         # Broad on purpose: each library has exceptions of its own for values that Parquet cannot hold.
         except Exception as error:
-            raise plain.Unfit(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
+            raise plain.NotConverted(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
         self.sizes.append((rows, columns))
         return {self.mark: len(self.sizes) - 1}
 
@@ -152,7 +152,7 @@ def _write_pandas(frame: Any, path: str) -> None:
     try:
         import pyarrow  # noqa: F401 - see `_pandas_file`
     except ModuleNotFoundError:
-        raise plain.Unfit(
+        raise plain.NotConverted(
             "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install pyarrow` where "
             "this task runs, or make it a list with to_dict('records')"
         ) from None
@@ -179,7 +179,7 @@ def _refuse_twins(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise plain.Unfit(f"is a frame with two columns called '{name}'; rename one")
+            raise plain.NotConverted(f"is a frame with two columns called '{name}'; rename one")
         seen.add(name)
 
 

@@ -49,7 +49,7 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
     Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of what size,
     and by which mark the value names them.
     """
-    tables = frames.Tables(folder)
+    tables = frames.FrameFiles(folder)
     module = types.ModuleType(MODULE)
     # Registered while it runs: dataclasses, pickle and type hints look their module up by name.
     sys.modules[MODULE] = module

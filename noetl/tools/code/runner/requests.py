@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CodeLimits:
     """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the child."""
 
     memory_mb: int = 2048
@@ -37,7 +37,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FrameFile:
     """A frame of a result: a Parquet file, which is there until `keep` returns."""
 
     path: Path
@@ -46,9 +46,9 @@ class Table:
 
 
 #: What becomes of a table: the value that stands in its place in the result.
-Keep: TypeAlias = Callable[[Table], Any]
+KeepFrame: TypeAlias = Callable[[FrameFile], Any]
 #: The path under which a child can read a file.
-Show: TypeAlias = Callable[[Path], Path]
+ShowPath: TypeAlias = Callable[[Path], Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,17 @@ class PythonRequest:
     context: Mapping[str, Any] | None = None
     libs: Mapping[str, str] | Sequence[str] = ()
     owner: str = ""
-    limits: Limits = Limits()
+    limits: CodeLimits = CodeLimits()
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, InputFile] = field(default_factory=dict)
     frames: Frames | None = None
-    keep: Keep | None = None
+    keep: KeepFrame | None = None
     name: str = CODE
     file: str | None = None
     #: Where it starts; None is the child's scratch directory.
     cwd: str | None = None
 
-    def message(self, show: Show) -> dict[str, Any]:
+    def message(self, show: ShowPath) -> dict[str, Any]:
         return {
             "op": "python",
             "code": self.code,
@@ -105,11 +105,11 @@ class ShellRequest:
     cwd: str | None = None
     stdin: str | None = None
     owner: str = ""
-    limits: Limits = Limits()
+    limits: CodeLimits = CodeLimits()
     #: A shell yields no tables.
     keep: None = None
 
-    def message(self, _show: Show) -> dict[str, Any]:
+    def message(self, _show: ShowPath) -> dict[str, Any]:
         return {
             "op": "shell",
             "commands": self.commands,
@@ -120,7 +120,7 @@ class ShellRequest:
         }
 
 
-def limits_message(limits: Limits) -> dict[str, Any]:
+def limits_message(limits: CodeLimits) -> dict[str, Any]:
     """The limits that the child keeps itself."""
     return {
         "memory_mb": limits.memory_mb,
@@ -131,7 +131,7 @@ def limits_message(limits: Limits) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PrintedText:
     """The head of what was printed; `size` is how many bytes all of it was."""
 
     text: str
@@ -149,8 +149,8 @@ class RunnerReply:
     """
 
     status: Literal["ok", "error", "died", "timeout", "limit"]
-    stdout: Text
-    stderr: Text
+    stdout: PrintedText
+    stderr: PrintedText
     value: Any = None
     error: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""

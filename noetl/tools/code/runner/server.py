@@ -38,19 +38,19 @@ REMEMBERED = 256
 
 
 @dataclass(frozen=True)
-class Warm:
+class WarmChild:
     """A child that waits to be leased: its pid and the worker's ends of its descriptors."""
 
     pid: int
     ends: tuple[int, int, int]
 
 
-class Server:
+class RunnerServer:
     def __init__(self, control: socket.socket, root: str, warm: int) -> None:
         self.control = control
         self.root = root
         self.target = warm
-        self.warm: list[Warm] = []
+        self.warm: list[WarmChild] = []
         self.alive: set[int] = set()
         self.ended: OrderedDict[int, int] = OrderedDict()
 
@@ -116,7 +116,7 @@ class Server:
         for end in chosen.ends:
             os.close(end)
 
-    def fork(self) -> Warm:
+    def fork(self) -> WarmChild:
         channel, child_channel = (end.detach() for end in socket.socketpair())
         out, child_out = os.pipe()
         err, child_err = os.pipe()
@@ -132,7 +132,7 @@ class Server:
         for end in (child_channel, child_out, child_err):
             os.close(end)
         self.alive.add(pid)
-        return Warm(pid, (channel, out, err))
+        return WarmChild(pid, (channel, out, err))
 
     def end(self, pid: int, grace_s: float) -> int:
         """Ends a child with all its descendants, and says how it ended."""
@@ -198,7 +198,7 @@ def main(control: int, root: str, warm: int) -> None:
     python_code.rehearse()
     gc.collect()
     gc.freeze()
-    server = Server(socket.socket(fileno=control), root, warm)
+    server = RunnerServer(socket.socket(fileno=control), root, warm)
     try:
         server.serve()
     finally:

@@ -11,7 +11,7 @@ HEADER = struct.Struct("!I")
 KEEP, REPLACE, KILL = range(3)
 
 
-class Closed(Exception):
+class ChannelClosed(Exception):
     """The other end is gone."""
 
 
@@ -33,7 +33,7 @@ def _exactly(descriptor: int, count: int) -> bytes:
     while count:
         chunk = os.read(descriptor, min(count, 1 << 20))
         if not chunk:
-            raise Closed
+            raise ChannelClosed
         chunks.append(chunk)
         count -= len(chunk)
     return b"".join(chunks)

@@ -113,7 +113,7 @@ def _carried(ip: IpAddress) -> IpAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class AddressGuard:
     """Which addresses may be reached: public ones, those in `networks`, or all where private ones are allowed."""
 
     allow_private: bool = False
@@ -131,7 +131,7 @@ class Guard:
         return any(ip.version == network.version and ip in network for network in self.networks)
 
 
-def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
+def reachable(host: str, port: int, *, guard: AddressGuard) -> list[Endpoint]:
     """Resolves `host` and returns its addresses, all of them allowed.
 
     Raises socket.gaierror where the name does not resolve and ToolError(client_error) where `guard`
@@ -154,7 +154,7 @@ def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
     return found
 
 
-def check_host(host: str, guard: Guard) -> None:
+def check_host(host: str, guard: AddressGuard) -> None:
     """The same for drivers that connect by themselves: what they resolve later is theirs. Raises ToolError."""
     try:
         reachable(host, 0, guard=guard)

@@ -18,7 +18,7 @@ from noetl.tools.kit.blackout import MASK
 from noetl.tools.kit.opening import blackout
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Answer
+    from noetl.tools.kit.http.transport import Response
 
 #: How a body is read; None: as its content type says.
 Form = Literal["json", "text", "bytes"]
@@ -27,7 +27,7 @@ _ERROR_BODY = 4096
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
-def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Json]:
+def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, Json]:
     """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with `encoding`.
 
     With `form` the body is read as that, whatever the content type says. An empty one is null. Raises
@@ -53,7 +53,7 @@ def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Jso
     return {"data": text}
 
 
-def hushed(answer: Answer) -> Answer:
+def hushed(answer: Response) -> Response:
     """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
     black = blackout()
     if not black:
@@ -63,7 +63,7 @@ def hushed(answer: Answer) -> Answer:
     return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
-def links(answer: Answer) -> dict[str, str]:
+def links(answer: Response) -> dict[str, str]:
     """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the server that answered:
     whoever follows them sends what this call was granted. Without its secrets, which may stand in the addresses."""
     header = answer.headers.get("link")
@@ -93,7 +93,7 @@ def _in_base64(body: bytes) -> dict[str, Json]:
     return {"data": base64.b64encode(body).decode("ascii"), "encoding": "base64"}
 
 
-def _declared_json(answer: Answer, text: str | None, form: Form | None, notes: set[str]) -> Json:
+def _declared_json(answer: Response, text: str | None, form: Form | None, notes: set[str]) -> Json:
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
     place = bare(answer.url)
@@ -139,7 +139,7 @@ def read_json(text: str, notes: set[str]) -> Json:
     return json.loads(text, parse_float=finite, parse_constant=finite)
 
 
-def refusal(method: str, answer: Answer, seen: JsonMap) -> ToolError:
+def refusal(method: str, answer: Response, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
@@ -175,7 +175,7 @@ def _meaning(status: int) -> tuple[str, bool]:
             return "client_error", False
 
 
-def _excerpt(answer: Answer) -> Json:
+def _excerpt(answer: Response) -> Json:
     """At most 4 kB of the body: JSON where it is short and JSON, else text."""
     text = answer.body[:_ERROR_BODY].decode("utf-8", "replace")
     if len(answer.body) > _ERROR_BODY:

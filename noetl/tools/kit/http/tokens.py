@@ -16,7 +16,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.http.answer import retry_after
 from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.transport import Answer, Client, Limits, Order, bare
+from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
 
 #: Clients that are remembered; the one that was not asked for the longest is forgotten.
 _CLIENTS: Final = 256
@@ -38,7 +38,7 @@ _REASONS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TokenRoute:
     """How the token endpoint is reached: like the service itself."""
 
     verify: bool | str = True
@@ -54,13 +54,13 @@ class _Kept:
     until: float = 0.0
 
 
-class Tokens:
+class AccessTokens:
     """Safe for threads: those that need the token of one client at once wait for one fetch.
 
     `clock` counts seconds; it need not know the date.
     """
 
-    def __init__(self, http: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, http: HttpClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._http = http
         self._clock = clock
         self._lock = threading.Lock()
@@ -69,8 +69,8 @@ class Tokens:
     def token(
         self,
         who: OAuthClient,
-        way: Way,
-        limits: Callable[[], Limits],
+        way: TokenRoute,
+        limits: Callable[[], RequestLimits],
         refused: str | None = None,
         *,
         ttl: float | None = None,
@@ -116,10 +116,10 @@ class Tokens:
             return kept
 
 
-def fetched(http: Client, who: OAuthClient, way: Way, limits: Limits) -> tuple[str, float]:
+def fetched(http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits) -> tuple[str, float]:
     """A new token and the seconds that it lasts."""
     # Not followed: a redirect would take the secret to an address that nobody named.
-    order = Order(
+    order = Request(
         "POST",
         who.token_url,
         headers={"accept": "application/json", "accept-encoding": "gzip, deflate", **who.headers},
@@ -151,7 +151,7 @@ def _lasts(said: Json) -> float:
     return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
 
 
-def _refused(who: OAuthClient, answer: Answer) -> ToolError:
+def _refused(who: OAuthClient, answer: Response) -> ToolError:
     reason = _mapping(answer.body).get("error")
     why = f"{answer.status}, {reason}" if reason in _REASONS else str(answer.status)
     seen: dict[str, Json] = {"status": answer.status}

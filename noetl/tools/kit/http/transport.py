@@ -21,7 +21,7 @@ import urllib3
 
 from noetl.errors import ToolError
 from noetl.tools.kit.deadline import Watchdog
-from noetl.tools.kit.http.addresses import Guard, Networks, reachable
+from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
 from noetl.tools.kit.http.guarded import GuardedAdapter, gripped
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
@@ -40,7 +40,7 @@ _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", 
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed, and `file_body`
     of one that is written to a file."""
 
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Request:
     """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content, type))`."""
 
     method: str
@@ -72,7 +72,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body that was written
     to `file` is empty here."""
 
@@ -86,14 +86,14 @@ class Answer:
     file: Path | None = None
 
 
-class Client:
+class HttpClient:
     """The connections of a worker process. Safe for threads."""
 
     def __init__(self, *, allow_private: bool, networks: Networks = ()) -> None:
-        self._guard = Guard(allow_private, networks)
+        self._guard = AddressGuard(allow_private, networks)
         self._adapter = GuardedAdapter(self._guard)
 
-    def exchange(self, order: Order, limits: Limits) -> Answer:
+    def exchange(self, order: Request, limits: RequestLimits) -> Response:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
         started = time.monotonic()
         with gripped() as grip, Watchdog(limits.total, grip.cut) as dog:
@@ -110,8 +110,8 @@ class Client:
         self._adapter.close()
 
     def _follow(
-        self, request: requests.PreparedRequest, order: Order, limits: Limits, started: float
-    ) -> Answer:
+        self, request: requests.PreparedRequest, order: Request, limits: RequestLimits, started: float
+    ) -> Response:
         for hop in range(limits.redirects + 1):
             response = self._sent(request, order, limits)
             with contextlib.closing(response):
@@ -125,7 +125,9 @@ class Client:
             type="TooManyRedirects",
         )
 
-    def _sent(self, request: requests.PreparedRequest, order: Order, limits: Limits) -> requests.Response:
+    def _sent(
+        self, request: requests.PreparedRequest, order: Request, limits: RequestLimits
+    ) -> requests.Response:
         proxies = None
         if order.proxy is not None:
             # The connection is the proxy's, which finds the host by itself: all that can be done here is
@@ -173,7 +175,7 @@ def _bad_url(url: str, why: str) -> ToolError:
     return ToolError("client_error", f"'{shown}' cannot be called: {why}.", type="InvalidUrl")
 
 
-def _prepare(order: Order) -> requests.PreparedRequest:
+def _prepare(order: Request) -> requests.PreparedRequest:
     check_url(order.url)
     request = requests.Request(
         order.method,
@@ -222,11 +224,11 @@ def same_origin(old: str, new: str) -> bool:
 
 
 def _answer(
-    response: requests.Response, into: Path | None, limits: Limits, started: float, hops: int
-) -> Answer:
+    response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
+) -> Response:
     file = into if response.status_code < 400 else None
     body = _read(response, limits) if file is None else _written(response, file, limits)
-    return Answer(
+    return Response(
         status=response.status_code,
         reason=str(response.reason or ""),
         headers={str(name).lower(): str(value) for name, value in response.headers.items()},
@@ -238,7 +240,7 @@ def _answer(
     )
 
 
-def _read(response: requests.Response, limits: Limits) -> bytes:
+def _read(response: requests.Response, limits: RequestLimits) -> bytes:
     """The decompressed body. One that is too large is an error; that of an error is cut."""
     failed = response.status_code >= 400
     limit = limits.error_body if failed else limits.body
@@ -255,7 +257,7 @@ def _read(response: requests.Response, limits: Limits) -> bytes:
     return bytes(body)
 
 
-def _written(response: requests.Response, file: Path, limits: Limits) -> bytes:
+def _written(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
     """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
     size = 0
     with file.open("wb") as target:
@@ -275,7 +277,7 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
     )
 
 
-def _late(order: Order, limits: Limits) -> ToolError:
+def _late(order: Request, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
         f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; raise `timeout` or ask for less.",

@@ -14,12 +14,12 @@ import sympy
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.compiling import Compiled, compiled, counted
+from noetl.quantum.circuits.compiling import CompiledCircuit, compiled, counted
 from noetl.quantum.circuits.gatesets import gateset
 from noetl.quantum.circuits.measurements import measured
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Capabilities, Order
+from noetl.quantum.model import Capabilities, CircuitRun
 from noetl.quantum.simulation.mitigation import decoupled
 
 LOCAL = Capabilities("simulator", local=True)
@@ -64,7 +64,7 @@ def distribution(circuit: cirq.Circuit) -> np.ndarray:
     return np.flip(chances, axis=[place for place, bit in enumerate(masks) if bit]).reshape(-1)
 
 
-def assert_same(circuit: cirq.Circuit, found: Compiled) -> None:
+def assert_same(circuit: cirq.Circuit, found: CompiledCircuit) -> None:
     assert [one.key for one in measured(found.circuit)] == [one.key for one in measured(circuit)]
     assert distribution(found.circuit) == pytest.approx(distribution(circuit), abs=1e-6)
     backend = simulator(Backend(precision="double"))
@@ -137,7 +137,7 @@ def test_samples_of_a_placed_circuit_have_the_bits_of_the_circuit() -> None:
 
     found = compiled(circuit, {"placement": "line", "gateset": "cz"}, LOCAL)
 
-    assert backend.sample(Order("p0", 0, found.circuit, 5, 1)).counts == {"0111": 5}
+    assert backend.sample(CircuitRun("p0", 0, found.circuit, 5, 1)).counts == {"0111": 5}
 
 
 def test_without_optimize_no_gate_is_merged_or_dropped() -> None:

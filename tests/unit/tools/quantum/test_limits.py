@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.quantum.config.task import Limits
-from noetl.quantum.experiments.limits import Need, Room, check_told, free_memory_mb, room
+from noetl.quantum.experiments.limits import PointBudget, PointCost, check_told, free_memory_mb, room
 from noetl.quantum.model import Estimate
 
 
@@ -31,7 +31,7 @@ from noetl.quantum.model import Estimate
 def test_as_many_points_run_as_every_limit_allows(
     costs: list[int], shots: int, fixed: int, limits: dict[str, Any]
 ) -> None:
-    need = Need(len(costs), shots, fixed, lambda some: float(sum(costs[:some])))
+    need = PointCost(len(costs), shots, fixed, lambda some: float(sum(costs[:some])))
     found = room(Limits.model_validate(limits), need)
 
     def fits(points: int) -> bool:
@@ -49,7 +49,7 @@ def test_a_price_is_asked_for_only_where_there_is_a_limit_on_it() -> None:
     def refuse(_: int) -> float:
         raise AssertionError("nobody wants to know")
 
-    assert room(Limits(max_points=3), Need(5, 10, 0, refuse)) == Room(
+    assert room(Limits(max_points=3), PointCost(5, 10, 0, refuse)) == PointBudget(
         3, {"limit": "max_points", "at": 3, "of": 5}
     )
 
@@ -60,7 +60,7 @@ def test_a_price_is_asked_for_only_where_there_is_a_limit_on_it() -> None:
 )
 def test_not_even_one_point_is_an_error_with_figures(limits: dict[str, Any], type_: str) -> None:
     with pytest.raises(ToolError) as caught:
-        room(Limits.model_validate(limits), Need(2, 6, 3, lambda some: 1.5 * some))
+        room(Limits.model_validate(limits), PointCost(2, 6, 3, lambda some: 1.5 * some))
     assert (caught.value.kind, caught.value.type) == ("limit", type_)
     assert f"{next(iter(limits.values())):g}" in caught.value.message
 

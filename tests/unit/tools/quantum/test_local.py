@@ -20,7 +20,7 @@ from noetl.quantum.backends.local import PROVIDERS, simulator
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 from noetl.quantum.simulation.noise import noisy
 
 # Names hash differently in each process.
@@ -78,7 +78,7 @@ def circuits() -> dict[str, tuple[str, cirq.Circuit]]:
 
 def digest(name: str) -> str:
     provider, circuit = circuits()[name]
-    samples = opened(provider).sample(Order("p0", 0, circuit, 20, 2**62 + 11))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 20, 2**62 + 11))
     assert samples.bits is not None
     return hashlib.sha256(samples.bits.tobytes()).hexdigest()
 
@@ -124,7 +124,7 @@ def test_the_generator_of_the_process_is_neither_used_nor_changed() -> None:
 @pytest.mark.parametrize("name", list(circuits()))
 def test_another_seed_yields_other_bits(name: str) -> None:
     provider, circuit = circuits()[name]
-    one, other = (opened(provider).sample(Order("p0", 0, circuit, 40, seed)) for seed in (1, 2))
+    one, other = (opened(provider).sample(CircuitRun("p0", 0, circuit, 40, seed)) for seed in (1, 2))
 
     assert one.counts != other.counts
     assert one.repetitions == other.repetitions == 40
@@ -132,10 +132,10 @@ def test_another_seed_yields_other_bits(name: str) -> None:
 
 def test_bits_of_qsim_do_not_depend_on_other_circuits_that_it_ran() -> None:
     backend = opened("qsim", options={"cpu_threads": 2})
-    order = Order("p0", 0, circuits()["qsim"][1], 60, 5)
+    order = CircuitRun("p0", 0, circuits()["qsim"][1], 60, 5)
 
     first = backend.sample(order).counts
-    backend.sample(Order("p1", 1, circuits()["qsim, early"][1], 7, 6))
+    backend.sample(CircuitRun("p1", 1, circuits()["qsim, early"][1], 7, 6))
 
     assert backend.sample(order).counts == first
 
@@ -188,7 +188,7 @@ def test_the_clifford_simulator_takes_circuits_no_state_vector_could_hold() -> N
     )
 
     assert opened("clifford").expect(circuit, parse(["Z0 Z79", "Z0", "X" * 80], 80)) == [1, 0, 1]
-    assert set(opened("clifford").sample(Order("p0", 0, circuit, 10, 3)).counts) == {"0" * 80, "1" * 80}
+    assert set(opened("clifford").sample(CircuitRun("p0", 0, circuit, 10, 3)).counts) == {"0" * 80, "1" * 80}
 
 
 def test_observables_number_the_qubits_that_they_are_given() -> None:
@@ -245,7 +245,7 @@ def test_pauli_products_are_measured(provider: str) -> None:
     product = cirq.measure_single_paulistring(cirq.X(A) * cirq.X(B), key="k")
     circuit = cirq.Circuit(cirq.H(A), cirq.CX(A, B), cirq.Z(A), product)
 
-    samples = opened(provider).sample(Order("p0", 0, circuit, 5, 1))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 5, 1))
 
     assert samples.counts == {"1": 5}
 
@@ -255,20 +255,20 @@ def test_a_simulator_that_passes_over_a_key_refuses() -> None:
     circuit = cirq.Circuit(cirq.H(A), channel.on(A), cirq.measure(A, key="m"))
 
     with pytest.raises(ToolError, match="density_matrix does not tell what was measured as k"):
-        opened("density_matrix").sample(Order("p0", 0, circuit, 5, 1))
+        opened("density_matrix").sample(CircuitRun("p0", 0, circuit, 5, 1))
 
 
 def test_clifford_refuses_what_is_none() -> None:
     circuit = cirq.Circuit(cirq.T(A), cirq.measure(A, key="m"))
 
     with pytest.raises(ToolError, match="T") as caught:
-        opened("clifford").sample(Order("p0", 0, circuit, 1, 1))
+        opened("clifford").sample(CircuitRun("p0", 0, circuit, 1, 1))
     assert caught.value.type == "NotClifford"
     with pytest.raises(ToolError, match="moment 1 is no Clifford gate"):
         opened("clifford").expect(circuit, parse(["Z0"], 1))
     damped = noisy(cirq.Circuit(cirq.X(A), cirq.measure(A, key="m")), {"amplitude_damping": 0.1})
     with pytest.raises(ToolError, match="amplitude_damp") as caught:
-        opened("clifford").sample(Order("p0", 0, damped, 1, 1))
+        opened("clifford").sample(CircuitRun("p0", 0, damped, 1, 1))
     assert caught.value.type == "NotClifford"
 
 
@@ -278,7 +278,7 @@ def test_qsim_says_what_it_cannot_run() -> None:
     )
 
     with pytest.raises(ToolError, match="depends on a measurement, which qsim cannot do"):
-        opened("qsim").sample(Order("p0", 0, controlled, 1, 1))
+        opened("qsim").sample(CircuitRun("p0", 0, controlled, 1, 1))
 
 
 def test_options_and_precision_are_checked() -> None:
@@ -313,7 +313,7 @@ def test_readout_errors_are_of_the_bit_before_its_inversion(provider: str, early
         cirq.Circuit(inverted, [cirq.X(A)] if early else []), {"readout": {"p01": 0.25, "p10": 0}}
     )
 
-    samples = opened(provider).sample(Order("p0", 0, circuit, 1000, 9))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 1000, 9))
 
     # The bit is 0, read as 1 a quarter of the time, and then inverted: 5 deviations.
     assert samples.counts["0"] / 1000 == pytest.approx(0.25, abs=5 * np.sqrt(0.25 * 0.75 / 1000))
@@ -327,7 +327,7 @@ def test_a_gate_sees_the_readout_error_that_it_depends_on() -> None:
         {"readout": {"p01": 1, "p10": 1}},
     )
 
-    assert opened("simulator").sample(Order("p0", 0, circuit, 20, 1)).counts == {"10": 20}
+    assert opened("simulator").sample(CircuitRun("p0", 0, circuit, 20, 1)).counts == {"10": 20}
 
 
 def test_errors_of_several_bits_at_once_are_read_big_endian() -> None:
@@ -336,4 +336,4 @@ def test_errors_of_several_bits_at_once_are_read_big_endian() -> None:
     circuit = cirq.Circuit(cirq.X(A), gate.on(A, B, C))
 
     for provider in PROVIDERS:
-        assert opened(provider).sample(Order("p0", 0, circuit, 5, 1)).counts == {"001": 5}
+        assert opened(provider).sample(CircuitRun("p0", 0, circuit, 5, 1)).counts == {"001": 5}

@@ -12,12 +12,12 @@ from noetl.quantum.backends.local import simulator
 from noetl.quantum.circuits.observables import KEY, Basis, bases, measured_in
 from noetl.quantum.circuits.observables import parse as observables_of
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.model import CircuitRun, Measurement, Samples
 from noetl.quantum.simulation.means import from_samples
 from noetl.quantum.simulation.mitigation import (
     Calibrate,
-    Mitigation,
-    Readout,
+    ConfusionMatrices,
+    MitigationPlan,
     calibrated,
     calibrations,
     decoupled,
@@ -37,12 +37,12 @@ WHOLE = CIRCUIT + cirq.measure(*QUBITS, key="m")
 def sampled(circuit: cirq.Circuit, repetitions: int, place: int = 0) -> Samples:
     backend = simulator(Backend())
     assert backend is not None
-    return backend.sample(Order("p0", 0, noisy(circuit, MISREAD), repetitions, seed_of(11, place)))
+    return backend.sample(CircuitRun("p0", 0, noisy(circuit, MISREAD), repetitions, seed_of(11, place)))
 
 
-def readout_of(spec: Json) -> Readout:
+def readout_of(spec: Json) -> ConfusionMatrices:
     found = parse({"readout": spec}).readout
-    assert isinstance(found, Readout)
+    assert isinstance(found, ConfusionMatrices)
     return found
 
 
@@ -73,7 +73,7 @@ def test_what_is_exact_is_given_back_exactly() -> None:
     true = np.array([0.5, 0.125, 0.0, 0.375])
     read = true @ np.kron(matrix, matrix)
     samples = Samples(
-        (Measured("m", ("a", "b")),),
+        (Measurement("m", ("a", "b")),),
         {f"{place:02b}": round(chance * 64000) for place, chance in enumerate(read)},
     )
 
@@ -84,13 +84,13 @@ def test_what_is_exact_is_given_back_exactly() -> None:
 
 def test_quasi_probabilities_below_zero_go_to_the_nearest_distribution() -> None:
     # The inverse of [[0.8, 0.2], [0.2, 0.8]] on (1, 0): (4/3, -1/3).
-    samples = Samples((Measured("m", ("a",)),), {"0": 10})
+    samples = Samples((Measurement("m", ("a",)),), {"0": 10})
 
     assert mitigated(samples, readout_of({"p01": 0.2, "p10": 0.2})) == {"0": 1.0}
 
 
 def test_each_qubit_has_its_own_matrix() -> None:
-    samples = Samples((Measured("x", ("a",)), Measured("y", ("b",))), {"10": 4})
+    samples = Samples((Measurement("x", ("a",)), Measurement("y", ("b",))), {"10": 4})
     swapped = [[0.0, 1.0], [1.0, 0.0]]
     kept = [[1.0, 0.0], [0.0, 1.0]]
 
@@ -134,7 +134,7 @@ def test_expectation_values_are_mitigated_with_honest_errors() -> None:
 
 def test_expectation_values_of_many_qubits_are_mitigated_without_all_bitstrings() -> None:
     names = tuple(f"q{number}" for number in range(40))
-    samples = Samples((Measured(KEY, names),), {"0" * 40: 3, "1" * 40: 3})
+    samples = Samples((Measurement(KEY, names),), {"0" * 40: 3, "1" * 40: 3})
     basis = Basis(tuple((number, "Z") for number in range(40)))
     readout = readout_of({"p01": 0.1, "p10": 0.1})
 
@@ -183,10 +183,10 @@ def test_a_decoupled_circuit_keeps_what_constant_dephasing_takes() -> None:
 
 
 def test_a_spec_is_read() -> None:
-    assert parse({}) == Mitigation()
+    assert parse({}) == MitigationPlan()
     assert parse(
         {"readout": {"calibrate": 500}, "dynamical_decoupling": True, "vendor": {"debias": True}}
-    ) == Mitigation(Calibrate(500), "DEFAULT", {"debias": True})
+    ) == MitigationPlan(Calibrate(500), "DEFAULT", {"debias": True})
     assert parse({"dynamical_decoupling": False}).decoupling is None
 
 

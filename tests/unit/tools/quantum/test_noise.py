@@ -12,7 +12,7 @@ from noetl.quantum.backends.local import simulator
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse as observables_of
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 from noetl.quantum.simulation.noise import noisy, parse
 
 A, B, C = cirq.LineQubit.range(3)
@@ -133,7 +133,7 @@ def test_custom_channels_of_two_qubits_come_behind_gates_of_two() -> None:
 def test_rates_of_nothing_and_of_certainty_are_rates(provider: str, spec: Json, read: set[str]) -> None:
     circuit = noisy(cirq.Circuit(BELL, cirq.measure(A, B, key="m")), spec)
 
-    assert set(opened(provider).sample(Order("p0", 0, circuit, 60, 5)).counts) == read
+    assert set(opened(provider).sample(CircuitRun("p0", 0, circuit, 60, 5)).counts) == read
 
 
 @pytest.mark.parametrize("spec", [{"depolarize": 0.1}, {"amplitude_damping": 0.2}, {"phase_damping": 0.3}])
@@ -168,7 +168,7 @@ def test_every_simulator_samples_the_noise_of_theory(provider: str) -> None:
         [{"depolarize": {"p": p, "on": "two_qubit"}}, {"readout": {"p01": p01, "p10": p10}}],
     )
 
-    counts = opened(provider).sample(Order("p0", 0, circuit, 400, 17)).counts
+    counts = opened(provider).sample(CircuitRun("p0", 0, circuit, 400, 17)).counts
 
     even = (1 + 1 - 16 * p / 15) / 4
     true = {"00": even, "01": 0.5 - even, "10": 0.5 - even, "11": even}
@@ -191,7 +191,7 @@ def test_the_noise_of_a_conditional_gate_comes_with_the_gate() -> None:
         cirq.measure(A, key="k"), cirq.I(B).with_classical_controls("k"), cirq.measure(B, key="m")
     )
 
-    assert opened("simulator").sample(Order("p0", 0, noisy(circuit, {"bit_flip": 1}), 10, 1)).counts == {
+    assert opened("simulator").sample(CircuitRun("p0", 0, noisy(circuit, {"bit_flip": 1}), 10, 1)).counts == {
         "00": 10
     }
 

@@ -15,7 +15,7 @@ from noetl.quantum.backends.local import simulator
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import KEY, Basis, Observable, bases, measured_in, parse
 from noetl.quantum.config.task import Backend
-from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.model import CircuitRun, Measurement, Samples
 from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 
 QUBITS = cirq.LineQubit.range(3)
@@ -31,7 +31,9 @@ def sampled(circuit: cirq.Circuit, observables: list[Observable], repetitions: i
     backend = pure()
     taken = []
     for number, basis in enumerate(bases(observables)):
-        order = Order(basis.name, 0, measured_in(circuit, basis, QUBITS), repetitions, seed * 100 + number)
+        order = CircuitRun(
+            basis.name, 0, measured_in(circuit, basis, QUBITS), repetitions, seed * 100 + number
+        )
         taken.append((basis, backend.sample(order)))
     return from_samples(observables, taken)
 
@@ -192,7 +194,7 @@ def test_means_of_each_letter_have_the_right_sign() -> None:
 
 def test_covariances_of_terms_measured_together_count() -> None:
     # In a Bell state Z0 and Z1 are one and the same: their difference is 0 in every repetition.
-    samples = Samples((Measured(KEY, ("a", "b")),), {"00": 50, "11": 50})
+    samples = Samples((Measurement(KEY, ("a", "b")),), {"00": 50, "11": 50})
     both = Basis(((0, "Z"), (1, "Z")))
     difference, total = parse({"difference": {"Z0": 1, "Z1": -1}, "total": {"Z0": 1, "Z1": 1, "I": 3}}, 2)
 
@@ -204,7 +206,7 @@ def test_covariances_of_terms_measured_together_count() -> None:
 
 
 def test_bits_of_other_measurements_are_passed_over() -> None:
-    samples = Samples((Measured("early", ("c",)), Measured(KEY, ("a",))), {"01": 2, "11": 1, "10": 1})
+    samples = Samples((Measurement("early", ("c",)), Measurement(KEY, ("a",))), {"01": 2, "11": 1, "10": 1})
 
     (mean,) = from_samples(parse(["Z0"], 1), [(Basis(((0, "Z"),)), samples)])
 
@@ -212,7 +214,7 @@ def test_bits_of_other_measurements_are_passed_over() -> None:
 
 
 def test_one_repetition_tells_no_error() -> None:
-    samples = Samples((Measured(KEY, ("a",)),), {"1": 1})
+    samples = Samples((Measurement(KEY, ("a",)),), {"1": 1})
 
     assert from_samples(parse(["Z0"], 1), [(Basis(((0, "Z"),)), samples)]) == [Mean("Z0", -1.0, None)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits.measurements import measured
-from noetl.quantum.model import Measured, Samples
+from noetl.quantum.model import Measurement, Samples
 from noetl.quantum.simulation.sampling import counted, drawn_seed, histogram, merged, samples_of, seed_of
 
 A, B, C = cirq.LineQubit.range(3)
@@ -31,7 +31,7 @@ def test_bits_are_in_the_order_of_keys_not_of_moments() -> None:
 def test_a_key_that_is_measured_twice_has_a_number() -> None:
     circuit = cirq.Circuit(cirq.measure(A, key="m"), cirq.X(A), cirq.measure(A, key="m"))
 
-    assert measured(circuit) == (Measured("m[0]", ("q(0)",)), Measured("m[1]", ("q(0)",)))
+    assert measured(circuit) == (Measurement("m[0]", ("q(0)",)), Measurement("m[1]", ("q(0)",)))
     samples = samples_of(circuit, cirq.Simulator(seed=1).run(circuit, repetitions=5).records)
     assert samples.counts == {"01": 5}
     assert samples.measured == measured(circuit)
@@ -44,9 +44,9 @@ def test_measurements_of_subcircuits_and_of_pauli_products_are_told() -> None:
     circuit = cirq.Circuit(inner, cirq.PauliMeasurementGate([cirq.Z, cirq.Z], key="parity").on(B, C))
 
     assert measured(circuit) == (
-        Measured("m[0]", ("q(0)",)),
-        Measured("m[1]", ("q(0)",)),
-        Measured("parity", ("q(1)*q(2)",)),
+        Measurement("m[0]", ("q(0)",)),
+        Measurement("m[1]", ("q(0)",)),
+        Measurement("parity", ("q(1)*q(2)",)),
     )
     samples = samples_of(circuit, cirq.Simulator(seed=1).run(circuit, repetitions=2).records)
     assert samples.counts == {"100": 2}
@@ -75,7 +75,7 @@ def test_counts_are_sorted_and_those_of_more_than_64_bits_are_right() -> None:
 
 def test_parts_add_up_in_their_order() -> None:
     parts = [
-        Samples((Measured("m", ("a",)),), counted(bits), bits)
+        Samples((Measurement("m", ("a",)),), counted(bits), bits)
         for bits in (np.array([[1], [0]], dtype=np.uint8), np.array([[1]], dtype=np.uint8))
     ]
 
