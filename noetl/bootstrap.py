@@ -164,7 +164,7 @@ def runtime(
     def seal(reference: JsonMap) -> JsonMap:
         return held.vault().seal(reference)
 
-    opening.hush_log()
+    opening.mask_log()
     services = Services(
         credential=credential,
         safe=secrets_of_calls,

@@ -22,8 +22,8 @@ from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.code.runner.sandbox import trouble
-from noetl.tools.kit.registry import broken
 from noetl.tools.kit.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import load_errors
 from noetl.usecases.health import SEEN, Reachable
 from noetl.usecases.work.leases import measure_skew
 
@@ -217,7 +217,7 @@ def _answering(settings: Settings) -> Finding:
 
 def _tools(_: Settings) -> Finding:
     kinds = sorted(installed_kinds())
-    faults = broken()
+    faults = load_errors()
     if faults:
         return Finding("tools", False, " ".join(faults), "Mend that package, or uninstall it.")
     return Finding(

@@ -10,15 +10,15 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import chosen
+from noetl.quantum.backends.choice import choose_backend
 from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits import canonical, checks
-from noetl.quantum.circuits.compiling import compiled, counted
-from noetl.quantum.circuits.measurements import unrolled
+from noetl.quantum.circuits.compiling import compile_circuit, size_report
+from noetl.quantum.circuits.measurements import unroll
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.limits import PointCost, room
-from noetl.quantum.experiments.planning import planned
+from noetl.quantum.experiments.limits import PointCost, point_budget
+from noetl.quantum.experiments.planning import plan
 from noetl.quantum.experiments.results import earlier
 from noetl.quantum.experiments.running import on_simulator
 from noetl.quantum.jobs import actions as job_actions
@@ -31,13 +31,13 @@ from noetl.quantum.verifying import verify
 
 def act(session: TaskSession) -> Outcome | Later:
     """One call of a task. Raises ToolError."""
-    came = _acted(session)
+    came = _act(session)
     if isinstance(came, Later) and isinstance(came.checkpoint, Mapping):
         return replace(came, checkpoint={**came.checkpoint, **session.pins})
     return came
 
 
-def _acted(session: TaskSession) -> Outcome | Later:
+def _act(session: TaskSession) -> Outcome | Later:
     match session.config.action:
         case "run" | "expect":
             return run(session)
@@ -62,8 +62,8 @@ def _acted(session: TaskSession) -> Outcome | Later:
 def run(session: TaskSession) -> Outcome | Later:
     """Samples circuits, or yields expectation values. Raises ToolError."""
     session = _with_seed(session)
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
     if isinstance(backend, LocalBackend):
         return on_simulator(session, experiment, backend)
     return on_machine(session, experiment, backend)
@@ -81,16 +81,16 @@ def _with_seed(session: TaskSession) -> TaskSession:
 
 def estimate(session: TaskSession) -> Outcome | Later:
     """What a run would take; nothing is sent but the question. Raises ToolError."""
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
     orders = orders_of(experiment, 0, len(experiment.points))
     try:
         told = Estimate(0.0, "", 0, 0.0) if isinstance(backend, LocalBackend) else backend.estimate(orders)
     except Throttled as error:
         return Later(error.seconds)
     first = experiment.points[0]
-    circuit = unrolled(experiment.sent(first)[0].circuit)
-    qubits, after = len(circuit.all_qubits()), counted(circuit)
+    circuit = unroll(experiment.sent(first)[0].circuit)
+    qubits, after = len(circuit.all_qubits()), size_report(circuit)
     return succeeded(
         {
             "provider": experiment.capabilities.provider,
@@ -101,7 +101,7 @@ def estimate(session: TaskSession) -> Outcome | Later:
             "qubits": qubits,
             "depth": after["depth"],
             "operations": after["operations"],
-            "report": {"before": counted(unrolled(experiment.resolved(first))), "after": after},
+            "report": {"before": size_report(unroll(experiment.resolved(first))), "after": after},
             "bytes": checks.state_bytes(qubits, experiment.capabilities),
             "cost": told.cost,
             "currency": told.currency,
@@ -122,7 +122,7 @@ def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
         lambda some: (told.cost or 0.0) * some / points,
     )
     try:
-        fits = room(experiment.config.limits, need)
+        fits = point_budget(experiment.config.limits, need)
     except ToolError as error:
         return {"fits": 0, "stopped": error.extras["quantum"]["stopped"]}
     return {"fits": fits.points, "stopped": fits.stopped}
@@ -130,19 +130,19 @@ def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
 
 def compile_(session: TaskSession) -> Outcome:
     """The circuits that would be sent, in Cirq's JSON. Raises ToolError."""
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
-    found = [_compiled(experiment, point) for point in experiment.points]
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
+    found = [_compile(experiment, point) for point in experiment.points]
     shared = {"resolved_sha256": canonical.sha256(experiment.text), "gateset": experiment.gateset or None}
     if len(found) == 1:
         return succeeded({**found[0], **shared})
     return succeeded({"points": found, **shared})
 
 
-def _compiled(experiment: Experiment, point: Point) -> JsonMap:
-    done = compiled(experiment.resolved(point), experiment.config.compile, experiment.capabilities)
-    circuit = mitigation.decoupled(done.circuit, experiment.mitigation.decoupling)
-    text, after = canonical.text(circuit), counted(circuit)
+def _compile(experiment: Experiment, point: Point) -> JsonMap:
+    done = compile_circuit(experiment.resolved(point), experiment.config.compile, experiment.capabilities)
+    circuit = mitigation.decouple(done.circuit, experiment.mitigation.decoupling)
+    text, after = canonical.text(circuit), size_report(circuit)
     return {
         "index": point.index,
         "params": dict(point.params),

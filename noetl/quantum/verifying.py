@@ -11,12 +11,12 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import chosen
+from noetl.quantum.backends.choice import choose_backend
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import PointBudget
-from noetl.quantum.experiments.planning import planned
-from noetl.quantum.experiments.provenance import again, provenance, repeated
+from noetl.quantum.experiments.planning import plan
+from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
 from noetl.quantum.experiments.results import earlier
 from noetl.quantum.experiments.running import compiled_sha256, identity
 from noetl.quantum.experiments.sweep import Sweep
@@ -33,10 +33,10 @@ _HASHES: Final = ("resolved_sha256", "compiled_sha256", "sweep_sha256", "noise_s
 def verify(session: TaskSession) -> Outcome | Later:
     """Runs the experiment of `of` again, as many points as that has. Raises ToolError (`Differs`)."""
     of = earlier(session.config.of, session.services.results, "of")
-    task = again(of["provenance"].get("task"), session, "of.provenance.task")
-    inner = replace(session, config=repeated(task, "of.provenance.task"))
-    backend = chosen(inner)
-    experiment = planned(inner, backend.capabilities())
+    task = open_task(of["provenance"].get("task"), session, "of.provenance.task")
+    inner = replace(session, config=repeat_config(task, "of.provenance.task"))
+    backend = choose_backend(inner)
+    experiment = plan(inner, backend.capabilities())
     story = provenance(inner, experiment)
     was: list[Any] = of["points"]
     if isinstance(backend, LocalBackend):
@@ -47,11 +47,11 @@ def verify(session: TaskSession) -> Outcome | Later:
     else:
         # What a machine measured cannot be measured again, and every try is paid for.
         points = None
-    now = {**story, "compiled_sha256": _compiled(experiment, was, points)}
-    return _judged(session, of["provenance"], now, was, points)
+    now = {**story, "compiled_sha256": _compile(experiment, was, points)}
+    return _judge(session, of["provenance"], now, was, points)
 
 
-def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[JsonMap] | None) -> str:
+def _compile(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[JsonMap] | None) -> str:
     if points is None and experiment.compiles:
         points = [
             {"compiled_sha256": experiment.compiled_sha256(point)} for point in experiment.points[: len(was)]
@@ -59,7 +59,7 @@ def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[J
     return compiled_sha256(experiment, points or [])
 
 
-def _judged(
+def _judge(
     session: TaskSession,
     before: JsonMap,
     now: JsonMap,

@@ -25,7 +25,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.auth import OAuthClient
 from noetl.tools.kit.http.tokens import AccessTokens, TokenRoute
 from noetl.tools.kit.http.transport import HttpClient, RequestLimits
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.opening import open_secrets
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped
@@ -98,7 +98,7 @@ def tool() -> Iterator[Http]:
 def call(tool: Http, url: str, **config: Any) -> Outcome:
     """What the registry makes of a call: the tool hides its secrets, and the registry takes them out."""
     order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
-    with opening(order, None) as secrets:
+    with open_secrets(order, None) as secrets:
         try:
             came = tool.run(order, HttpConfig.model_validate({"url": url, **config}))
         except ToolError as error:

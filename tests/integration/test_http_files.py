@@ -18,7 +18,7 @@ from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.opening import open_secrets
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 
@@ -53,7 +53,7 @@ def get(server: Server, results: Results, tmp_path: Path) -> Iterator[Callable[.
         where = Where("7", "s#1", "s", None)
         call = Call("http", {}, {}, {}, where, "t", 1, "key", 20.0)
         given = {"url": f"http://127.0.0.1:{server.server_port}/", "as": "file", **config}
-        with opening(call, None):
+        with open_secrets(call, None):
             return tool.run(call, HttpConfig.model_validate(given)).result
 
     yield called

@@ -16,7 +16,7 @@ from noetl.quantum.backends.aqt import Aqt, _circuit
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.config.task import Backend
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.stand import kept, restored
+from noetl.quantum.jobs.stand import samples_as_json, samples_from_json
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient
@@ -84,7 +84,7 @@ def test_samples_come_back_from_the_log_as_they_were(aqt: AqtServer, backend: Aq
     job = backend.submit(made, "noetl-1")
     aqt.jobs[job.id].status = "finished"
     samples = backend.fetch(job.id, made)
-    again = restored(kept(samples), made)
+    again = samples_from_json(samples_as_json(samples), made)
     assert (again.measured, dict(again.counts)) == (samples.measured, dict(samples.counts))
     assert samples.bits is not None
     assert numpy.array_equal(again.bits, samples.bits)

@@ -17,7 +17,7 @@ from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.opening import open_secrets
 
 from .ionq import CALIBRATION, KEY, IonQServer
 from .orders import bell, call, sweep
@@ -185,7 +185,7 @@ def test_what_goes_wrong_is_told_as_for_http_and_never_with_the_key(
     kind: str,
     retryable: bool,
 ) -> None:
-    with opening(call(), None):
+    with open_secrets(call(), None):
         mine = of(ionq, services, client)
         job = mine.submit(bell(), "noetl-1")
         ionq.fail("GET", f"jobs/{job.id}", fault)

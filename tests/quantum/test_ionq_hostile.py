@@ -18,7 +18,7 @@ from noetl.quantum.backends.ionq import IonQ
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.opening import open_secrets
 
 from .ionq import KEY, IonQServer
 from .orders import bell
@@ -63,7 +63,7 @@ class Task:
         self.tool = tool
 
     def step(self) -> Any:
-        with opening(self.call, None):
+        with open_secrets(self.call, None):
             came = self.tool.run(self.call, self.config)
         if not isinstance(came, Later):
             return came.result

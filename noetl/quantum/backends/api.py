@@ -19,12 +19,11 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.quantum.backends.limiter import Bucket
-from noetl.quantum.backends.ports import MaybeSubmitted
-from noetl.quantum.backends.ports import unexpected as unexpected
+from noetl.quantum.backends.ports import MaybeSubmitted, unexpected_answer
 from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.answer import hushed, read_json, refusal
-from noetl.tools.kit.http.auth import opened
+from noetl.tools.kit.http.answer import mask_secrets, read_json, refusal
+from noetl.tools.kit.http.auth import open_credential
 from noetl.tools.kit.http.text import text_of
 from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
 from noetl.tools.kit.opening import hide
@@ -63,19 +62,19 @@ class VendorApi:
     def get(self, path: str, params: Sequence[tuple[str, str]] = (), *, follows: bool = False) -> Json:
         """`follows`: without its answer that to the request before it is worth nothing (see `Bucket.take`)."""
         self.bucket.take(follows=follows)
-        return self._content("GET", self._exchanged("GET", path, params, None))
+        return self._content("GET", self._exchange("GET", path, params, None))
 
     def end(self, method: str, path: str) -> Json:
         """Ends something that was asked for just before."""
         self.bucket.take(follows=True)
-        return self._content(method, self._exchanged(method, path, (), None))
+        return self._content(method, self._exchange(method, path, (), None))
 
     def submit(self, path: str, body: JsonMap, made: Callable[[Json], _T]) -> _T:
         """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where it may have made one
         without our hearing of it; another ToolError where it has not."""
         self.bucket.take()
         try:
-            answer = self._exchanged("POST", path, (), body)
+            answer = self._exchange("POST", path, (), body)
         except ToolError as error:
             raise error if never_sent(error) else _lost(self.name, error) from error
         try:
@@ -85,7 +84,7 @@ class VendorApi:
             refused = 400 <= answer.status < 500 or answer.status in _ELSEWHERE
             raise error if refused else _lost(self.name, error) from error
 
-    def _exchanged(
+    def _exchange(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
     ) -> Response:
         headers = {"user-agent": f"NoETL/{__version__}", "accept": "application/json", **self.headers}
@@ -97,17 +96,19 @@ class VendorApi:
 
     def _content(self, method: str, answer: Response) -> Json:
         """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
-        answer = hushed(answer)
+        answer = mask_secrets(answer)
         if answer.status >= 300:
-            raise self._refused(method, answer)
+            raise self._refusal(method, answer)
         if not answer.body:
             return None
         try:
             return read_json(answer.body.decode(), set())
         except (ValueError, RecursionError) as error:
-            raise unexpected(self.name, f"{bare(answer.url)} answered something that is no JSON") from error
+            raise unexpected_answer(
+                self.name, f"{bare(answer.url)} answered something that is no JSON"
+            ) from error
 
-    def _refused(self, method: str, answer: Response) -> ToolError:
+    def _refusal(self, method: str, answer: Response) -> ToolError:
         error = refusal(method, answer, {"status": answer.status, "headers": dict(answer.headers)})
         asked = error.extras.get("http", {}).get("retry_after")
         if asked is not None and answer.status in (429, 503):
@@ -137,7 +138,7 @@ def api_of(
         raise ToolError(
             "auth", f"The backend {name} needs `auth`: a credential with a token.", type="NoCredential"
         )
-    place, data = opened(config.auth, services)
+    place, data = open_credential(config.auth, services)
     key = text_of(first(data, KEY + TOKEN) or "").strip()
     if not key or not key.isascii() or not key.isprintable():
         raise ToolError(
@@ -160,7 +161,7 @@ def number(options: JsonMap, name: str, otherwise: float) -> float:
     return float(value)
 
 
-def known_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
+def check_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
     """Raises ToolError(client_error) for an option that the backend does not know."""
     for one in options:
         if one not in known:

@@ -16,12 +16,12 @@ import numpy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import VendorApi, api_of, known_options, unexpected
-from noetl.quantum.backends.ports import RemoteBackend
+from noetl.quantum.backends.api import VendorApi, api_of, check_options
+from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
 from noetl.quantum.backends.readout import on_line, readout, width
 from noetl.quantum.config.task import Backend, as_mapping
 from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, JobStatus, Samples
-from noetl.quantum.simulation.sampling import counted
+from noetl.quantum.simulation.sampling import count_bitstrings
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient
 
@@ -54,7 +54,7 @@ class Aqt(RemoteBackend):
                 "The backend aqt needs `target: workspace/resource`, for instance `default/simulator_noise`.",
                 type="UnknownTarget",
             )
-        known_options("aqt", config.options, _OPTIONS)
+        check_options("aqt", config.options, _OPTIONS)
         self.resubmits = config.options.get("resubmit") is True
         self._place = f"{quote(workspace, safe='')}/{quote(resource, safe='')}"
         base = f"{(config.host or HOST).rstrip('/')}/v1"
@@ -84,13 +84,13 @@ class Aqt(RemoteBackend):
         try:
             shots = numpy.array(as_mapping(said)["0"])
         except (KeyError, ValueError) as error:
-            raise unexpected("aqt", f"the result of job {job_id} holds no repetitions") from error
+            raise unexpected_answer("aqt", f"the result of job {job_id} holds no repetitions") from error
         if shots.shape != (order.repetitions, qubits) or shots.dtype != int or not set(shots.flat) <= {0, 1}:
-            raise unexpected(
+            raise unexpected_answer(
                 "aqt", f"the result of job {job_id} is not {order.repetitions} times {qubits} bits"
             )
         bits = shots.astype(numpy.uint8)[:, list(reads.places)] ^ numpy.array(reads.flips, dtype=numpy.uint8)
-        return Samples(reads.measured, counted(bits), bits)
+        return Samples(reads.measured, count_bitstrings(bits), bits)
 
     def cancel(self, job_id: str) -> JobState:
         state = self.poll(job_id)
@@ -110,7 +110,7 @@ def _state(said: Json) -> JobState:
     job, response = (as_mapping(as_mapping(said).get(name)) for name in ("job", "response"))
     status = _STATUS.get(str(response.get("status")))
     if status is None or not job.get("job_id"):
-        raise unexpected("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
+        raise unexpected_answer("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
     return JobState(str(job["job_id"]), status, message=str(response.get("message") or "")[:300])
 
 
@@ -159,7 +159,7 @@ def _operation(name: str, op: cirq.Operation) -> Iterator[JsonMap]:
 
 def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
     """R(θ, φ): 0 ≤ θ ≤ 1, 0 ≤ φ < 2. A turn the other way round is one about the opposite axis."""
-    theta = _wrapped(theta)
+    theta = _wrap(theta)
     if theta < 0:
         theta, phi = -theta, phi + 1
     if theta > _NOTHING:
@@ -170,7 +170,7 @@ def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
 def _entangling(qubits: Sequence[int], theta: float) -> Iterator[JsonMap]:
     """RXX(θ): 0 ≤ θ ≤ 1/2. XX² is the identity but for a phase, so a turn beyond a quarter is a flip of both qubits and
     one back; and Z on one qubit turns the direction round."""
-    theta = _wrapped(theta)
+    theta = _wrap(theta)
     if abs(theta) > 0.5:
         for one in qubits:
             yield from _rotation(one, 1.0, 0.0)
@@ -185,7 +185,7 @@ def _entangling(qubits: Sequence[int], theta: float) -> Iterator[JsonMap]:
         yield turned
 
 
-def _wrapped(theta: float) -> float:
+def _wrap(theta: float) -> float:
     """The angle in (-1, 1]: two are a whole turn, but for a phase."""
     return 1.0 - (1.0 - theta) % 2.0
 

@@ -12,7 +12,7 @@ from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation.mitigation import parse
 
 
-def chosen(session: TaskSession) -> LocalBackend | RemoteBackend:
+def choose_backend(session: TaskSession) -> LocalBackend | RemoteBackend:
     """The backend of a task. Raises ToolError where there is none of that name, where its package is not installed, or
     where it does not know an option."""
     config = session.config.backend

@@ -18,7 +18,7 @@ import cirq
 from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import VendorApi, api_of, known_options, number
+from noetl.quantum.backends.api import VendorApi, api_of, check_options, number
 from noetl.quantum.backends.ionq_answers import (
     age,
     amount,
@@ -67,7 +67,7 @@ class IonQ(RemoteBackend):
                 f"IonQ has no target '{self._target[:100]}'; there are `simulator` and machines like `qpu.forte-1`.",
                 type="UnknownTarget",
             )
-        known_options("ionq", config.options, _OPTIONS)
+        check_options("ionq", config.options, _OPTIONS)
         self._noise = as_mapping(config.options.get("noise"))
         self._settings = {**as_mapping(config.options.get("settings")), **(vendor or {})}
         self._sharpen = config.options.get("sharpen")
@@ -119,16 +119,16 @@ class IonQ(RemoteBackend):
     def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
         wanted = set(tokens)
         found: dict[str, list[JobState]] = {}
-        for job in self._listed(since):
+        for job in self._list(since):
             token = as_mapping(job.get("metadata")).get(LABEL)
             if isinstance(token, str) and token in wanted:
                 found.setdefault(token, []).append(state_of(job))
         return {token: sorted(some, key=age) for token, some in found.items()}
 
     def poll(self, job_id: str) -> JobState:
-        return self._polled(job_id)
+        return self._poll(job_id)
 
-    def _polled(self, job_id: str, *, follows: bool = False) -> JobState:
+    def _poll(self, job_id: str, *, follows: bool = False) -> JobState:
         return self._complete(state_of(self._api.get(f"jobs/{_path(job_id)}", follows=follows)))
 
     def look(self, job_ids: Sequence[str]) -> Mapping[str, JobState]:
@@ -138,7 +138,7 @@ class IonQ(RemoteBackend):
         said = self._api.get("jobs", [*(("ids", one) for one in asked), ("limit", str(_PAGE))])
         states = {state.id: state for state in map(state_of, jobs_of(said))}
         return {
-            one: self._complete(states[one]) if one in states else self._polled(one, follows=True)
+            one: self._complete(states[one]) if one in states else self._poll(one, follows=True)
             for one in asked
         }
 
@@ -157,12 +157,10 @@ class IonQ(RemoteBackend):
             return state
         said = self._api.end("PUT", f"jobs/{_path(job_id)}/status/cancel")
         # One that has just ended, or is to be stopped first, is asked for again.
-        return (
-            replace(state, status="cancelled") if is_cancelled(said) else self._polled(job_id, follows=True)
-        )
+        return replace(state, status="cancelled") if is_cancelled(said) else self._poll(job_id, follows=True)
 
     def _job(self, order: CircuitRun, token: str) -> JsonMap:
-        program = self._serialized(order)
+        program = self._serialize(order)
         metadata = {LABEL: token, **program.metadata}
         if len(metadata) < _METADATA:
             metadata["shots"] = str(order.repetitions)
@@ -180,7 +178,7 @@ class IonQ(RemoteBackend):
             job["noise"] = {"seed": order.seed % (1 << 31), **self._noise}
         return job
 
-    def _serialized(self, order: CircuitRun) -> _Program:
+    def _serialize(self, order: CircuitRun) -> _Program:
         reads = readout(order.circuit)
         if not reads.measured:
             raise ToolError(
@@ -197,7 +195,7 @@ class IonQ(RemoteBackend):
             ) from error
         return program
 
-    def _listed(self, since: datetime) -> Iterator[JsonMap]:
+    def _list(self, since: datetime) -> Iterator[JsonMap]:
         """The jobs of our target that were submitted since then. They come the newest first, which IonQ does not promise:
         a page in another order ends nothing."""
         after: str | None = None
@@ -220,20 +218,20 @@ class IonQ(RemoteBackend):
         """The state of a job that is done, with what it has cost and how the machine was calibrated."""
         if state.status != "done" or not self._is_machine:
             return state
-        cost = as_mapping(self._told(f"jobs/{_path(state.id)}/cost").get("cost"))
+        cost = as_mapping(self._details(f"jobs/{_path(state.id)}/cost").get("cost"))
         value, unit = amount(cost.get("value")), str(cost.get("unit", ""))[:20]
-        state = replace(state, calibration=self._calibrated())
+        state = replace(state, calibration=self._calibration_of())
         return state if value is None else replace(state, cost=value, currency=unit)
 
-    def _calibrated(self) -> JsonMap:
+    def _calibration_of(self) -> JsonMap:
         if self._calibration is None:
-            said = self._told(f"backends/{_path(self._target)}/characterizations", [("limit", "1")])
+            said = self._details(f"backends/{_path(self._target)}/characterizations", [("limit", "1")])
             listed = said.get("characterizations")
             newest = as_mapping(next(iter(listed), None) if isinstance(listed, list) else None)
             self._calibration = {"id": newest.get("id"), "at": newest.get("date")} if newest else {}
         return self._calibration
 
-    def _told(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonMap:
+    def _details(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonMap:
         """What is good to know of a job that ran. Where IonQ refuses to tell it, its results are worth no less."""
         try:
             return as_mapping(self._api.get(path, params, follows=True))

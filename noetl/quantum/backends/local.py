@@ -21,8 +21,8 @@ from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends.ports import LocalBackend
-from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.measurements import unrolled, without_terminal_measurements
+from noetl.quantum.circuits.figures import is_count, reason, show
+from noetl.quantum.circuits.measurements import unroll, without_terminal_measurements
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import Capabilities, CircuitRun, Samples
 from noetl.quantum.simulation import stabilizers
@@ -55,7 +55,7 @@ class Simulator(LocalBackend):
         for name in backend.options:
             if name not in self.known_options:
                 have = f"it knows {', '.join(self.known_options)}" if self.known_options else "it has none"
-                raise _refused(
+                raise _refusal(
                     f"backend.options.{name}: {self.provider} knows no such option; {have}."
                     f"{did_you_mean(name, self.known_options)}",
                     "BackendOption",
@@ -72,14 +72,14 @@ class Simulator(LocalBackend):
         )
 
     def sample(self, order: CircuitRun) -> Samples:
-        misreading = Misreading.of(unrolled(order.circuit))
+        misreading = Misreading.of(unroll(order.circuit))
         circuit = with_ready_channels(_without_products(misreading.circuit))
         simulator = self._simulator(seed_of(order.seed, _STATE))
         with self._refusals():
             records = simulator.run(circuit, repetitions=order.repetitions).records
         if lost := sorted(cirq.measurement_key_names(circuit) - records.keys()):
             # Channels may have keys too, and some simulators pass over them.
-            raise _refused(
+            raise _refusal(
                 f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the provider simulator.",
                 self.refusal,
             )
@@ -92,7 +92,7 @@ class Simulator(LocalBackend):
         observables: Sequence[Observable],
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
-        order = self._ordered(circuit, qubits)
+        order = self._order(circuit, qubits)
         state = self.state(circuit, order)
         numbers = {qubit: place for place, qubit in enumerate(order)}
         return [self._expectation(one.pauli_sum(order), state, numbers) for one in observables]
@@ -100,13 +100,13 @@ class Simulator(LocalBackend):
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not cirq.has_unitary(op)):
-            raise _refused(
+            raise _refusal(
                 f"{op} in moment {moment + 1} is not unitary, so {self.provider} has no single final state; {_MIXED}",
                 "NotPure",
             )
-        return self._final(whole, self._ordered(circuit, qubits))
+        return self._final(whole, self._order(circuit, qubits))
 
-    def _ordered(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None) -> Sequence[cirq.Qid]:
+    def _order(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None) -> Sequence[cirq.Qid]:
         return sorted(circuit.all_qubits()) if qubits is None else qubits
 
     def _expectation(
@@ -140,7 +140,7 @@ class Simulator(LocalBackend):
                 type="TooMuchMemory",
             ) from None
         except (ValueError, TypeError, NotImplementedError) as error:
-            raise _refused(
+            raise _refusal(
                 f"{self.provider} cannot run the circuit: {reason(error)}.", self.refusal
             ) from error
 
@@ -154,7 +154,7 @@ def _without_products(circuit: cirq.Circuit) -> cirq.Circuit:
     )
 
 
-def _refused(message: str, kind: str) -> ToolError:
+def _refusal(message: str, kind: str) -> ToolError:
     return ToolError("client_error", message, type=kind)
 
 
@@ -179,13 +179,13 @@ class DensityMatrix(Simulator):
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: bool(cirq.control_keys(op))):
-            raise _refused(
+            raise _refusal(
                 f"{op} in moment {moment + 1} depends on a measurement, so there is no single final state;"
                 " use `estimator: sampled`.",
                 "NotPure",
             )
-        dephased = with_ready_channels(cirq.map_operations(whole, _dephased))
-        return self._final(dephased, self._ordered(circuit, qubits))
+        dephased = with_ready_channels(cirq.map_operations(whole, _dephase))
+        return self._final(dephased, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.DensityMatrixSimulator(dtype=self._dtype, seed=random_state(seed))
@@ -203,7 +203,7 @@ class DensityMatrix(Simulator):
         return observable.expectation_from_density_matrix(state, numbers, check_preconditions=False).real
 
 
-def _dephased(op: cirq.Operation, _: int) -> cirq.OP_TREE:
+def _dephase(op: cirq.Operation, _: int) -> cirq.OP_TREE:
     """What measures, as it is where nobody reads it."""
     match op.gate:
         case cirq.MeasurementGate():
@@ -235,13 +235,13 @@ class Clifford(Simulator):
     ) -> Sequence[float]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
-            raise _refused(
+            raise _refusal(
                 f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact expectation values;"
                 " use another provider, or `estimator: sampled` for Pauli noise.",
                 "NotClifford",
             )
         with self._refusals():
-            return stabilizers.means(whole, observables, self._ordered(circuit, qubits))
+            return stabilizers.means(whole, observables, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.CliffordSimulator(seed=random_state(seed))
@@ -267,13 +267,13 @@ class Qsim(Simulator):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         if backend.precision == "double":
-            raise _refused(
+            raise _refusal(
                 "backend.precision: qsim has single precision only; use simulator.", "BackendOption"
             )
         try:
             from qsimcirq import qsim_simulator  # an extra, and it loads a library
         except ImportError:
-            raise _refused(f"qsim is not installed here: {install_line('qsim')}.", "NotInstalled") from None
+            raise _refusal(f"qsim is not installed here: {install_line('qsim')}.", "NotInstalled") from None
         self._make = qsim_simulator.QSimSimulator
         self._qsim_options = qsim_simulator.QSimOptions(
             cpu_threads=self._count("cpu_threads", 1),
@@ -283,8 +283,8 @@ class Qsim(Simulator):
         self._version = version("qsimcirq")
 
     def sample(self, order: CircuitRun) -> Samples:
-        for moment, op in unrolled(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
-            raise _refused(
+        for moment, op in unroll(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
+            raise _refusal(
                 f"{op} in moment {moment + 1} depends on a measurement, which qsim cannot do; use simulator.",
                 self.refusal,
             )
@@ -293,8 +293,8 @@ class Qsim(Simulator):
     def _count(self, name: str, otherwise: int) -> int:
         value = self._options.get(name, otherwise)
         if not is_count(value) or value > _MOST[name]:
-            raise _refused(
-                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {shown(value)}.",
+            raise _refusal(
+                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {show(value)}.",
                 "BackendOption",
             )
         return value

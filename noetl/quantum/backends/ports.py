@@ -89,6 +89,6 @@ class RemoteBackend(ABC):
         """Cancels a job that has not ended; of one that has, says how it stands."""
 
 
-def unexpected(name: str, what: str) -> ToolError:
+def unexpected_answer(name: str, what: str) -> ToolError:
     """An answer that the vendor's documentation does not know: a later one may be right."""
     return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")

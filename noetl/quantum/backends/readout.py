@@ -9,7 +9,7 @@ from math import floor
 import cirq
 
 from noetl.errors import ToolError
-from noetl.quantum.circuits.measurements import measured, unrolled
+from noetl.quantum.circuits.measurements import measurements_of, unroll
 from noetl.quantum.model import Measurement
 
 
@@ -41,9 +41,9 @@ def width(circuit: cirq.Circuit) -> int:
 
 
 def readout(circuit: cirq.Circuit) -> MeasurementLayout:
-    """The measurements of a circuit in the order that `measured` gives them. Raises ToolError(client_error) where
+    """The measurements of a circuit in the order that `measurements_of` gives them. Raises ToolError(client_error) where
     a key comes twice, or a measurement is not at the end."""
-    whole = unrolled(circuit)
+    whole = unroll(circuit)
     if not whole.are_all_measurements_terminal():
         raise ToolError(
             "client_error",
@@ -58,7 +58,7 @@ def readout(circuit: cirq.Circuit) -> MeasurementLayout:
             type="KeyTwice",
         )
     gates = dict(zip(keys, _measurements(on_line(whole)), strict=True))
-    read = measured(whole)
+    read = measurements_of(whole)
     places, flips = list[int](), list[bool]()
     for one in read:
         gate, line = gates[one.key]

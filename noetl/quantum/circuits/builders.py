@@ -175,7 +175,7 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
     builder = BUILDERS.get(name) if isinstance(name, str) else None
     if builder is None:
         raise _unknown(name)
-    spec = _checked(builder.keys, given)
+    spec = _check(builder.keys, given)
     if builder.size(spec) > MOST_OPERATIONS:
         message = f"builder {name} would have more than {MOST_OPERATIONS:,} operations; make it smaller."
         raise ToolError("limit", message, type="TooManyOperations")
@@ -188,18 +188,18 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
 def idle(given: Mapping[str, Json], circuit: cirq.AbstractCircuit) -> tuple[cirq.Qid, ...]:
     """The qubits of a `builder` on which its circuit does nothing."""
     builder = BUILDERS[str(given["name"])]
-    width = builder.width(_checked(builder.keys, given))
+    width = builder.width(_check(builder.keys, given))
     return tuple(sorted(set(cirq.LineQubit.range(width)) - circuit.all_qubits()))
 
 
 def _unknown(name: Json) -> ToolError:
     if name is None:
-        return _refused(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
+        return _refusal(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
     near = did_you_mean(str(name), BUILDERS) or f" There are {', '.join(BUILDERS)}."
-    return _refused(f"There is no builder {str(name)[:100]!r}.{near}")
+    return _refusal(f"There is no builder {str(name)[:100]!r}.{near}")
 
 
-def _checked(keys: type[Built], given: Mapping[str, Json]) -> Built:
+def _check(keys: type[Built], given: Mapping[str, Json]) -> Built:
     try:
         return keys.model_validate(dict(given))
     except ValidationError as error:
@@ -208,13 +208,13 @@ def _checked(keys: type[Built], given: Mapping[str, Json]) -> Built:
     name = given["name"]
     match fault["type"]:
         case "missing":
-            raise _refused(f"builder {name} needs `{place}`.")
+            raise _refusal(f"builder {name} needs `{place}`.")
         case "extra_forbidden":
             near = did_you_mean(place, keys.model_fields) or f" It takes {', '.join(keys.model_fields)}."
-            raise _refused(f"builder {name} has no key {place[:100]!r}.{near}")
+            raise _refusal(f"builder {name} has no key {place[:100]!r}.{near}")
     reason = fault["msg"].removeprefix("Value error, ")
-    raise _refused(f"builder {name}{f', `{place}`' if place else ''}: {reason}.")
+    raise _refusal(f"builder {name}{f', `{place}`' if place else ''}: {reason}.")
 
 
-def _refused(message: str) -> ToolError:
+def _refusal(message: str) -> ToolError:
     return ToolError("client_error", message, type="BadBuilder")

@@ -29,7 +29,7 @@ def text(circuit: cirq.AbstractCircuit) -> str:
     Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does not know.
     """
     try:
-        raw = cirq.to_json(settled(circuit), indent=None)
+        raw = cirq.to_json(sort_moments(circuit), indent=None)
     except (TypeError, ValueError, AttributeError) as error:
         message = f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes can be kept."
         raise ToolError("client_error", message, type="NoCircuitJson") from None
@@ -54,7 +54,7 @@ def _not_finite() -> ToolError:
     return ToolError("client_error", message, type="NotFinite")
 
 
-def settled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
+def sort_moments(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
     """The operations of each moment in the order of their qubits. Moments are equal whatever that order is, but compilers,
     generators and noise follow it: transformers leave it as sets have it, which differs from process to process."""
     return cirq.Circuit(cirq.Moment(*sorted(moment.operations, key=_qubits)) for moment in circuit)
@@ -80,26 +80,26 @@ def read(given: str, place: str = "cirq_json") -> cirq.Circuit:
     Raises ToolError, whose message begins with `place`, where the text is no circuit of Cirq.
     """
     if len(given) > MOST_TEXT:
-        raise _refused(place, f"has more than {MOST_TEXT:,} characters")
+        raise _refusal(place, f"has more than {MOST_TEXT:,} characters")
     try:
         json.loads(given, parse_constant=_no_constant, parse_float=_finite)
         value = cirq.read_json(json_text=given, resolvers=[_resolver(place)])
     except json.JSONDecodeError as error:
-        raise _refused(
+        raise _refusal(
             place, f"is no JSON at line {error.lineno}, column {error.colno}: {error.msg}", line=error.lineno
         ) from None
     except OverflowError:
         raise _not_finite() from None
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
-        raise _refused(place, f"is no circuit of Cirq: {_brief(error)}") from None
+        raise _refusal(place, f"is no circuit of Cirq: {_brief(error)}") from None
     if not isinstance(value, cirq.AbstractCircuit):
-        raise _refused(
+        raise _refusal(
             place, f"is no circuit but of type {type(value).__name__}; cirq.to_json(circuit) writes one"
         )
     return value.unfreeze(copy=False)
 
 
-def _refused(place: str, what: str, line: int | None = None) -> ToolError:
+def _refusal(place: str, what: str, line: int | None = None) -> ToolError:
     return ToolError("client_error", f"{place} {what}.", type="CirqJsonError", line=line)
 
 
@@ -130,7 +130,7 @@ def _resolver(place: str) -> Any:
             if cirq_type.startswith("sympy.") and cirq_type != "sympy.Symbol":
                 return _of_numbers(cirq_type, factory, place)
             return factory
-        raise _refused(
+        raise _refusal(
             place, f"has `cirq_type` {cirq_type!r}, which no circuit of Cirq {cirq.__version__} has"
         )
 
@@ -144,7 +144,7 @@ def _of_numbers(cirq_type: str, factory: Callable[..., Any], place: str) -> Call
         for value in given.values():
             parts = value if isinstance(value, list) else [value]
             if not all(isinstance(part, _NUMBERS) for part in parts):
-                raise _refused(place, f"has a {cirq_type} of something that is neither number nor symbol")
+                raise _refusal(place, f"has a {cirq_type} of something that is neither number nor symbol")
         return factory(**given)
 
     return make

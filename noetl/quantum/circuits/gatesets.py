@@ -86,15 +86,13 @@ def gateset(name: str) -> cirq.CompilationTargetGateset:
         ) from None
 
 
-def rewritten(
-    circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, optimize: bool
-) -> cirq.Circuit:
+def rewrite(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, optimize: bool) -> cirq.Circuit:
     """`circuit` in gates of `target`. Without `optimize` each gate is rewritten by itself, so that none of them is merged
     with another or dropped. Raises ValueError where a gate cannot be rewritten."""
     for op in circuit.all_operations():
         if not (cirq.is_measurement(op) or cirq.is_parameterized(op) or cirq.has_unitary(op)):
             raise _no_form(op)
-    whole = _merged(circuit, target) if optimize else _gate_by_gate(circuit, target)
+    whole = _merge(circuit, target) if optimize else _gate_by_gate(circuit, target)
     # A phase of the whole state is never measured, and some gate sets write it without having a gate for it.
     whole = cirq.drop_empty_moments(
         cirq.map_operations(whole, lambda op, _: () if isinstance(op.gate, cirq.GlobalPhaseGate) else op)
@@ -110,7 +108,7 @@ def _no_form(op: cirq.Operation) -> ValueError:
     return ValueError(f"{op} has {why}")
 
 
-def _merged(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
+def _merge(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
     # What could not be rewritten is found, and named, afterwards.
     return cirq.optimize_for_target_gateset(
         circuit, gateset=target, ignore_failures=True, max_num_passes=_PASSES

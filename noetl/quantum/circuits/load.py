@@ -17,7 +17,7 @@ from noetl.quantum.model import LoadedCircuit
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import PythonRequest
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.references import load_reference
 
 #: Keys of a mapping that a circuit is looked for under, the first that is there.
 _KEYS: Final = ("circuit", "cirq_json", "qasm")
@@ -25,7 +25,7 @@ _KEYS: Final = ("circuit", "cirq_json", "qasm")
 
 def load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     """The circuit, checked to be one of qubits with at least one operation. Raises ToolError."""
-    found = _loaded(config, call, services, runners)
+    found = _load(config, call, services, runners)
     checks.check_sound(found.circuit)
     if not config.measure or cirq.is_measurement(found.circuit):
         return found
@@ -34,9 +34,7 @@ def load(config: QuantumConfig, call: Call, services: Services, runners: user_co
     return replace(found, circuit=measured, idle=())
 
 
-def _loaded(
-    config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners
-) -> LoadedCircuit:
+def _load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     if config.qasm is not None:
         circuit, form = qasm.read(config.qasm)
         return LoadedCircuit(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
@@ -63,14 +61,14 @@ def _as_text(given: str | Mapping[str, Json]) -> str:
 
 def _of_value(given: Json, services: Services, place: str) -> tuple[cirq.Circuit, str]:
     """The circuit of a value, and its text: OpenQASM or Cirq's JSON, as it is or in a mapping or a reference."""
-    value = loaded(given, services.results, place)
+    value = load_reference(given, services.results, place)
     if isinstance(value, Mapping) and "cirq_type" not in value:
         key = next((key for key in _KEYS if value.get(key) is not None), None)
         if key is None:
             known = ", ".join(map(str, list(value)[:5])) or "nothing"
             raise _no_circuit(place, f"a mapping without `circuit` (it has {known})")
         place = f"{place}.{key}"
-        value = loaded(value[key], services.results, place)
+        value = load_reference(value[key], services.results, place)
     if not isinstance(value, str | Mapping):
         raise _no_circuit(place, "null" if value is None else f"of type {type(value).__name__}")
     text = _as_text(value)

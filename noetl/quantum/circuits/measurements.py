@@ -20,7 +20,7 @@ def natural(text: str) -> tuple[str | int, ...]:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(_DIGITS.split(text)))
 
 
-def unrolled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
+def unroll(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
     """`circuit` with its subcircuits written out. Raises ToolError (`UnboundedLoop`) of one that runs until a condition
     holds: repetitions would have different numbers of bits."""
     if not any(isinstance(op.untagged, cirq.CircuitOperation) for op in circuit.all_operations()):
@@ -35,12 +35,12 @@ def unrolled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
         ) from error
 
 
-def measured(circuit: cirq.AbstractCircuit) -> tuple[Measurement, ...]:
+def measurements_of(circuit: cirq.AbstractCircuit) -> tuple[Measurement, ...]:
     """The measurements of a circuit in the order of their bits. A key that is measured more than once is `key[0]`,
     `key[1]`, ...; a measurement of a Pauli product has one bit, and its qubits as one name."""
     found: dict[str, list[tuple[str, ...]]] = {}
     # Moments know whether they measure; asking every gate takes long enough to be seen in a sweep.
-    moments = (moment for moment in unrolled(circuit) if cirq.measurement_key_objs(moment))
+    moments = (moment for moment in unroll(circuit) if cirq.measurement_key_objs(moment))
     for op in (op for moment in moments for op in moment):
         for key in sorted(cirq.measurement_key_names(op)):
             found.setdefault(key, []).append(_names(op))
@@ -74,7 +74,7 @@ def terminal_measurements(circuit: cirq.Circuit) -> list[tuple[int, cirq.Operati
 
 def without_terminal_measurements(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
     """`circuit` without its measurements at the end. A qubit that was only measured is no longer in it."""
-    whole = unrolled(circuit)
+    whole = unroll(circuit)
     copy = whole.copy()
     copy.batch_remove(terminal_measurements(whole))
     return copy

@@ -11,7 +11,7 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.quantum.circuits.figures import is_number, shown
+from noetl.quantum.circuits.figures import is_number, show
 from noetl.quantum.circuits.measurements import without_terminal_measurements
 
 Letter: TypeAlias = Literal["X", "Y", "Z"]
@@ -84,7 +84,7 @@ def _terms(value: Json, place: str, qubits: int) -> tuple[tuple[float, Factors],
     if not isinstance(value, Mapping) or not value:
         raise _wrong(
             place,
-            f"a Pauli string such as 'Z0 Z1', or a sum such as {{'Z0': 0.4, 'X0 X1': 0.2}}, is expected, not {shown(value)}.",
+            f"a Pauli string such as 'Z0 Z1', or a sum such as {{'Z0': 0.4, 'X0 X1': 0.2}}, is expected, not {show(value)}.",
         )
     sums: dict[Factors, float] = {}
     for term, number in value.items():
@@ -97,7 +97,7 @@ def _terms(value: Json, place: str, qubits: int) -> tuple[tuple[float, Factors],
 
 def _coefficient(number: Json, place: str) -> float:
     if not is_number(number):
-        raise _wrong(place, f"a coefficient is a finite real number, not {shown(number)}.")
+        raise _wrong(place, f"a coefficient is a finite real number, not {show(number)}.")
     return float(number)
 
 
@@ -109,11 +109,11 @@ def _factors(text: str, place: str, qubits: int) -> Factors:
     found: dict[int, Letter] = {}
     for number, letter in letters:
         if letter not in ("I", "X", "Y", "Z"):
-            raise _wrong(place, f"{shown(text)} has the letter {letter!r}; there are I, X, Y and Z.")
+            raise _wrong(place, f"{show(text)} has the letter {letter!r}; there are I, X, Y and Z.")
         if number >= qubits:
-            raise _wrong(place, f"{shown(text)} names qubit {number}; the circuit has {_range(qubits)}.")
+            raise _wrong(place, f"{show(text)} names qubit {number}; the circuit has {_range(qubits)}.")
         if number in found:
-            raise _wrong(place, f"{shown(text)} names qubit {number} twice.")
+            raise _wrong(place, f"{show(text)} names qubit {number} twice.")
         if letter != "I":
             found[number] = cast(Letter, letter)
     return tuple(sorted(found.items()))
@@ -127,7 +127,7 @@ def _dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
     if len(text) != qubits:
         raise _wrong(
             place,
-            f"{shown(text)} has {len(text)} letters for {qubits} qubits; give one for each, or name qubits as in 'Z0 Z1'.",
+            f"{show(text)} has {len(text)} letters for {qubits} qubits; give one for each, or name qubits as in 'Z0 Z1'.",
         )
     return list(enumerate(text))
 
@@ -140,7 +140,7 @@ def _sparse(text: str, place: str) -> list[tuple[int, str]]:
         if match is None or text.startswith("*"):
             raise _wrong(
                 place,
-                f"{shown(text)} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and coefficients go into a sum: {{'Z0 Z1': 0.5}}.",
+                f"{show(text)} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and coefficients go into a sum: {{'Z0 Z1': 0.5}}.",
             )
         found.append((int(match[2]), match[1]))
         at = match.end()
@@ -165,7 +165,7 @@ def _fits(group: Mapping[int, Letter], factors: Factors) -> bool:
     return all(group.get(place, letter) == letter for place, letter in factors)
 
 
-def measured_in(circuit: cirq.AbstractCircuit, basis: Basis, qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
+def measure_in(circuit: cirq.AbstractCircuit, basis: Basis, qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
     """`circuit` with its last measurements replaced by one of the qubits of `basis`, under `KEY`; measurements before
     the end stay. Number i is `qubits[i]`. Raises ToolError where the key is taken."""
     rotations = [

@@ -12,8 +12,8 @@ import networkx as nx
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.measurements import terminal_measurements, unrolled
+from noetl.quantum.circuits.figures import is_count, reason, show
+from noetl.quantum.circuits.measurements import terminal_measurements, unroll
 from noetl.quantum.config.shapes import Placement
 
 #: Of gates that only keep a qubit in the circuit while it is routed.
@@ -32,22 +32,22 @@ class PlacedCircuit:
     final: Mapping[cirq.Qid, cirq.Qid]
 
 
-def placed(circuit: cirq.AbstractCircuit, spec: Json) -> PlacedCircuit:
+def place_circuit(circuit: cirq.AbstractCircuit, spec: Json) -> PlacedCircuit:
     """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each starts; with `qubits`
     alone they are only renamed. Keys, order and inversion of measured bits stay. Raises ToolError (`PlacementError`)."""
-    whole = unrolled(circuit)
+    whole = unroll(circuit)
     keys = {"line": len(whole.all_qubits())} if spec == "line" else spec
     if not isinstance(keys, Mapping) or not keys:
-        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {shown(spec)}.")
+        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {show(spec)}.")
     for key in keys:
         if key not in _KEYS:
             raise _wrong(f".{key}", f"is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
-    chosen = _chosen(keys["qubits"], sorted(whole.all_qubits())) if "qubits" in keys else None
+    chosen = _choose(keys["qubits"], sorted(whole.all_qubits())) if "qubits" in keys else None
     device = _device(keys)
     if device is None:
         names = dict(chosen or {})
         return PlacedCircuit(whole.transform_qubits(names), names, names)
-    return _routed(whole, device, chosen)
+    return _route(whole, device, chosen)
 
 
 def _wrong(place: str, what: str) -> ToolError:
@@ -58,10 +58,10 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     if "line" in spec and "grid" in spec:
         raise _wrong("", "is a line or a grid, not both.")
     if "line" in spec:
-        return nx.path_graph(cirq.LineQubit.range(_bounded("line", _length(spec["line"]))))
+        return nx.path_graph(cirq.LineQubit.range(_bound("line", _length(spec["line"]))))
     if "grid" in spec:
         rows, columns = _sides(spec["grid"])
-        _bounded("grid", rows * columns)
+        _bound("grid", rows * columns)
         nodes = cirq.GridQubit.rect(rows, columns)
         edges = [(one, other) for one in nodes for other in one.neighbors()]
         graph = nx.Graph()
@@ -73,7 +73,7 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
 
 def _length(value: Json) -> int:
     if not is_count(value):
-        raise _wrong(".line", f"is a number of qubits, from 1 on, not {shown(value)}.")
+        raise _wrong(".line", f"is a number of qubits, from 1 on, not {show(value)}.")
     return value
 
 
@@ -82,16 +82,16 @@ def _sides(value: Json) -> tuple[int, int]:
         case [rows, columns] if is_count(rows) and is_count(columns):
             return rows, columns
         case _:
-            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {shown(value)}.")
+            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {show(value)}.")
 
 
-def _bounded(key: str, qubits: int) -> int:
+def _bound(key: str, qubits: int) -> int:
     if qubits > _MOST_QUBITS:
         raise _wrong(f".{key}", f"has {qubits} qubits; {_MOST_QUBITS} is the most.")
     return qubits
 
 
-def _chosen(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
+def _choose(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
     """Where each qubit is said to be: by its name, or by its number in the order of the circuit's qubits."""
     names = {str(qubit): qubit for qubit in qubits}
     given = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
@@ -111,7 +111,7 @@ def _place(value: Json) -> cirq.Qid:
             return cirq.GridQubit(row, column)
         case _:
             raise _wrong(
-                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {shown(value)}."
+                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {show(value)}."
             )
 
 
@@ -119,7 +119,7 @@ def _is_place(value: Json) -> TypeGuard[int]:
     return is_count(value, least=-_MOST_QUBITS) and value <= _MOST_QUBITS
 
 
-def _routed(
+def _route(
     circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None
 ) -> PlacedCircuit:
     qubits = sorted(circuit.all_qubits())

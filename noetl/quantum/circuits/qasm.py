@@ -70,21 +70,21 @@ def idle(text: str) -> tuple[cirq.Qid, ...]:
 @lru_cache(maxsize=_KEPT)
 def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     prepared = program(text)
-    circuit, declared = _parsed(prepared)
+    circuit, declared = _parse(prepared)
     unused = sorted(set(declared) - circuit.all_qubits())
     return circuit.freeze(), "qasm3" if prepared.version == "3.0" else "qasm2", tuple(unused)
 
 
-def _parsed(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
+def _parse(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
     parser = qasm_parser.fresh()
     try:
         return parser.read(prepared.text), parser.declared()
     except qasm_parser.UnexpectedToken as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:
-        raise _explained(prepared, error.message, parser.line()) from None
+        raise _explain(prepared, error.message, parser.line()) from None
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
-        raise _explained(prepared, str(error), parser.line()) from None
+        raise _explain(prepared, str(error), parser.line()) from None
 
 
 def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
@@ -96,7 +96,7 @@ def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
     return token.refused(f"{token.text!r} is not expected here{hint}")
 
 
-def _explained(prepared: QasmProgram, message: str, line: int) -> QasmError:
+def _explain(prepared: QasmProgram, message: str, line: int) -> QasmError:
     found = _PLACE.search(message)
     if found and int(found[1]):
         line = int(found[1])

@@ -98,9 +98,9 @@ class AngleValues(cirq.ParamResolver):
         if not isinstance(value, sympy.Basic):
             return value
         try:
-            return _finite(_computed(value, self.param_dict))
+            return _finite(_compute(value, self.param_dict))
         except LookupError:
-            return _substituted(value, self.param_dict)
+            return _substitute(value, self.param_dict)
 
 
 class _Listening(cirq.ParamResolver):
@@ -126,7 +126,7 @@ def function_in(operation: cirq.Operation) -> str | None:
     return next((_NAMES[type(function)] for function in found), None)
 
 
-def _computed(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
+def _compute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
     """Raises LookupError where a symbol has no number, or where a function is none of OpenQASM."""
     match angle:
         case sympy.Symbol(name=name):
@@ -134,17 +134,17 @@ def _computed(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
                 raise LookupError(name)
             return float(values[name])
         case sympy.Add():
-            return sum(_computed(part, values) for part in angle.args)
+            return sum(_compute(part, values) for part in angle.args)
         case sympy.Mul():
-            return math.prod(_computed(part, values) for part in angle.args)
+            return math.prod(_compute(part, values) for part in angle.args)
         case sympy.Pow():
-            return float(OPERATORS["^"](*(_computed(part, values) for part in angle.args)))
+            return float(OPERATORS["^"](*(_compute(part, values) for part in angle.args)))
         case sympy.Function():
-            return float(FUNCTIONS[_NAMES[type(angle)]](_computed(angle.args[0], values)))
+            return float(FUNCTIONS[_NAMES[type(angle)]](_compute(angle.args[0], values)))
     return float(angle)
 
 
-def _substituted(angle: sympy.Basic, values: Mapping[Any, Angle]) -> Angle:
+def _substitute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> Angle:
     placed = {sympy.Symbol(name): sympy.sympify(value) for name, value in values.items()}
     result = _finite(angle.xreplace(placed))
     return result if result.free_symbols else _finite(complex(result))

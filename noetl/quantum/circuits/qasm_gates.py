@@ -41,7 +41,7 @@ class QasmGate:
         self.name, self.params, self.qubits = name, params, qubits
         self.parts, self.work = parts, work
         own = {param: sympy.Symbol(f"{name}.{param}") for param in params}
-        self.body = [_resolved(op, own) for op in body]
+        self.body = [_resolve(op, own) for op in body]
 
     def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
         """What a call is put in the place of: the body for each qubit of its registers."""
@@ -54,7 +54,7 @@ class QasmGate:
         if len(self.body) * len(places) > MOST_IN_GATE:
             raise QasmException(f"{self.name} is more than {MOST_IN_GATE:,} operations at line {lineno}")
         values = {f"{self.name}.{name}": value for name, value in zip(self.params, params, strict=True)}
-        body = [_resolved(op, values) for op in self.body]
+        body = [_resolve(op, values) for op in self.body]
         for qubits in places:
             placed = dict(zip(self.qubits, qubits, strict=True))
             yield from (op.transform_qubits(placed) for op in body)
@@ -70,7 +70,7 @@ class Barrier:
         return iter(())
 
 
-def _resolved(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
+def _resolve(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
     return cirq.resolve_parameters(op, AngleValues(values)) if values and cirq.is_parameterized(op) else op
 
 

@@ -212,7 +212,7 @@ def _first() -> Parser:
     return Parser()
 
 
-def _shared(parser: Parser) -> Iterator[object]:
+def _share(parser: Parser) -> Iterator[object]:
     """What no parser changes: ply's tables, which it takes most of a parser's making to compute, and gates."""
     tables = parser.parser
     yield from (tables.action, tables.goto, tables.defaulted_states)
@@ -226,4 +226,4 @@ def fresh() -> Parser:
     with _making:
         first = _first()
     # Whatever is in the memo is taken for its own copy; methods of `first` become those of the copy.
-    return copy.deepcopy(first, {id(one): one for one in _shared(first)})
+    return copy.deepcopy(first, {id(one): one for one in _share(first)})

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from noetl.quantum.circuits.qasm_rewriting import CONDITIONS, behind_condition, rewritten, unfolded
+from noetl.quantum.circuits.qasm_rewriting import CONDITIONS, behind_condition, rewrite, unfold
 from noetl.quantum.circuits.qasm_text import QasmToken, Statement, statements
 
 #: Qubits and bits of all registers; words and marks within parentheses, and parentheses within each other.
@@ -73,7 +73,7 @@ class QasmProgram:
             line += " " if line and token.text != ";" else ""
             self._starts.append(self._offset + len(line))
             self._tokens.append(token)
-            line += _spelled(token)
+            line += _spell(token)
         self._offset += len(line) + 1
         return line
 
@@ -89,7 +89,7 @@ class QasmProgram:
         return statement[behind_condition(statement)] if statement[0].text == "if" else statement[0]
 
 
-def _spelled(token: QasmToken) -> str:
+def _spell(token: QasmToken) -> str:
     match token.kind:
         case "number" if not token.text.isdecimal():
             # Cirq's lexer knows no 12.5e3; what python prints it knows.
@@ -112,7 +112,7 @@ def program(text: str) -> QasmProgram:
     _check_order(found)
     _check_blocks(found)
     _check_registers(found)
-    known = [done for statement in unfolded(found[1:]) for done in rewritten(statement)]
+    known = [done for statement in unfold(found[1:]) for done in rewrite(statement)]
     return QasmProgram(version, [found[0], *known])
 
 
@@ -179,7 +179,7 @@ def _check_blocks(found: Sequence[Statement]) -> None:
         head, end = statement[0], statement[-1]
         match end.text:
             case "{":
-                block = _opened(statement, block)
+                block = _opening(statement, block)
             case "}":
                 _check_close(statement, block)
                 block = None
@@ -194,7 +194,7 @@ def _check_blocks(found: Sequence[Statement]) -> None:
         raise block.refused(f"the body of this {block.text} is never closed: a '}}' is missing")
 
 
-def _opened(statement: Statement, block: QasmToken | None) -> QasmToken:
+def _opening(statement: Statement, block: QasmToken | None) -> QasmToken:
     head, end = statement[0], statement[-1]
     if head.text not in ("gate", "if"):
         raise end.refused("'{' opens the body of a `gate` or an `if` and nothing else")

@@ -18,7 +18,7 @@ def behind_condition(statement: Statement) -> int:
     return min(next(closed, len(statement)) + 1, len(statement) - 1)
 
 
-def unfolded(found: Sequence[Statement]) -> Iterator[Statement]:
+def unfold(found: Sequence[Statement]) -> Iterator[Statement]:
     """`if (c == 1) { a; b; }` is `if (c == 1) a; if (c == 1) b;`: gates do not change `c`."""
     condition: Statement | None = None
     for statement in found:
@@ -32,7 +32,7 @@ def unfolded(found: Sequence[Statement]) -> Iterator[Statement]:
             yield (*condition, *statement)
 
 
-def rewritten(statement: Statement) -> Iterator[Statement]:
+def rewrite(statement: Statement) -> Iterator[Statement]:
     """The statement as Cirq knows it: none, one or several."""
     words = [token.text for token in statement]
     match words[0]:

@@ -47,7 +47,7 @@ class Backend(ToolConfig):
 _Noise: TypeAlias = Annotated[dict[str, Json], SchemaOf(shapes.Noise)]
 
 
-def named(value: Json) -> Json:
+def backend_mapping(value: Json) -> Json:
     """`backend` as a mapping, where only its name was given."""
     return {"provider": value} if isinstance(value, str) else value
 
@@ -118,10 +118,12 @@ class QuantumConfig(ToolConfig):
     measure: bool = Field(
         default=False, description="Measure all qubits at the end of a circuit that measures nothing, as `m`."
     )
-    backend: Annotated[Backend, BeforeValidator(named, json_schema_input_type=str | Backend)] = Field(
-        default_factory=Backend,
-        description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
-        " mapping.",
+    backend: Annotated[Backend, BeforeValidator(backend_mapping, json_schema_input_type=str | Backend)] = (
+        Field(
+            default_factory=Backend,
+            description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
+            " mapping.",
+        )
     )
     params: Annotated[dict[str, Json], SchemaOf(shapes.Params)] | None = Field(
         default=None,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.config import shapes
 from noetl.quantum.config.builder_keys import AnyBuilder
-from noetl.quantum.config.task import REMOTE, Action, named
+from noetl.quantum.config.task import REMOTE, Action, backend_mapping
 
 Provider: TypeAlias = Literal["simulator", "density_matrix", "clifford", "qsim", "ionq", "aqt", "google"]
 #: Forms of a sweep.
@@ -61,7 +61,7 @@ class BackendNames(BaseModel):
 class WrittenQuantum(BaseModel):
     """The keys of a task of which something can be told. `action` comes last: it needs some of the others."""
 
-    backend: Annotated[BackendNames, BeforeValidator(named)] | None = None
+    backend: Annotated[BackendNames, BeforeValidator(backend_mapping)] | None = None
     builder: AnyBuilder | None = None
     params: dict[str, Any] | None = None
     noise: shapes.Noise | list[shapes.Noise] | None = None

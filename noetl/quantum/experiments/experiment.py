@@ -11,9 +11,9 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits import canonical, observables
-from noetl.quantum.circuits.compiling import compiled
+from noetl.quantum.circuits.compiling import compile_circuit
 from noetl.quantum.circuits.observables import Basis, Observable
-from noetl.quantum.circuits.resolving import resolved
+from noetl.quantum.circuits.resolving import resolve
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.model import Capabilities, CircuitRun, LoadedCircuit, Point, Samples
 from noetl.quantum.simulation import mitigation, noise, sampling
@@ -84,7 +84,7 @@ class Experiment:
 
     def resolved(self, point: Point) -> cirq.Circuit:
         """The circuit with the values of a point in it."""
-        return resolved(self.loaded.circuit, point)
+        return resolve(self.loaded.circuit, point)
 
     @cached_property
     def mitigation(self) -> MitigationPlan:
@@ -95,7 +95,7 @@ class Experiment:
         return not {"state_vector", "density_matrix"}.isdisjoint(self.config.keep)
 
     @cached_property
-    def _asked(self) -> tuple[CircuitVariant, ...]:
+    def _as_asked(self) -> tuple[CircuitVariant, ...]:
         """The settings as they were asked for: with the symbols in them, for no machine, without noise."""
         circuit, number = self.loaded.circuit, 0
         own = [CircuitVariant("", number, circuit, self.qubits)] if self.has_own else []
@@ -103,7 +103,7 @@ class Experiment:
             *own,
             *(
                 CircuitVariant(
-                    basis.name, number, observables.measured_in(circuit, basis, self.qubits), self.qubits
+                    basis.name, number, observables.measure_in(circuit, basis, self.qubits), self.qubits
                 )
                 for number, basis in enumerate(self.bases, 1)
             ),
@@ -117,34 +117,34 @@ class Experiment:
     @cached_property
     def _ready(self) -> tuple[CircuitVariant, ...]:
         """Where nothing is compiled: the settings with pulses and noise, once for all points."""
-        return tuple(self._noisy(self._sent(one)) for one in self._asked)
+        return tuple(self._noisy(self._as_sent(one)) for one in self._as_asked)
 
     def at(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they run."""
         if not self.compiles:
-            return tuple(_resolved(one, point) for one in self._ready)
+            return tuple(_resolve(one, point) for one in self._ready)
         return tuple(map(self._noisy, self.sent(point)))
 
     def sent(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they are sent, and run without noise."""
-        return tuple(self._sent(_resolved(one, point)) for one in self._asked)
+        return tuple(self._as_sent(_resolve(one, point)) for one in self._as_asked)
 
     def compiled_sha256(self, point: Point | None) -> str:
         """Of what is sent first for a point; None: of what is not compiled, whose symbols stay."""
-        first = self._asked[0] if point is None else _resolved(self._asked[0], point)
+        first = self._as_asked[0] if point is None else _resolve(self._as_asked[0], point)
         if first.circuit is self.loaded.circuit and not self.compiles and self.mitigation.decoupling is None:
             return canonical.sha256(self.text)
-        sent = self._sent(first)
+        sent = self._as_sent(first)
         return sent.sha256 or canonical.sha256(canonical.text(sent.circuit))
 
-    def _sent(self, setting: CircuitVariant) -> CircuitVariant:
+    def _as_sent(self, setting: CircuitVariant) -> CircuitVariant:
         """The setting as it is sent: compiled, with its pulses."""
         circuit, qubits, sha256 = setting.circuit, setting.qubits, ""
         if self.compiles:
-            found = compiled(circuit, self.config.compile, self.capabilities)
+            found = compile_circuit(circuit, self.config.compile, self.capabilities)
             circuit, qubits = found.circuit, found.qubits
         if self.mitigation.decoupling is not None:
-            circuit = mitigation.decoupled(circuit, self.mitigation.decoupling)
+            circuit = mitigation.decouple(circuit, self.mitigation.decoupling)
         if self.compiles:
             sha256 = canonical.sha256(canonical.text(circuit))
         return replace(setting, circuit=circuit, qubits=qubits, sha256=sha256)
@@ -152,7 +152,7 @@ class Experiment:
     def _noisy(self, setting: CircuitVariant) -> CircuitVariant:
         if self.config.noise is None:
             return setting
-        return replace(setting, circuit=noise.noisy(setting.circuit, self.config.noise))
+        return replace(setting, circuit=noise.add_noise(setting.circuit, self.config.noise))
 
     def calibrations(self) -> list[CircuitRun]:
         """What has to be sampled so that errors of readout are known; nothing where they are, or nobody asks."""
@@ -170,7 +170,7 @@ class Experiment:
         spec = {key: value for key, value in (self.config.compile or {}).items() if key != "placement"}
         orders = []
         for number, circuit in enumerate(mitigation.calibrations(measured)):
-            sent = compiled(circuit, spec, self.capabilities).circuit if self.compiles else circuit
+            sent = compile_circuit(circuit, spec, self.capabilities).circuit if self.compiles else circuit
             runs = self._noisy(CircuitVariant("", 0, sent, ())).circuit
             seed = sampling.seed_of(self.seed, number)
             orders.append(CircuitRun(f"calibration{number}", -1, runs, readout.repetitions, seed))
@@ -184,7 +184,7 @@ class Experiment:
     def readout(self, calibrated: Sequence[Samples]) -> ConfusionMatrices | None:
         """What is known of errors of readout; `calibrated` is what came of `calibrations`."""
         found = self.mitigation.readout
-        return mitigation.calibrated(*calibrated) if isinstance(found, Calibrate) else found
+        return mitigation.read_calibration(*calibrated) if isinstance(found, Calibrate) else found
 
     def orders(self, point: Point, setting: CircuitVariant) -> list[CircuitRun]:
         """What is sampled of a setting: one order, or as many as its repetitions are divided into."""
@@ -216,8 +216,8 @@ class Experiment:
         return min(bound for bound in bounds if bound)
 
 
-def _resolved(setting: CircuitVariant, point: Point) -> CircuitVariant:
-    return replace(setting, circuit=resolved(setting.circuit, point)) if point.params else setting
+def _resolve(setting: CircuitVariant, point: Point) -> CircuitVariant:
+    return replace(setting, circuit=resolve(setting.circuit, point)) if point.params else setting
 
 
 def _parts(repetitions: int, most: int) -> list[int]:

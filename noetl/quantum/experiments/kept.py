@@ -55,7 +55,7 @@ class KeptTables:
             if self._shelf is None:
                 raise ToolError("client_error", "`keep` needs a result store, and this process has none.")
             self._folder = Path(self._stack.enter_context(scratch_folder(self._shelf)))
-            self._database = self._stack.enter_context(_opened(self._folder, self._wanted))
+            self._database = self._stack.enter_context(_open(self._folder, self._wanted))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,9 +97,9 @@ class KeptTables:
 
     def tables(self) -> dict[str, Json]:
         """A reference to each table as a whole. Raises ToolError."""
-        return {name: self._whole(name, parts) for name, parts in self.parts().items() if parts}
+        return {name: self._merge(name, parts) for name, parts in self.parts().items() if parts}
 
-    def _whole(self, name: Kept, parts: Sequence[JsonMap]) -> JsonMap:
+    def _merge(self, name: Kept, parts: Sequence[JsonMap]) -> JsonMap:
         if len(parts) == 1:
             return parts[0]
         assert self._shelf is not None  # see __enter__
@@ -143,7 +143,7 @@ def _texts(bits: numpy.ndarray) -> numpy.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, tables: Iterable[Kept]) -> Iterator[DuckDBPyConnection]:
+def _open(folder: Path, tables: Iterable[Kept]) -> Iterator[DuckDBPyConnection]:
     import duckdb  # the driver takes 90 ms, and most tasks keep nothing
 
     settings: dict[str, str | bool | int | float | list[str]] = {

@@ -52,7 +52,7 @@ class PointBudget:
     stopped: JsonMap | None = None
 
 
-def room(limits: Limits, need: PointCost) -> PointBudget:
+def point_budget(limits: Limits, need: PointCost) -> PointBudget:
     """How much of a sweep may run. Raises ToolError(limit) where not even its first point may."""
     rooms = [PointBudget(need.points), *_rooms(limits, need)]
     least = min(rooms, key=lambda one: one.points)
@@ -70,15 +70,15 @@ def room(limits: Limits, need: PointCost) -> PointBudget:
 
 def _rooms(limits: Limits, need: PointCost) -> Iterator[PointBudget]:
     if limits.max_points is not None and limits.max_points < need.points:
-        yield _stopped("max_points", limits.max_points, limits.max_points, need.points)
+        yield _stop_at("max_points", limits.max_points, limits.max_points, need.points)
     if limits.max_shots is not None and need.all_shots > limits.max_shots:
         fit = max(0, limits.max_shots - need.fixed) // need.shots if need.shots else 0
-        yield _stopped("max_shots", fit, limits.max_shots, need.all_shots)
+        yield _stop_at("max_shots", fit, limits.max_shots, need.all_shots)
     if limits.max_cost is not None and (whole := need.cost(need.points)) > limits.max_cost:
-        yield _stopped("max_cost", _affordable(limits.max_cost, need), limits.max_cost, whole)
+        yield _stop_at("max_cost", _affordable(limits.max_cost, need), limits.max_cost, whole)
 
 
-def _stopped(limit: str, points: int, at: float, of: float) -> PointBudget:
+def _stop_at(limit: str, points: int, at: float, of: float) -> PointBudget:
     return PointBudget(points, {"limit": limit, "at": at, "of": of})
 
 
@@ -94,11 +94,11 @@ def _affordable(most: float, need: PointCost) -> int:
     return fits
 
 
-def check_told(limits: Limits, estimate: Estimate, provider: str) -> None:
+def check_estimate(limits: Limits, estimate: Estimate, provider: str) -> None:
     """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or too much waits
     there."""
     if limits.max_cost is not None and estimate.cost is None:
-        raise _not_told("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
+        raise _not_known("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
     most = limits.max_queue
     if most is None:
         return
@@ -114,7 +114,7 @@ def check_told(limits: Limits, estimate: Estimate, provider: str) -> None:
         )
         instead = "how long jobs wait; give a number of jobs where it tells how many there are"
     if told is None:
-        raise _not_told("max_queue", f"{provider} does not tell {instead}.")
+        raise _not_known("max_queue", f"{provider} does not tell {instead}.")
     if told > bound:
         raise ToolError(
             "limit",
@@ -124,7 +124,7 @@ def check_told(limits: Limits, estimate: Estimate, provider: str) -> None:
         )
 
 
-def _not_told(limit: str, why: str) -> ToolError:
+def _not_known(limit: str, why: str) -> ToolError:
     return ToolError("limit", f"`limits.{limit}` cannot be kept: {why}", type="NotTold")
 
 

@@ -11,7 +11,7 @@ from noetl.quantum.circuits import checks, observables, params
 from noetl.quantum.config.task import Action, QuantumConfig
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.limits import free_memory_mb
-from noetl.quantum.experiments.reading import read
+from noetl.quantum.experiments.reading import read_circuit
 from noetl.quantum.model import Capabilities
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
@@ -24,11 +24,11 @@ _SMALL: Final = 16 * 1024 * 1024
 _UNMEASURED: Final[frozenset[Action]] = frozenset({"expect", "compile", "estimate", "submit"})
 
 
-def planned(session: TaskSession, capabilities: Capabilities) -> Experiment:
+def plan(session: TaskSession, capabilities: Capabilities) -> Experiment:
     """The experiment of a task, checked as far as it can be before anything runs. Raises ToolError."""
     config = session.config
     _check_asked(config, capabilities)
-    found = read(session)
+    found = read_circuit(session)
     loaded = found.loaded
     points = tuple(params.points(config.params))
     if config.action != "compile" or config.params is not None:
@@ -49,7 +49,7 @@ def planned(session: TaskSession, capabilities: Capabilities) -> Experiment:
         histogram=histogram,
         sampled=sampled,
         repetitions=asked if histogram or sampled else 0,
-        seed=sampling.drawn_seed(session.call.idempotency_key) if config.seed is None else config.seed,
+        seed=sampling.draw_seed(session.call.idempotency_key) if config.seed is None else config.seed,
     )
     _check_circuit(experiment, session)
     return experiment
@@ -76,25 +76,25 @@ def _check_asked(config: QuantumConfig, capabilities: Capabilities) -> None:
     """Raises ToolError where keys do not go together, or the backend cannot do what they ask for."""
     provider = capabilities.provider
     if config.action == "expect" and not config.observables:
-        raise _refused('`expect` needs `observables`, such as {zz: "Z0 Z1"}.', "NoObservables")
+        raise _refusal('`expect` needs `observables`, such as {zz: "Z0 Z1"}.', "NoObservables")
     if config.target_stderr is not None and (not config.observables or config.estimator == "exact"):
-        raise _refused(
+        raise _refusal(
             "`target_stderr` is about sampled `observables`; it needs some, without `estimator: exact`.",
             "Estimator",
         )
     if config.estimator == "exact" and not capabilities.exact:
-        raise _refused(
+        raise _refusal(
             f"{provider} cannot compute expectation values; use `estimator: sampled`.", "Estimator"
         )
     if config.noise is not None and not capabilities.noise:
-        raise _refused(f"{provider} takes no `noise`: it is a model for simulators.", "NoiseError")
+        raise _refusal(f"{provider} takes no `noise`: it is a model for simulators.", "NoiseError")
     states = {
         "state_vector": capabilities.exact and not capabilities.mixed,
         "density_matrix": capabilities.mixed,
     }
     for kept in config.keep:
         if not states.get(kept, True):
-            raise _refused(f"{provider} has no {kept.replace('_', ' ')} to keep.", "NoState")
+            raise _refusal(f"{provider} has no {kept.replace('_', ' ')} to keep.", "NoState")
 
 
 def _check_circuit(experiment: Experiment, session: TaskSession) -> None:
@@ -111,5 +111,5 @@ def _check_circuit(experiment: Experiment, session: TaskSession) -> None:
                 checks.check_clifford(setting.circuit)
 
 
-def _refused(message: str, type_: str) -> ToolError:
+def _refusal(message: str, type_: str) -> ToolError:
     return ToolError("client_error", message, type=type_)

@@ -27,7 +27,7 @@ def means_of(
     return from_samples(experiment.observables, by_basis, readout)
 
 
-def assembled(
+def assemble(
     point: Point,
     settings: Sequence[CircuitVariant],
     sampled: Mapping[int, Samples],
@@ -36,7 +36,7 @@ def assembled(
 ) -> dict[str, Any]:
     """The result of a point whose samples, by number of setting, are all there."""
     own = sampled.get(0)
-    clean = None if own is None or readout is None else mitigation.mitigated(own, readout)
+    clean = None if own is None or readout is None else mitigation.mitigate(own, readout)
     found = point_result(point, own, means, sum(one.repetitions for one in sampled.values()), clean)
     return {**found, "compiled_sha256": settings[0].sha256} if settings[0].sha256 else found
 
@@ -58,11 +58,11 @@ class PointRun:
         settings = self.experiment.at(self.point)
         for setting in settings:
             self._sample(setting.number, self.experiment.orders(self.point, setting))
-        means = self._exact(settings[0]) if self.experiment.exact else self._sampled(settings, left)
+        means = self._exact(settings[0]) if self.experiment.exact else self._sample_means(settings, left)
         if self.experiment.keeps_state:
             self.session.check()
             self.keeper.state(self.point.index, self.backend.state(settings[0].circuit, settings[0].qubits))
-        return assembled(self.point, settings, self._merged(), means, self.readout)
+        return assemble(self.point, settings, self._merge(), means, self.readout)
 
     def _sample(self, setting: int, orders: Sequence[CircuitRun]) -> None:
         for order in orders:
@@ -72,8 +72,8 @@ class PointRun:
             # What is counted is enough from here on, however many repetitions there are.
             self._parts.setdefault(setting, []).append(replace(samples, bits=None))
 
-    def _merged(self) -> dict[int, Samples]:
-        return {setting: sampling.merged(parts) for setting, parts in self._parts.items()}
+    def _merge(self) -> dict[int, Samples]:
+        return {setting: sampling.merge(parts) for setting, parts in self._parts.items()}
 
     def _exact(self, own: CircuitVariant) -> list[Mean]:
         self.session.check()
@@ -81,15 +81,15 @@ class PointRun:
         pairs = zip(self.experiment.observables, values, strict=True)
         return [Mean(observable.name, value, 0.0) for observable, value in pairs]
 
-    def _sampled(self, settings: Sequence[CircuitVariant], left: int | None) -> list[Mean]:
-        means = means_of(self.experiment, self._merged(), self.readout)
+    def _sample_means(self, settings: Sequence[CircuitVariant], left: int | None) -> list[Mean]:
+        means = means_of(self.experiment, self._merge(), self.readout)
         target = self.experiment.config.target_stderr
         while target is not None and (more := self._more(means, target, left)) > 0:
             for setting in settings:
                 if setting.number:
                     parts = len(self._parts[setting.number])
                     self._sample(setting.number, self.experiment.more(self.point, setting, parts, more))
-            means = means_of(self.experiment, self._merged(), self.readout)
+            means = means_of(self.experiment, self._merge(), self.readout)
         return means
 
     def _more(self, means: Sequence[Mean], target: float, left: int | None) -> int:
@@ -97,7 +97,7 @@ class PointRun:
         bases = len(self.experiment.bases)
         if not bases:
             return 0
-        merged = self._merged()
+        merged = self._merge()
         wanted = more_repetitions(means, merged[1].repetitions, target)
         if left is None:
             return wanted

@@ -17,10 +17,10 @@ from noetl.facts.json import Json, JsonMap
 from noetl.quantum.circuits import canonical
 from noetl.quantum.config.task import CIRCUITS, QuantumConfig
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.reading import kept_text
+from noetl.quantum.experiments.reading import keep_text
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import noise
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.references import load_reference
 
 #: Keys of a task that say nothing of what runs.
 _NOT_REPEATED: Final = frozenset(
@@ -80,7 +80,7 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
 def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:
     """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical JSON of Cirq, by
     reference where it is long; `config` are the keys that it needs besides. Passwords are never among them."""
-    circuit = kept_text(session, experiment.text)
+    circuit = keep_text(session, experiment.text)
     return {"name": session.call.task, "circuit": circuit, "config": _config(experiment)}
 
 
@@ -98,7 +98,7 @@ def _config(experiment: Experiment) -> dict[str, Json]:
     return config
 
 
-def repeated(task: JsonMap, place: str) -> QuantumConfig:
+def repeat_config(task: JsonMap, place: str) -> QuantumConfig:
     """The configuration of a task that `repeatable` told of; its circuit has to be opened. Raises ToolError."""
     try:
         return QuantumConfig.model_validate({**task["config"], "cirq_json": task["circuit"]})
@@ -110,13 +110,13 @@ def repeated(task: JsonMap, place: str) -> QuantumConfig:
         ) from error
 
 
-def again(task: Json, session: TaskSession, place: str) -> JsonMap:
+def open_task(task: Json, session: TaskSession, place: str) -> JsonMap:
     """What `repeatable` told, with its circuit opened. Raises ToolError."""
     results = session.services.results
-    found = loaded(task, results, f"`{place}`")
+    found = load_reference(task, results, f"`{place}`")
     if not isinstance(found, Mapping):
         found = {}
-    return {**found, "circuit": loaded(found.get("circuit"), results, f"`{place}.circuit`")}
+    return {**found, "circuit": load_reference(found.get("circuit"), results, f"`{place}.circuit`")}
 
 
 def noise_sha256(spec: Json) -> str | None:
@@ -134,6 +134,6 @@ def versions(experiment: Experiment) -> dict[str, str]:
     }
 
 
-def differing(was: JsonMap, now: JsonMap) -> list[str]:
+def differences(was: JsonMap, now: JsonMap) -> list[str]:
     """Those names in `IDENTITY` whose values differ."""
     return [name for name in IDENTITY if was.get(name) != now.get(name)]

@@ -14,8 +14,8 @@ from noetl.quantum.experiments.recent import RecentCache
 from noetl.quantum.experiments.results import bare
 from noetl.quantum.model import LoadedCircuit
 from noetl.quantum.session import TaskSession
-from noetl.tools.kit.large import kept_for
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.large import retention_of
+from noetl.tools.kit.references import load_reference
 
 #: Circuits that a worker remembers.
 _MOST: Final = 16
@@ -39,19 +39,19 @@ _read: Final = RecentCache[SettledCircuit](_MOST)
 _kept: Final = RecentCache[JsonMap](_MOST)
 
 
-def read(session: TaskSession) -> SettledCircuit:
+def read_circuit(session: TaskSession) -> SettledCircuit:
     """The circuit that a task names. Raises ToolError."""
     config = session.config
     form = config.circuit_form()
     if form == "code":
         return _of_code(session)
     key = json.dumps([form, getattr(config, form or "ref"), config.measure], sort_keys=True)
-    return _read.get(canonical.sha256(key), lambda: _made(session))
+    return _read.get(canonical.sha256(key), lambda: _make(session))
 
 
-def _made(session: TaskSession) -> SettledCircuit:
+def _make(session: TaskSession) -> SettledCircuit:
     found = circuits.load(session.config, session.call, session.services, session.held.runners)
-    circuit = canonical.settled(found.circuit)
+    circuit = canonical.sort_moments(found.circuit)
     return SettledCircuit(replace(found, circuit=circuit), canonical.text(circuit))
 
 
@@ -61,19 +61,19 @@ def _of_code(session: TaskSession) -> SettledCircuit:
     if isinstance(checkpoint, Mapping) and _PIN in checkpoint:
         session.pins[_PIN] = checkpoint[_PIN]
         said = json.loads(checkpoint[_PIN])
-        text = loaded(said["circuit"], session.services.results, "The checkpoint")
+        text = load_reference(said["circuit"], session.services.results, "The checkpoint")
         return SettledCircuit(LoadedCircuit(canonical.read(text), "code", said["sha256"]), text)
-    found = _made(session)
-    said = {"sha256": found.loaded.sha256, "circuit": kept_text(session, found.text)}
+    found = _make(session)
+    said = {"sha256": found.loaded.sha256, "circuit": keep_text(session, found.text)}
     # As text: references in a checkpoint are opened.
     session.pins[_PIN] = json.dumps(said)
     return found
 
 
-def kept_text(session: TaskSession, text: str) -> Json:
+def keep_text(session: TaskSession, text: str) -> Json:
     """A circuit's text as a result or a checkpoint holds it: itself, or a reference to it where it is long."""
     if len(text) <= INLINE_CIRCUIT or session.services.results is None:
         return text
-    results, keep = session.services.results, kept_for(session.call)
+    results, keep = session.services.results, retention_of(session.call)
     # The iterations of a loop have one circuit, and it is written once.
     return _kept.get(f"{keep.place}/{canonical.sha256(text)}", lambda: bare(results.put(text, keep)))

@@ -13,8 +13,8 @@ from noetl.quantum.model import Measurement, Point, Samples
 from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import sampling
 from noetl.quantum.simulation.means import Mean
-from noetl.tools.kit.large import kept_for
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.large import retention_of
+from noetl.tools.kit.references import load_reference
 from noetl.usecases.ports import Results
 
 #: The points of a result may take this part of what a result may be; of more, a page has so many characters of JSON.
@@ -63,16 +63,16 @@ def with_only_point(points: Sequence[JsonMap], result: dict[str, Any]) -> dict[s
 def earlier(given: Json, results: Results | None, place: str) -> dict[str, Any]:
     """A result of this tool that a task was handed, opened as far as it is looked into; `place` is its key. Raises
     ToolError where it is none."""
-    found = plain(loaded(given, results, f"`{place}`"))
+    found = plain(load_reference(given, results, f"`{place}`"))
     if not isinstance(found, Mapping) or not {"points", "provenance"} <= found.keys():
         raise _no_result(place, "it needs `points` and `provenance`")
     points, story = (
-        plain(loaded(found[name], results, f"`{place}.{name}`")) for name in ("points", "provenance")
+        plain(load_reference(found[name], results, f"`{place}.{name}`")) for name in ("points", "provenance")
     )
     if not isinstance(points, list) or not isinstance(story, Mapping):
         # What `submit` yields says how many points were sent.
         raise _no_result(place, "its `points` are a list, as `run`, `expect` and `fetch` yield them")
-    opened = [plain(loaded(one, results, f"`{place}.points`")) for one in points]
+    opened = [plain(load_reference(one, results, f"`{place}.points`")) for one in points]
     if not all(isinstance(one, Mapping) for one in opened):
         raise _no_result(place, "each of its `points` is a mapping")
     return {**found, "points": opened, "provenance": story}
@@ -87,14 +87,14 @@ def _no_result(place: str, why: str) -> ToolError:
     )
 
 
-def held(points: Sequence[JsonMap], session: TaskSession) -> Json:
+def keep_points(points: Sequence[JsonMap], session: TaskSession) -> Json:
     """`points` as a list; where they are more than a result may be, as a manifest of pages in the result store. Raises
     ToolError where the store takes nothing."""
     results, most = session.services.results, session.services.result_limit // _PART
     sizes = [len(json.dumps(point)) for point in points]
     if results is None or sum(sizes) <= most:
         return list(points)
-    keep = kept_for(session.call)
+    keep = retention_of(session.call)
     parts: list[JsonMap] = []
     page: list[JsonMap] = []
     size = 0

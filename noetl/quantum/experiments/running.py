@@ -12,12 +12,12 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
 from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits import canonical
-from noetl.quantum.circuits.measurements import measured
+from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import Parts
-from noetl.quantum.experiments.limits import PointCost, room
-from noetl.quantum.experiments.provenance import IDENTITY, differing, provenance
-from noetl.quantum.experiments.results import bits, earlier, held, with_only_point
+from noetl.quantum.experiments.limits import PointCost, point_budget
+from noetl.quantum.experiments.provenance import IDENTITY, differences, provenance
+from noetl.quantum.experiments.results import bits, earlier, keep_points, with_only_point
 from noetl.quantum.experiments.sweep import Sweep, SweepPoints
 from noetl.quantum.session import TaskSession, now
 
@@ -37,7 +37,7 @@ def on_simulator(session: TaskSession, experiment: Experiment, backend: LocalBac
     need = PointCost(
         len(experiment.points) - len(before.points), experiment.shots, experiment.calibration_shots
     )
-    allowed = room(experiment.config.limits, need)
+    allowed = point_budget(experiment.config.limits, need)
     came = Sweep(session, experiment, backend, len(before.points), allowed, before.tables).run(
         identity(story)
     )
@@ -60,7 +60,7 @@ def before_of(session: TaskSession, story: JsonMap) -> EarlierPoints:
     if given is None:
         return EarlierPoints()
     found = earlier(given, session.services.results, "resume")
-    if differs := differing(found["provenance"], story):
+    if differs := differences(found["provenance"], story):
         raise ToolError(
             "client_error",
             f"`resume` is the result of another experiment: {', '.join(differs)} differ from this task's. Give it the same circuit,"
@@ -87,11 +87,11 @@ def report(
 ) -> dict[str, Json]:
     """The result of a task whose points are there."""
     complete = len(points) == len(experiment.points)
-    measurements = measured(experiment.loaded.circuit) if experiment.histogram else ()
+    measurements = measurements_of(experiment.loaded.circuit) if experiment.histogram else ()
     return with_only_point(
         points,
         {
-            "points": held(points, session),
+            "points": keep_points(points, session),
             "bits": bits(measurements),
             "seed": experiment.seed,
             "complete": complete,

@@ -19,8 +19,8 @@ from noetl.quantum.experiments.point import PointRun
 from noetl.quantum.experiments.results import bare
 from noetl.quantum.session import TaskSession, now
 from noetl.quantum.simulation.mitigation import ConfusionMatrices
-from noetl.tools.kit.large import kept_for
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.large import retention_of
+from noetl.tools.kit.references import load_reference
 
 #: Finished points are kept about this often, in seconds of work; in long sweeps, after this part of the time spent.
 KEEP_EVERY_S: Final = 10.0
@@ -53,7 +53,7 @@ class SweepProgress:
         }
 
 
-def begun(checkpoint: Json, identity: str, first: int, tables: Parts) -> SweepProgress:
+def begin(checkpoint: Json, identity: str, first: int, tables: Parts) -> SweepProgress:
     """Where the sweep goes on: behind its last checkpoint, if that is of the same experiment, else at `first`."""
     if not isinstance(checkpoint, Mapping) or checkpoint.get("identity") != identity:
         return SweepProgress(first, started_at=now(), tables=tables)
@@ -97,7 +97,7 @@ class Sweep:
     def run(self, identity: str) -> SweepPoints | Later:
         """Runs until all is done, or until it is time to keep what is. Raises ToolError."""
         session, experiment = self.session, self.experiment
-        before = begun(session.call.checkpoint, identity, self.first, self.tables)
+        before = begin(session.call.checkpoint, identity, self.first, self.tables)
         end = self.first + self.room.points
         fresh: list[dict[str, Any]] = []
         shots, stopped = before.shots, None
@@ -105,7 +105,7 @@ class Sweep:
         with KeptTables(session, before.tables) as keeper:
             for number in range(before.next, end):
                 if fresh and self._is_time(before):
-                    progress = self._kept(before, fresh, shots, keeper)
+                    progress = self._keep(before, fresh, shots, keeper)
                     return Later(0.0, progress.checkpoint(end, identity))
                 left = self._left(shots)
                 if left is not None and left < experiment.shots:
@@ -117,7 +117,7 @@ class Sweep:
                 fresh.append(found := point.run(left))
                 shots += found["repetitions"]
             tables = keeper.tables()
-        points = [*self._loaded(before), *fresh]
+        points = [*self._load(before), *fresh]
         return SweepPoints(
             points,
             tables,
@@ -141,12 +141,12 @@ class Sweep:
             return False
         return self._spent > max(KEEP_EVERY_S, _PART * before.spent_s)
 
-    def _kept(
+    def _keep(
         self, before: SweepProgress, fresh: list[dict[str, Any]], shots: int, keeper: KeptTables
     ) -> SweepProgress:
         results, call = self.session.services.results, self.session.call
         assert results is not None  # see `_is_time`
-        page = results.put(fresh, kept_for(call))
+        page = results.put(fresh, retention_of(call))
         return SweepProgress(
             before.next + len(fresh),
             shots,
@@ -156,9 +156,13 @@ class Sweep:
             {name: [bare(part) for part in parts] for name, parts in keeper.parts().items()},
         )
 
-    def _loaded(self, before: SweepProgress) -> list[dict[str, Any]]:
+    def _load(self, before: SweepProgress) -> list[dict[str, Any]]:
         results = self.session.services.results
-        return [point for page in before.points for point in plain(loaded(page, results, "The checkpoint"))]
+        return [
+            point
+            for page in before.points
+            for point in plain(load_reference(page, results, "The checkpoint"))
+        ]
 
     def _left(self, shots: int) -> int | None:
         """Repetitions that may still run; None where there is no bound but `room`'s."""

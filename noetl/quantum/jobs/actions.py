@@ -16,27 +16,27 @@ from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import chosen
+from noetl.quantum.backends.choice import choose_backend
 from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
-from noetl.quantum.experiments.limits import PointBudget, PointCost, room
-from noetl.quantum.experiments.planning import planned
-from noetl.quantum.experiments.provenance import again, provenance, repeated
+from noetl.quantum.experiments.limits import PointBudget, PointCost, point_budget
+from noetl.quantum.experiments.planning import plan
+from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
 from noetl.quantum.experiments.running import EarlierPoints, identity, on_simulator
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.elsewhere import (
+    cached_orders,
     desk,
-    finished,
+    finish,
     job_of,
-    noted,
+    note_decisions,
     sendable,
-    sent_orders,
     status_of,
 )
 from noetl.quantum.jobs.stand import short
 from noetl.quantum.model import JobState, JobStatus
 from noetl.quantum.session import TaskSession, now
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.references import load_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +61,26 @@ class _Told(BaseModel):
 
 def submit(session: TaskSession) -> Outcome | Later:
     """Sends what a run would send, and waits for none of it. Raises ToolError."""
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
     story = provenance(session, experiment)
     if isinstance(backend, LocalBackend):
-        allowed = room(
+        allowed = point_budget(
             session.config.limits,
             PointCost(len(experiment.points), experiment.shots, experiment.calibration_shots),
         )
-        return _submitted(story, allowed, _held(experiment, story), {})
+        return _submit(story, allowed, _hold(experiment, story), {})
     sent = sendable(session, experiment, backend, 0)
     if isinstance(sent, Later):
         return sent
-    orders = sent_orders(session, story, experiment, 0, sent.points)
+    orders = cached_orders(session, story, experiment, 0, sent.points)
     came = jobs.submit(desk(session, backend), orders)
     if isinstance(came, Later):
-        return noted(came, sent)
-    return _submitted(story, sent, job_of(experiment, came.jobs), came.jobs)
+        return note_decisions(came, sent)
+    return _submit(story, sent, job_of(experiment, came.jobs), came.jobs)
 
 
-def _held(experiment: Experiment, story: JsonMap) -> JsonMap:
+def _hold(experiment: Experiment, story: JsonMap) -> JsonMap:
     return {
         "provider": experiment.capabilities.provider,
         "target": None,
@@ -89,7 +89,7 @@ def _held(experiment: Experiment, story: JsonMap) -> JsonMap:
     }
 
 
-def _submitted(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
+def _submit(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mapping[str, JobState]) -> Outcome:
     reference = {
         **job,
         "task": story["task"],
@@ -104,15 +104,15 @@ def _submitted(story: JsonMap, allowed: PointBudget, job: JsonMap, states: Mappi
 
 def poll(session: TaskSession) -> Outcome | Later:
     """Waits until the jobs have ended, however they did. Raises ToolError."""
-    return _looked_after(session, jobs.poll, "done")
+    return _look_after(session, jobs.poll, "done")
 
 
 def cancel(session: TaskSession) -> Outcome | Later:
     """Cancels the jobs that have not ended. Raises ToolError."""
-    return _looked_after(session, jobs.cancel, "cancelled")
+    return _look_after(session, jobs.cancel, "cancelled")
 
 
-def _looked_after(
+def _look_after(
     session: TaskSession,
     call: Callable[[jobs.JobContext, Mapping[str, JobState]], Later | jobs.JobResults],
     locally: JobStatus,
@@ -124,7 +124,7 @@ def _looked_after(
         return succeeded(_standing(reference, locally, reference.states))
     came = call(desk(inner, backend), reference.states)
     if isinstance(came, Later):
-        return noted(came, PointBudget(reference.points, reference.stopped))
+        return note_decisions(came, PointBudget(reference.points, reference.stopped))
     return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
 
 
@@ -137,35 +137,35 @@ def fetch(session: TaskSession) -> Outcome | Later:
     """What the jobs measured, as of a run; waits for them. Raises ToolError."""
     reference = _reference(session)
     inner, backend = _there(session, reference)
-    experiment = planned(inner, backend.capabilities())
+    experiment = plan(inner, backend.capabilities())
     if isinstance(backend, LocalBackend):
         return on_simulator(inner, experiment, backend)
     story = provenance(inner, experiment)
-    orders = sent_orders(inner, story, experiment, 0, reference.points)
+    orders = cached_orders(inner, story, experiment, 0, reference.points)
     came = jobs.fetch(desk(inner, backend), orders, reference.states)
     sent = PointBudget(reference.points, reference.stopped)
     if isinstance(came, Later):
-        return noted(came, sent)
-    return finished(inner, experiment, came, EarlierPoints(), sent, story)
+        return note_decisions(came, sent)
+    return finish(inner, experiment, came, EarlierPoints(), sent, story)
 
 
 def _there(session: TaskSession, reference: JobReference) -> tuple[TaskSession, LocalBackend | RemoteBackend]:
     """The task that was submitted, on its machine, with the credential and the pace of this one."""
-    task = again(reference.task, session, "job.task")
-    config = repeated(task, "job.task")
+    task = open_task(reference.task, session, "job.task")
+    config = repeat_config(task, "job.task")
     given = session.config.backend
     backend = config.backend
     if given.auth is not None:
         backend = backend.model_copy(update={"auth": given.auth})
     update = {"backend": backend, "polling": session.config.polling, "keep": session.config.keep}
     inner = replace(session, config=config.model_copy(update=update))
-    return inner, chosen(inner)
+    return inner, choose_backend(inner)
 
 
 def _reference(session: TaskSession) -> JobReference:
-    found = plain(loaded(session.config.job, session.services.results, "`job`"))
+    found = plain(load_reference(session.config.job, session.services.results, "`job`"))
     if isinstance(found, Mapping) and isinstance(found.get("job"), Mapping):
-        found = plain(loaded(found["job"], session.services.results, "`job.job`"))
+        found = plain(load_reference(found["job"], session.services.results, "`job.job`"))
     try:
         told = _Told.model_validate(found)
     except ValidationError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from noetl.quantum.jobs.stand import kept, restored
+from noetl.quantum.jobs.stand import samples_as_json, samples_from_json
 from noetl.quantum.jobs.visit import JobPass
 from noetl.quantum.model import JobState, Samples
 
@@ -18,7 +18,7 @@ class JobResults:
     samples: Mapping[str, Samples] = field(default_factory=dict)
 
 
-def unfetched(visit: JobPass) -> dict[str, JobState]:
+def jobs_to_fetch(visit: JobPass) -> dict[str, JobState]:
     """The jobs that are done and whose results are wanted, by order."""
     if visit.goal != "fetched":
         return {}
@@ -28,15 +28,15 @@ def unfetched(visit: JobPass) -> dict[str, JobState]:
 
 def fetch(visit: JobPass) -> None:
     """Fetches what is there, as much as there is time for."""
-    for name, job in unfetched(visit).items():
+    for name, job in jobs_to_fetch(visit).items():
         if not visit.has_time():
             return
-        said = kept(visit.backend.fetch(job.id, visit.orders[name]))
+        said = samples_as_json(visit.backend.fetch(job.id, visit.orders[name]))
         visit.note(samples={**visit.stand.samples, name: said}, changed_at=visit.now)
 
 
 def done(visit: JobPass) -> JobResults:
     """What the task has come to."""
     stand = visit.stand
-    samples = {name: restored(said, visit.orders[name]) for name, said in stand.samples.items()}
+    samples = {name: samples_from_json(said, visit.orders[name]) for name, said in stand.samples.items()}
     return JobResults(stand.jobs, samples)

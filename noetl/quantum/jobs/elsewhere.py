@@ -15,8 +15,8 @@ from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.backends.ports import RemoteBackend
 from noetl.quantum.experiments.experiment import Experiment
 from noetl.quantum.experiments.kept import KeptTables
-from noetl.quantum.experiments.limits import PointBudget, PointCost, check_told, room
-from noetl.quantum.experiments.point import assembled, means_of
+from noetl.quantum.experiments.limits import PointBudget, PointCost, check_estimate, point_budget
+from noetl.quantum.experiments.point import assemble, means_of
 from noetl.quantum.experiments.provenance import provenance
 from noetl.quantum.experiments.recent import RecentCache
 from noetl.quantum.experiments.running import EarlierPoints, before_of, identity, report
@@ -33,7 +33,7 @@ _WORST_FIRST: Final = ("failed", "cancelled", "queued", "running", "done")
 _orders: Final = RecentCache[list[CircuitRun]](8)
 
 
-def sent_orders(
+def cached_orders(
     session: TaskSession, story: JsonMap, experiment: Experiment, first: int, points: int
 ) -> list[CircuitRun]:
     """What a task sends: `orders_of`, made once for its calls in this worker."""
@@ -57,7 +57,7 @@ def orders_of(experiment: Experiment, first: int, points: int) -> list[CircuitRu
 
 
 def desk(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
-    """What jobs are made with; what `noted` put around their checkpoint is taken off it."""
+    """What jobs are made with; what `note_decisions` put around their checkpoint is taken off it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
     return jobs.JobContext(
@@ -72,11 +72,11 @@ def on_machine(session: TaskSession, experiment: Experiment, backend: RemoteBack
     allowed = sendable(session, experiment, backend, len(before.points))
     if isinstance(allowed, Later):
         return allowed
-    orders = sent_orders(session, story, experiment, len(before.points), allowed.points)
+    orders = cached_orders(session, story, experiment, len(before.points), allowed.points)
     came = jobs.run(desk(session, backend), orders)
     if isinstance(came, Later):
-        return noted(came, allowed)
-    return finished(session, experiment, came, before, allowed, story)
+        return note_decisions(came, allowed)
+    return finish(session, experiment, came, before, allowed, story)
 
 
 def sendable(
@@ -101,16 +101,16 @@ def sendable(
     points = len(experiment.points) - first
     try:
         if config.limits.max_cost is not None or config.limits.max_queue is not None:
-            check_told(config.limits, told(points), capabilities.provider)
+            check_estimate(config.limits, told(points), capabilities.provider)
         need = PointCost(
             points, experiment.shots, experiment.calibration_shots, lambda some: told(some).cost or 0.0
         )
-        return room(config.limits, need)
+        return point_budget(config.limits, need)
     except Throttled as error:
         return Later(error.seconds)
 
 
-def noted(later: Later, allowed: PointBudget) -> Later:
+def note_decisions(later: Later, allowed: PointBudget) -> Later:
     """The wait of jobs, with what was decided before they were sent."""
     inner = later.checkpoint
     return replace(
@@ -124,7 +124,7 @@ def noted(later: Later, allowed: PointBudget) -> Later:
     )
 
 
-def finished(
+def finish(
     session: TaskSession,
     experiment: Experiment,
     done: jobs.JobResults,
@@ -143,12 +143,12 @@ def finished(
             for order in (order for some in orders.values() for order in some):
                 told = keeper.samples(point.index, order.name, done.samples[order.name]) and told
             sampled = {
-                number: sampling.merged([done.samples[order.name] for order in some])
+                number: sampling.merge([done.samples[order.name] for order in some])
                 for number, some in orders.items()
                 if some
             }
             means = means_of(experiment, sampled, readout)
-            points.append(assembled(point, settings, sampled, means, readout))
+            points.append(assemble(point, settings, sampled, means, readout))
         tables = keeper.tables()
     job = job_of(experiment, done.jobs)
     story = {**story, "calibration": _calibration(done.jobs)}

@@ -15,7 +15,7 @@ LATE: Final = "JobTimeout"
 FINAL: Final = frozenset({"JobFailed", "JobCancelled", LATE})
 
 
-def dead(provider: str, name: str, job: JobState) -> ToolError:
+def job_ended(provider: str, name: str, job: JobState) -> ToolError:
     """A job that failed, or that somebody cancelled."""
     place, why = f"Job {job.id} of {name} at {provider}", job.message.rstrip(".")
     extras = {"jobs": {name: job.id}}
@@ -30,7 +30,7 @@ def dead(provider: str, name: str, job: JobState) -> ToolError:
     )
 
 
-def late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
+def too_late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
     """The time of the task is over; `jobs` have not ended."""
     which = f": {ids(jobs.values())}" if jobs else ""
     return ToolError(
@@ -42,7 +42,7 @@ def late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
     )
 
 
-def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+def with_fate(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
     """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could not be cancelled."""
     because = f" ({why.message.rstrip('.')})" if why else ""
     if error.type == LATE:
@@ -63,12 +63,12 @@ def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) 
     return ToolError(error.kind, message, retryable=error.retryable, type=error.type, extras=extras)
 
 
-def abandoned() -> ToolError:
+def task_abandoned() -> ToolError:
     """Nothing is left of a task that was called off."""
     return ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
 
 
-def left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
     """What goes on of a task that was called off, and why."""
     which = f"Jobs {ids(live.values())}" if live else "Jobs that may have been sent"
     because = f" ({why.message.rstrip('.')})" if why else ""
@@ -80,7 +80,7 @@ def left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> 
     )
 
 
-def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
+def unknown_submission(provider: str, tokens: Mapping[str, str]) -> ToolError:
     """Orders, and the labels that they were sent with, of which nobody knows whether there is a job."""
     return ToolError(
         "connection",

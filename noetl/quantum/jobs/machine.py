@@ -19,7 +19,7 @@ from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import collecting, sending, tending
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.collecting import JobResults
-from noetl.quantum.jobs.stand import DEAD, LIVE, JobLedger, hash_of, read
+from noetl.quantum.jobs.stand import DEAD, LIVE, JobLedger, hash_of, read_ledger
 from noetl.quantum.jobs.visit import Goal, JobContext, JobPass
 from noetl.quantum.model import CircuitRun, JobState
 
@@ -59,23 +59,23 @@ class JobMachine:
             raise ToolError("client_error", f"`job` tells of no job{which}.", type="UnknownJob")
 
     def advance(self) -> Later | JobResults:
-        visit, recorded = self._visit, read(self._desk.call.checkpoint)
-        visit.stand = self._entered(recorded)
+        visit, recorded = self._visit, read_ledger(self._desk.call.checkpoint)
+        visit.stand = self._enter(recorded)
         if self._desk.call.abandoned:
-            return self._abandoned()
+            return self._abandon()
         if recorded is None and visit.missing:
-            return self._announced()
+            return self._announce()
         if visit.stand.error is not None:
             return self._leave(recorded)
         try:
             self._check_time()
-            return self._stepped()
+            return self._step()
         except Throttled as error:
             return self._later(error.seconds)
         except ToolError as error:
-            return self._failed(error, recorded)
+            return self._fail(error, recorded)
 
-    def _entered(self, recorded: JobLedger | None) -> JobLedger:
+    def _enter(self, recorded: JobLedger | None) -> JobLedger:
         """The stand at this attempt: jobs that died in an earlier one do not count."""
         stand = recorded or self._visit.stand
         if stand.orders != self._visit.stand.orders:
@@ -96,7 +96,7 @@ class JobMachine:
 
     # --- what a call does ------------------------------------------------------------------------
 
-    def _stepped(self) -> Later | JobResults:
+    def _step(self) -> Later | JobResults:
         visit = self._visit
         if visit.stand.sending:
             sending.send(visit)
@@ -104,15 +104,15 @@ class JobMachine:
             return self._later(wait)
         tending.drop(visit)
         if visit.missing:
-            return self._announced()
-        self._looked_after()
+            return self._announce()
+        self._look_after()
         wait = sending.settle(visit)
         tending.drop(visit)
         visit.note(troubled_at="")
         is_over = self._is_done and wait == 0.0 and not visit.stand.surplus
         return collecting.done(visit) if is_over else self._later(self._pause(wait))
 
-    def _looked_after(self) -> None:
+    def _look_after(self) -> None:
         visit = self._visit
         if visit.goal == "cancelled":
             tending.cancel(visit)
@@ -133,7 +133,7 @@ class JobMachine:
             case "fetched":
                 return all(name in visit.stand.samples for name in visit.orders)
 
-    def _announced(self) -> Later:
+    def _announce(self) -> Later:
         sending.announce(self._visit)
         return self._later(0.0)
 
@@ -142,7 +142,7 @@ class JobMachine:
     def _pause(self, wait: float) -> float:
         """Seconds until the next call; `wait` is what a last look asks for."""
         visit = self._visit
-        if collecting.unfetched(visit):
+        if collecting.jobs_to_fetch(visit):
             return 0.0
         if self._is_done:
             return wait
@@ -158,11 +158,11 @@ class JobMachine:
     def _check_time(self) -> None:
         left = self._desk.call.deadline_s
         if left is not None and left <= self._visit.stand.reserve_s:
-            raise job_errors.late(self._desk.provider, self._visit.stand.those(LIVE))
+            raise job_errors.too_late(self._desk.provider, self._visit.stand.those(LIVE))
 
     # --- failures --------------------------------------------------------------------------------
 
-    def _failed(self, error: ToolError, recorded: JobLedger | None) -> Later:
+    def _fail(self, error: ToolError, recorded: JobLedger | None) -> Later:
         """Waits where another try may help, else begins to leave."""
         visit, final = self._visit, error.type in job_errors.FINAL
         if error.kind == "cancelled":
@@ -187,32 +187,38 @@ class JobMachine:
     def _leave(self, recorded: JobLedger | None) -> Later:
         """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there is to know."""
         visit = self._visit
-        again, why = self._withdrawn() if visit.stand.leaving_at else (0.0, None)
+        again, why = self._withdraw() if visit.stand.leaving_at else (0.0, None)
         if again > 0.0 or (recorded is not None and visit.stand != recorded):
             return Later(again, visit.stand.as_json())
         assert visit.stand.error is not None, "who leaves knows why"
         error = job_errors.from_json(visit.stand.error)
         live = visit.stand.those(LIVE) if visit.owns or error.type == job_errors.LATE else {}
-        raise job_errors.told(error, live, why)
+        raise job_errors.with_fate(error, live, why)
 
-    def _abandoned(self) -> Later:
+    def _abandon(self) -> Later:
         """Cancels the jobs of a task that nobody waits for any more. Raises ToolError: `cancelled` once none is left."""
         visit = self._visit
         if not visit.owns:
-            raise job_errors.abandoned()
+            raise job_errors.task_abandoned()
         if not visit.stand.leaving_at:
             visit.note(leaving_at=visit.now)
-        again, why = self._withdrawn()
+        again, why = self._withdraw()
         if again > 0.0:
             return Later(again, visit.stand.as_json())
         stand = visit.stand
         doubted = [name for name in (*stand.sending, *stand.doubted) if name not in stand.jobs]
         if doubted and not visit.backend.finds:
-            raise job_errors.unknown(self._desk.provider, {name: self._desk.token(name) for name in doubted})
+            raise job_errors.unknown_submission(
+                self._desk.provider, {name: self._desk.token(name) for name in doubted}
+            )
         live = stand.those(LIVE)
-        raise job_errors.left(self._desk.provider, live, why) if live or why else job_errors.abandoned()
+        raise (
+            job_errors.jobs_left(self._desk.provider, live, why)
+            if live or why
+            else job_errors.task_abandoned()
+        )
 
-    def _withdrawn(self) -> tuple[float, ToolError | None]:
+    def _withdraw(self) -> tuple[float, ToolError | None]:
         """Cancels the jobs of the task. Yields in how many seconds that is tried again (0: not at all), and why not all
         were cancelled."""
         again, why = _AGAIN_S, None

@@ -53,7 +53,7 @@ def search(visit: JobPass) -> float:
     if not visit.backend.finds:
         if not visit.backend.resubmits or set(stand.doubted) & set(stand.resent):
             lost = {name: visit.desk.token(name) for name in stand.doubted}
-            raise job_errors.unknown(visit.desk.provider, lost)
+            raise job_errors.unknown_submission(visit.desk.provider, lost)
         visit.note(doubted=(), resent=(*stand.resent, *stand.doubted))
         return 0.0
     adopt(visit, stand.doubted)

@@ -30,7 +30,7 @@ class JobLedger:
     have been sent by somebody who is not there any more, which `missed_at` were looked for in vain. `contested_at`: since
     then two may have sent the same, and a last look is due. `changed_at` is when something was last heard of the jobs,
     `troubled_at` since when nothing could be; instants are ISO 8601 in UTC, empty: none. `samples` are results by order
-    (see `kept`), `error` what the next call fails with; `surplus` are ids of jobs that are one too many, to be cancelled; `resent` are orders that were sent again in this attempt though nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
+    (see `samples_as_json`), `error` what the next call fails with; `surplus` are ids of jobs that are one too many, to be cancelled; `resent` are orders that were sent again in this attempt though nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
 
     orders: str
     attempt: int
@@ -72,7 +72,7 @@ class JobLedger:
         return "submit" if self.sending or self.doubted or not self.jobs else "wait"
 
 
-def read(checkpoint: Json) -> JobLedger | None:
+def read_ledger(checkpoint: Json) -> JobLedger | None:
     """What `as_json` wrote; None where there is nothing yet."""
     if not isinstance(checkpoint, Mapping):
         return None
@@ -95,7 +95,7 @@ def hash_of(orders: Sequence[CircuitRun]) -> str:
     return hashlib.sha256(json.dumps([places, circuits]).encode()).hexdigest()
 
 
-def kept(samples: Samples) -> JsonMap:
+def samples_as_json(samples: Samples) -> JsonMap:
     """Samples as JSON, without what the order says of them."""
     said: dict[str, Json] = {"counts": dict(samples.counts)}
     if samples.bits is not None:
@@ -104,8 +104,8 @@ def kept(samples: Samples) -> JsonMap:
     return said
 
 
-def restored(said: JsonMap, order: CircuitRun) -> Samples:
-    """What `kept` was given."""
+def samples_from_json(said: JsonMap, order: CircuitRun) -> Samples:
+    """What `samples_as_json` was given."""
     bits = None
     if "bits" in said:
         rows, columns = said["shape"]

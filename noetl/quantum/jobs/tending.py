@@ -20,7 +20,7 @@ def look(visit: JobPass) -> None:
     if visit.goal == "fetched":
         dead = next(iter(visit.stand.those(DEAD).items()), None)
         if dead is not None:
-            raise job_errors.dead(visit.desk.provider, *dead)
+            raise job_errors.job_ended(visit.desk.provider, *dead)
 
 
 def drop(visit: JobPass) -> None:

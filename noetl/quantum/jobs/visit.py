@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from noetl.pipeline.model import Call
-from noetl.quantum.backends.ports import RemoteBackend, unexpected
+from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
 from noetl.quantum.config.task import Polling
 from noetl.quantum.jobs.stand import JobLedger
 from noetl.quantum.model import CircuitRun, JobState
@@ -81,7 +81,7 @@ class JobPass:
         """How the job of an order stands. Raises ToolError where it is said of another job."""
         known = self.stand.jobs.get(name)
         if known is not None and known.id != job.id:
-            raise unexpected(
+            raise unexpected_answer(
                 self.desk.provider, f"asked for job {known.id}, it answered with job {job.id[:100]}"
             )
         self.stand = self.stand.with_job(name, job, self.now)

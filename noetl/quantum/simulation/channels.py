@@ -69,9 +69,9 @@ class KrausChannel(cirq.Gate):
 
     @cached_property
     def _operators(self) -> tuple[Matrix, ...]:
-        return self._made()
+        return self._make()
 
-    def _made(self) -> tuple[Matrix, ...]:
+    def _make(self) -> tuple[Matrix, ...]:
         return tuple(cirq.kraus(self._channel))
 
     @cached_property
@@ -99,7 +99,7 @@ class PauliChannel(KrausChannel):
     def _has_mixture_(self) -> bool:
         return True
 
-    def _made(self) -> tuple[Matrix, ...]:
+    def _make(self) -> tuple[Matrix, ...]:
         return tuple(math.sqrt(chance) * unitary for chance, unitary in self._mixture_())
 
     def _act_on_(self, state: cirq.SimulationStateBase[Any], qubits: Sequence[cirq.Qid]) -> Any:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits.figures import is_number, is_probability, shown
-from noetl.quantum.circuits.measurements import unrolled
+from noetl.quantum.circuits.figures import is_number, is_probability, show
+from noetl.quantum.circuits.measurements import unroll
 from noetl.quantum.config import shapes
 from noetl.quantum.config.shapes import On
 
@@ -82,12 +82,12 @@ class NoiseModel:
     canonical: tuple[JsonMap, ...]
 
 
-def noisy(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
+def add_noise(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
     """`circuit` with the channels and readout errors of `spec`. The noise of a conditional gate comes when the gate
     does. Raises ToolError (`NoiseError`)."""
     noise = parse(spec)
     moments: list[cirq.Moment] = []
-    for moment in unrolled(circuit):
+    for moment in unroll(circuit):
         ops = [_misread(op, noise.readout) if noise.readout else op for op in moment]
         moments.append(cirq.Moment(ops))
         gates = [op for op in moment if _is_gate(op)]
@@ -182,13 +182,13 @@ def _only(key: str, value: Mapping[str, Json], known: Sequence[str]) -> None:
 def _on(key: str, value: Mapping[str, Json]) -> On:
     on = value.get("on", "all")
     if on not in _ON:
-        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {shown(on)}.")
+        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {show(on)}.")
     return cast(On, on)
 
 
 def _probability(place: str, value: Json) -> float:
     if not is_probability(value):
-        raise _wrong(place, f"is a number from 0 to 1, not {shown(value)}.")
+        raise _wrong(place, f"is a number from 0 to 1, not {show(value)}.")
     return float(value)
 
 
@@ -262,5 +262,5 @@ def _matrix(value: Json, place: str) -> NDArray[np.complex128]:
 def _complex(value: Json, place: str) -> complex:
     parts = value if isinstance(value, list) else [value, 0]
     if len(parts) != 2 or not all(map(is_number, parts)):
-        raise _wrong(place, f"{shown(value)} is no number; complex ones are [re, im].")
+        raise _wrong(place, f"{show(value)} is no number; complex ones are [re, im].")
     return complex(*parts)

@@ -14,13 +14,13 @@ import cirq
 import numpy as np
 from numpy.typing import NDArray
 
-from noetl.quantum.circuits.measurements import measured, natural
+from noetl.quantum.circuits.measurements import measurements_of, natural
 from noetl.quantum.model import Samples
 
 Bits = NDArray[np.uint8]
 
 
-def drawn_seed(idempotency_key: str) -> int:
+def draw_seed(idempotency_key: str) -> int:
     """The seed of a command that names none: the same however often the command is tried, in [0, 2^63)."""
     digest = hashlib.sha256(f"seed:{idempotency_key}".encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
@@ -47,10 +47,10 @@ def samples_of(circuit: cirq.AbstractCircuit, records: Mapping[str, NDArray[np.g
         for place in range(records[key].shape[1])
     ]
     bits = np.concatenate(columns, axis=1).astype(np.uint8)
-    return Samples(measured(circuit), counted(bits), bits)
+    return Samples(measurements_of(circuit), count_bitstrings(bits), bits)
 
 
-def counted(bits: Bits) -> dict[str, int]:
+def count_bitstrings(bits: Bits) -> dict[str, int]:
     """How often each bitstring came, in the order of the bitstrings; `bits` has shape (repetitions, bits)."""
     # Each row is read as one text by numpy, not bit by bit.
     texts = np.ascontiguousarray(bits + ord("0"), dtype=np.uint8).view(f"S{bits.shape[1]}").ravel()
@@ -63,7 +63,7 @@ def histogram(samples: Samples) -> dict[str, int]:
     return {text: samples.counts[text] for text in sorted(samples.counts) if samples.counts[text]}
 
 
-def merged(parts: Sequence[Samples]) -> Samples:
+def merge(parts: Sequence[Samples]) -> Samples:
     """The samples of all parts of one order's repetitions, in their order. At least one part."""
     total: Counter[str] = Counter()
     for part in parts:

@@ -52,7 +52,7 @@ class StoredObject:
 
     def size(self) -> int | None:
         """Bytes; None where there is no such object. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             try:
                 return int(self.files.info(self.path)["size"]) if self.files.isfile(self.path) else None
             except FileNotFoundError:
@@ -60,19 +60,19 @@ class StoredObject:
 
     def read(self) -> bytes:
         """All of it. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             return bytes(self.files.cat_file(self.path))
 
     def read_to(self, target: Path) -> None:
         """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
-        with _reached(self.uri), _settled(target) as draft:
+        with _explain_errors(self.uri), _draft_of(target) as draft:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
         """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             if self.is_local:
-                with _settled(Path(self.path)) as draft:
+                with _draft_of(Path(self.path)) as draft:
                     shutil.copyfile(source, draft)
                 return
             self.files.makedirs(self.path.rsplit("/", 1)[0], exist_ok=True)
@@ -80,7 +80,7 @@ class StoredObject:
 
     def below(self) -> list[tuple[str, int]]:
         """Names (from here on) and sizes of the objects below, ordered. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             found = self.files.find(self.path, detail=True) if self.files.isdir(self.path) else {}
         start = len(self.path.rstrip("/")) + 1
         listed = sorted((str(path)[start:], int(info["size"])) for path, info in found.items())
@@ -101,14 +101,14 @@ def place_of(
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         file = find(rest if separator else uri, "`uri`")
-        return StoredObject(_opened("file", {})[0], str(file), file.as_uri(), True)
+        return StoredObject(_open("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
     _check_endpoint(options, services)
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
-    files, path = _opened(uri, options)
+    files, path = _open(uri, options)
     return StoredObject(files, path, uri, False)
 
 
@@ -126,7 +126,7 @@ def artifact_place(services: Services, *names: str) -> StoredObject:
     """The place of an artifact in the store of this installation. Raises ToolError."""
     if not services.artifacts_url:
         raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
-    files, base = _opened(services.artifacts_url, {})
+    files, base = _open(services.artifacts_url, {})
     path = "/".join([base.rstrip("/"), *names])
     is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
     if is_local and not Path(path).resolve().is_relative_to(Path(base).resolve()):
@@ -136,7 +136,7 @@ def artifact_place(services: Services, *names: str) -> StoredObject:
     return StoredObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
 
 
-def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:
+def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:
     # Imported here: it brings asyncio and TLS, and the compiler reads tools without calling them.
     import fsspec
 
@@ -158,7 +158,7 @@ def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, 
 
 
 @contextlib.contextmanager
-def _settled(target: Path) -> Iterator[Path]:
+def _draft_of(target: Path) -> Iterator[Path]:
     """A draft beside `target` that takes its place when the block went well."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{secrets.token_hex(8)}.draft")
@@ -177,7 +177,7 @@ def _is_draft(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _reached(uri: str) -> Iterator[None]:
+def _explain_errors(uri: str) -> Iterator[None]:
     """What goes wrong on the way to an object, in one sentence."""
     try:
         yield

@@ -18,7 +18,7 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.artifact.content import JSON, decoded, encoded, guessed, measured, part
+from noetl.tools.artifact.content import JSON, decode, encode, guess_type, measure, part
 from noetl.tools.artifact.places import StoredObject, artifact_place, key_parts, place_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Tool
@@ -181,11 +181,11 @@ class Artifact(Tool):
         place = self._place(call, config)
         with self._content(call, config) as (source, content_type):
             about = {
-                **measured(source),
-                "content_type": config.content_type or guessed(place.uri) or content_type,
+                **measure(source),
+                "content_type": config.content_type or guess_type(place.uri) or content_type,
             }
             place.write_from(source)
-        return {**_named(config, place), **about}
+        return {**_describe(config, place), **about}
 
     @contextlib.contextmanager
     def _content(self, call: Call, config: ArtifactConfig) -> Iterator[tuple[Path, str]]:
@@ -194,12 +194,12 @@ class Artifact(Tool):
             path = self.services.files_of(call).path(config.file, "`file`")
             if not path.is_file():
                 raise ToolError("client_error", f"There is no file '{config.file[:200]}'.", type="NotFound")
-            yield path, guessed(config.file) or "application/octet-stream"
+            yield path, guess_type(config.file) or "application/octet-stream"
         elif isinstance(config.data, Mapping) and config.data.get("kind") == RESULT_REF:
             with self._results().file(config.data) as path:
                 yield path, str(config.data.get("meta", {}).get("content_type", JSON))
         else:
-            content, content_type = encoded(self._opened(config.data), config.encoding)
+            content, content_type = encode(self._open_reference(config.data), config.encoding)
             with tempfile.NamedTemporaryFile(prefix="noetl-artifact-") as file:
                 file.write(content)
                 file.flush()
@@ -209,23 +209,23 @@ class Artifact(Tool):
         if config.ref is not None:
             return {
                 "ref": _ref(config.ref)["ref"],
-                "data": part(self._opened(_ref(config.ref)), config.path),
+                "data": part(self._open_reference(_ref(config.ref)), config.path),
             }
         place = self._place(call, config)
         size = self._size(call, config, place)
         if config.to is not None:
             target = self.services.files_of(call).target(config.to, "`to`")
             place.read_to(target)
-            return {**_named(config, place), "file": config.to, **measured(target)}
+            return {**_describe(config, place), "file": config.to, **measure(target)}
         if size > self.services.result_limit:
             raise ToolError(
                 "limit",
                 f"{place.uri} has {size:,} bytes, more than a result may hold; write it to a file with `to`.",
             )
         content = place.read()
-        content_type = config.content_type or guessed(place.uri) or ""
+        content_type = config.content_type or guess_type(place.uri) or ""
         about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        return {**_named(config, place), **about, **decoded(content, content_type, config.path)}
+        return {**_describe(config, place), **about, **decode(content, content_type, config.path)}
 
     def _list(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
@@ -241,12 +241,12 @@ class Artifact(Tool):
                 name: reference[name] for name in ("ref", "meta", "preview", "extracted") if name in reference
             }
             if config.path:
-                told["data"] = part(self._opened(reference), config.path)
+                told["data"] = part(self._open_reference(reference), config.path)
             return {"exists": True, **told}
         place = self._place(call, config)
         size = place.size()
-        about = {"exists": size is not None, **_named(config, place), "bytes": size}
-        content_type = config.content_type or guessed(place.uri)
+        about = {"exists": size is not None, **_describe(config, place), "bytes": size}
+        content_type = config.content_type or guess_type(place.uri)
         more = {"data": self._get(call, config)["data"]} if config.path and size is not None else {}
         return {**about, "content_type": content_type, **more}
 
@@ -286,7 +286,7 @@ class Artifact(Tool):
             raise ToolError("internal", "This process has no store of results to read from.")
         return self.services.results
 
-    def _opened(self, value: Json) -> Json:
+    def _open_reference(self, value: Json) -> Json:
         return opened(value, self._results().load) if self.services.results is not None else value
 
 
@@ -299,5 +299,5 @@ def _ref(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
     return found
 
 
-def _named(config: ArtifactConfig, place: StoredObject) -> dict[str, Json]:
+def _describe(config: ArtifactConfig, place: StoredObject) -> dict[str, Json]:
     return {"uri": place.uri} if config.key is None else {"key": config.key, "uri": place.uri}

@@ -8,7 +8,7 @@ from noetl.facts.logs import Log, Stream
 from noetl.pipeline.model import Call
 from noetl.tools.code.runner.exchange import Listen, ignore_output
 from noetl.tools.kit.blackout import SecretMask
-from noetl.tools.kit.opening import blackout
+from noetl.tools.kit.opening import current_mask
 
 
 class MaskedStream:
@@ -55,4 +55,4 @@ class Listener:
 
 def listener(call: Call | None) -> Listen:
     """Hears the call that this thread is in, where somebody keeps what it prints."""
-    return ignore_output if call is None or call.log is None else Listener(call.log, blackout())
+    return ignore_output if call is None or call.log is None else Listener(call.log, current_mask())

@@ -19,7 +19,7 @@ from noetl.tools.code.tables import InputUnavailable, ResultTables, inputs
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
-from noetl.tools.kit.large import kept_for
+from noetl.tools.kit.large import retention_of
 from noetl.tools.kit.scripts import Script, Scripts, ScriptText
 
 #: As authors write it, for their editors: compiled playbooks have texts alone.
@@ -180,7 +180,9 @@ class Python(Tool):
     def _keeper(self, call: Call) -> ResultTables:
         inline = call.result.inline_bytes
         return ResultTables(
-            self.services.results, self.services.inline_bytes if inline is None else inline, kept_for(call)
+            self.services.results,
+            self.services.inline_bytes if inline is None else inline,
+            retention_of(call),
         )
 
     def interrupt(self, call: Call) -> None:
@@ -202,7 +204,7 @@ def _context(call: Call, source: ScriptText) -> Mapping[str, Json] | None:
 
 def _outcome(reply: RunnerReply, source: ScriptText) -> Outcome:
     if reply.status == "ok":
-        return succeeded(reply.value, user_code.printed(reply))
+        return succeeded(reply.value, user_code.printed_text(reply))
     outcome = user_code.failure(reply, "python", "The code")
     raised = {key: reply.error[key] for key in ("type", "message", "traceback") if key in reply.error}
     if source.name != CODE:

@@ -134,7 +134,7 @@ class Shell(Tool):
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         program = effects.first(config, "argv")
         commands = (
-            effects.listed(effects.first(config, "command", "commands")) if program is None else [program]
+            effects.as_list(effects.first(config, "command", "commands")) if program is None else [program]
         )
         return tuple(_command(one) for one in commands)
 
@@ -174,7 +174,7 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     status = code if code >= 0 else 128 - code
     result = {"exit_code": status, "stdout": reply.stdout.text, "stderr": reply.stderr.text}
     meta: dict[str, Json] = {
-        k: v for k, v in user_code.printed(reply).items() if k not in ("stdout", "stderr")
+        k: v for k, v in user_code.printed_text(reply).items() if k not in ("stdout", "stderr")
     }
     if "truncated" in meta:
         result["truncated"] = True

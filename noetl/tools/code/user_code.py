@@ -146,7 +146,7 @@ def context(call: Call, code: str) -> Mapping[str, Json] | None:
     return dict(call.args) if call.context is None else call.context()
 
 
-def printed(reply: RunnerReply) -> dict[str, Json]:
+def printed_text(reply: RunnerReply) -> dict[str, Json]:
     """`stdout` and `stderr` for the outcome's meta, with `truncated` where some of it was dropped."""
     meta: dict[str, Json] = {}
     for name, kept in (("stdout", reply.stdout), ("stderr", reply.stderr)):
@@ -160,7 +160,7 @@ def printed(reply: RunnerReply) -> dict[str, Json]:
 
 def failure(reply: RunnerReply, kind: str, what: str) -> Outcome:
     """The outcome of a reply that is not ok. `what` is how messages call the thing that ran."""
-    return failed(error(reply, kind, what), printed(reply))
+    return failed(error(reply, kind, what), printed_text(reply))
 
 
 def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:

@@ -14,7 +14,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.sql.dsn import postgres_dsn
 from noetl.tools.sql.engine_file import refuse_engine_file
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -36,7 +36,7 @@ class AttachedDatabase:
     @property
     def statement(self) -> str:
         mode = ", READ_ONLY" if self.read_only else ""
-        return f"ATTACH {_text(self.source)} AS {quoted(self.alias)} (TYPE {self.type}{mode})"
+        return f"ATTACH {_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
 
 
 def attach(
@@ -49,7 +49,7 @@ def attach(
     import duckdb  # see `duckdb_open`
 
     for alias, given in wanted.items():
-        one = described(alias, given, services, policy)
+        one = describe(alias, given, services, policy)
         _load(connection, one)
         try:
             connection.execute(one.statement)
@@ -67,7 +67,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     import duckdb  # see `duckdb_open`
 
     extension = _EXTENSIONS[one.type]
-    packaged = _packaged(extension)
+    packaged = _packaged_extension(extension)
     try:
         connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
     except duckdb.Error as error:
@@ -81,7 +81,7 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
         ) from error
 
 
-def _packaged(extension: str) -> Path | None:
+def _packaged_extension(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
     import duckdb  # see `duckdb_open`
 
@@ -93,7 +93,7 @@ def _packaged(extension: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def described(
+def describe(
     alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
 ) -> AttachedDatabase:
     """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
@@ -104,7 +104,7 @@ def described(
         raise _unusable(alias, f"'{unknown}' means nothing; there are {', '.join(_KEYS)}")
     auth = config.get("auth")
     data = dict(services.credential(auth)) if isinstance(auth, str) else dict(auth or {})
-    kind = config.get("type") or _guessed(config, data)
+    kind = config.get("type") or _guess_type(config, data)
     if kind not in _EXTENSIONS:
         raise _unusable(alias, "`type` is postgres or sqlite")
     read_only = config.get("read_only", True)
@@ -118,7 +118,7 @@ def _unusable(alias: str, why: str) -> ToolError:
     return ToolError("client_error", f"`attach.{alias}` cannot be used: {why}.", type="BadAttach")
 
 
-def _guessed(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
+def _guess_type(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
     is_file = "database" in config or not {"host", "db_host", "hostname", "dsn", "url"} & data.keys()
     return "sqlite" if is_file else "postgres"
 

@@ -80,7 +80,7 @@ class AllowedFiles:
                 self.files.append(inner)
 
 
-def located(
+def locate_files(
     bounds: Sequence[BoundStatement], policy: FilePolicy, grants: AllowedFiles, *, external: bool = False
 ) -> list[BoundStatement]:
     """The statements with absolute names of files, which are added to `grants`.
@@ -111,7 +111,7 @@ class _Statement:
         self._verb = self._found_verb()
 
     def located(self) -> BoundStatement:
-        for at in list(self._named()):
+        for at in list(self._names()):
             self._locate(at)
         if self._external:
             self._grant_hosts()
@@ -130,7 +130,7 @@ class _Statement:
 
     # --- where names stand ---------------------------------------------------------------------------------
 
-    def _named(self) -> Iterator[int]:
+    def _names(self) -> Iterator[int]:
         """Where the tokens stand that name files."""
         words = _STATEMENTS.get(self._verb, frozenset[str]())
         opened: list[str] = []
@@ -216,7 +216,7 @@ class _Statement:
         bare = name[scheme.end() :] if scheme else name
         if text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
             return  # a table that is called like a file
-        path = (scheme[0] if scheme else "") + self._granted(bare, self._is_written(at))
+        path = (scheme[0] if scheme else "") + self._grant(bare, self._is_written(at))
         if text.startswith("$") and not self._is_quoted(at):
             self._values[f"{text[1:]}_file"] = path
             self._edits.append((self._tokens[at], f"{text}_file"))
@@ -235,15 +235,15 @@ class _Statement:
     def _is_written(self, at: int) -> bool:
         return (self._verb, self._word(at - 1)) in (("copy", "to"), ("export", "database"), ("export", "to"))
 
-    def _granted(self, name: str, written: bool) -> str:
+    def _grant(self, name: str, written: bool) -> str:
         magic = MAGIC.search(name)
         if magic is not None and not written:
-            return self._granted_pattern(name, name[: magic.start()].rpartition("/")[0])
+            return self._grant_pattern(name, name[: magic.start()].rpartition("/")[0])
         path = self._policy.target(name, _WHAT) if written else self._policy.path(name, _WHAT)
         self._grants.add_file(path)
         return str(path)
 
-    def _granted_pattern(self, name: str, above: str) -> str:
+    def _grant_pattern(self, name: str, above: str) -> str:
         """The pattern below the first place that has a file of it."""
         magic = name[len(above) :].lstrip("/")
         above = above or ("/" if name.startswith("/") else ".")

@@ -42,9 +42,9 @@ class DatabaseSetup:
     def opened(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
         """A connection that is confined to what the configuration names; with `allow_external` whoever uses it calls
         `confine`. Raises ToolError, and Busy where somebody without a lease has the file."""
-        import duckdb  # see `_connected`
+        import duckdb  # see `_connect`
 
-        connection = self._connected(wait)
+        connection = self._connect(wait)
         try:
             try:
                 create_tables(connection, self.tables)
@@ -60,7 +60,7 @@ class DatabaseSetup:
         finally:
             connection.close()
 
-    def _connected(self, wait: LeaseWait) -> DuckDBPyConnection:
+    def _connect(self, wait: LeaseWait) -> DuckDBPyConnection:
         # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
         import duckdb
 
@@ -72,9 +72,9 @@ class DatabaseSetup:
                 return duckdb.connect(str(path or MEMORY), read_only=read_only, config=settings)
             except duckdb.IOException as error:
                 if path is None or "lock" not in str(error).lower():
-                    raise _unopened(path, error) from error
+                    raise _not_opened(path, error) from error
             except duckdb.Error as error:
-                raise _unopened(path, error) from error
+                raise _not_opened(path, error) from error
             time.sleep(wait.step(path, "another program", _PAUSE_S))
 
     def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
@@ -94,7 +94,7 @@ class DatabaseSetup:
         """Lets SQL touch what its names were granted, what `files` names, the directories that relative names start from,
         the objects behind `tables` and the call's own folder, and nothing else."""
         if self.policy.start is not None:
-            connection.execute(f"SET home_directory = {_quoted(str(self.policy.start.resolve()))}")
+            connection.execute(f"SET home_directory = {_quote_text(str(self.policy.start.resolve()))}")
         for directory in self.policy.places:
             self.grants.add_directory(directory.resolve(), self.policy)
         self._grant_files()
@@ -119,10 +119,10 @@ class DatabaseSetup:
 
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
-        connection.execute(f"SET {setting} = [{', '.join(_quoted(str(path)) for path in paths)}]")
+        connection.execute(f"SET {setting} = [{', '.join(_quote_text(str(path)) for path in paths)}]")
 
 
-def _unopened(path: Path | None, error: Exception) -> ToolError:
+def _not_opened(path: Path | None, error: Exception) -> ToolError:
     return ToolError(
         "sql",
         f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
@@ -130,5 +130,5 @@ def _unopened(path: Path | None, error: Exception) -> ToolError:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 
 #: Types that Parquet has not, or has with less in them.
 _INEXACT: Final = re.compile(
@@ -39,17 +39,17 @@ def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     }
 
 
-def as_kept(text: str, names: Sequence[str], types: Sequence[str]) -> str:
+def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str]) -> str:
     """The query `text` with columns that Parquet has."""
     chosen = ", ".join(
-        f"CAST({quoted(name)} AS DECIMAL(38,0)) AS {quoted(name)}" if kind == "HUGEINT" else quoted(name)
+        f"CAST({quote(name)} AS DECIMAL(38,0)) AS {quote(name)}" if kind == "HUGEINT" else quote(name)
         for name, kind in zip(names, types, strict=True)
     )
     # On a line of its own: the statement may end in a comment.
-    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quoted, names))})"  # noqa: S608 - quoted
+    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quote, names))})"  # noqa: S608 - quoted
 
 
-def parsed(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:
+def parse_json_columns(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:
     """The rows, with what is in columns of JSON in the place of its text."""
     if "JSON" not in types:
         return rows

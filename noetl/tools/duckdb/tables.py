@@ -14,7 +14,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
 from noetl.tools.kit.references import rows_in, rows_of
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class InputTables:
 
 
 @contextlib.contextmanager
-def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
+def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
     """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as SQL tools yield, or a
     reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]] = {}
@@ -57,7 +57,7 @@ def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterat
             if reader is None or results is None:
                 rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), _columns(given))
             else:
-                files[name] = (reader, _entered(stack, results.file(found), name))
+                files[name] = (reader, _enter(stack, results.file(found), name))
         yield InputTables(rows, files)
 
 
@@ -67,7 +67,7 @@ def _content_type(found: Json) -> str:
     return str(named or "").partition(";")[0].strip().lower()
 
 
-def _entered(stack: contextlib.ExitStack, file: AbstractContextManager[Path], name: str) -> Path:
+def _enter(stack: contextlib.ExitStack, file: AbstractContextManager[Path], name: str) -> Path:
     try:
         return stack.enter_context(file).resolve()
     except (BadRequest, NotFound) as error:
@@ -89,14 +89,14 @@ def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     for name, (reader, path) in tables.files.items():
         source = "'" + str(path).replace("'", "''") + "'"
         connection.execute(
-            f"CREATE TEMP VIEW {quoted(name)} AS SELECT * FROM {reader.format(source)}"  # noqa: S608
+            f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {reader.format(source)}"  # noqa: S608
         )
     for name, (rows, columns) in tables.rows.items():
         shape = json.dumps([_row_shape(rows, columns)])
         source = "SELECT unnest(from_json($rows, $shape), max_depth := 2)"
         for start in range(0, max(len(rows), 1), _BATCH):
             text = json.dumps(rows[start : start + _BATCH])
-            verb = f"INSERT INTO {quoted(name)}" if start else f"CREATE TEMP TABLE {quoted(name)} AS"
+            verb = f"INSERT INTO {quote(name)}" if start else f"CREATE TEMP TABLE {quote(name)} AS"
             connection.execute(f"{verb} {source}", {"rows": text, "shape": shape})
 
 

@@ -14,10 +14,10 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.config import DuckDbConfig
-from noetl.tools.duckdb.names import AllowedFiles, located
+from noetl.tools.duckdb.names import AllowedFiles, locate_files
 from noetl.tools.duckdb.open import DatabaseSetup
 from noetl.tools.duckdb.outward import outward
-from noetl.tools.duckdb.tables import opened_tables
+from noetl.tools.duckdb.tables import open_tables
 from noetl.tools.duckdb.work import DuckDbAttempt, DuckDbCall
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
@@ -26,7 +26,7 @@ from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, WrittenSql
-from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_path, held
+from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
 from noetl.tools.sql.rows import write_of
 from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import duckdb_fault
@@ -109,14 +109,14 @@ class DuckDb(Tool):
             pause_s = min(max(waited_s, PATIENCE_S), _LONGEST_PAUSE_S)
             waited_s += PATIENCE_S + pause_s
             if waited_s >= deadline_s:
-                raise held(busy.path, busy.who) from None
+                raise database_in_use(busy.path, busy.who) from None
             # Whoever waits longer holds no worker.
             return Later(pause_s, {"waited_s": waited_s})
 
     def _run(self, call: Call, config: DuckDbConfig, deadline_s: float, ends: float) -> Outcome:
         bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
         policy, grants = self.services.files_of(call), AllowedFiles()
-        statements = located(config.bound(), policy, grants, external=config.allow_external)
+        statements = locate_files(config.bound(), policy, grants, external=config.allow_external)
         path = database_path(config.database, policy)
         with contextlib.ExitStack() as stack:
             stop = stack.enter_context(self._running.enter(call))
@@ -124,7 +124,7 @@ class DuckDb(Tool):
             patience = min(time.monotonic() + PATIENCE_S, ends)
             wait = LeaseWait(patience, config.read_only, stop.refuse_cancelled)
             stack.enter_context(self._files.hold(path, wait))
-            tables = stack.enter_context(opened_tables(config.tables, self.services.results))
+            tables = stack.enter_context(open_tables(config.tables, self.services.results))
             folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
             database = DatabaseSetup(path, config, self.services, tables, folder, policy, grants)
             connection = stack.enter_context(database.opened(wait))
@@ -150,7 +150,7 @@ class DuckDb(Tool):
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         database = effects.one_line(config.get("database") or MEMORY)
         place = "DuckDB in memory" if database == MEMORY else sql_effects.file("DuckDB", database, config)
-        files = [f"files below {effects.one_line(name)}" for name in effects.listed(config.get("files"))]
+        files = [f"files below {effects.one_line(name)}" for name in effects.as_list(config.get("files"))]
         attached = config.get("attach")
         others = (
             [f"attached database {effects.one_line(name)}" for name in attached]

@@ -13,8 +13,8 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.duckdb.errors import first_line
-from noetl.tools.duckdb.read import as_kept, is_exact, parsed, table_types
-from noetl.tools.duckdb.write import written
+from noetl.tools.duckdb.read import is_exact, parse_json_columns, table_types, with_parquet_columns
+from noetl.tools.duckdb.write import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.rows import TableWrite
@@ -60,23 +60,23 @@ class DuckDbAttempt:
             return self._do()
         self._connection.execute("BEGIN")
         result = self._do()
-        with self._explained(len(self._bound) - 1):
+        with self._explain_errors(len(self._bound) - 1):
             self._connection.execute("COMMIT")
         return result
 
     def _do(self) -> dict[str, Json]:
         if self._order.write is None:
             return result_of([self._answer(*each) for each in enumerate(self._bound)])
-        with self._explained(-1):
+        with self._explain_errors(-1):
             self._confine(0)
-            return written(self._connection, self._order.write, self._go_on)
+            return write_rows(self._connection, self._order.write, self._go_on)
 
     def _go_on(self) -> None:
         if self._stop.pulled:
             raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
 
     @contextlib.contextmanager
-    def _explained(self, index: int) -> Iterator[None]:
+    def _explain_errors(self, index: int) -> Iterator[None]:
         import duckdb  # see `duckdb_open`
 
         try:
@@ -86,7 +86,7 @@ class DuckDbAttempt:
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
         self._go_on()
-        with self._explained(index):
+        with self._explain_errors(index):
             self._confine(index)
             return self._run(bound, index)
 
@@ -108,14 +108,14 @@ class DuckDbAttempt:
         gathered = RowCollector(self._place(index), names, self._order.bounds, table_types(names, types))
         with contextlib.closing(gathered):
             while rows:
-                gathered.add(parsed(rows, types))
+                gathered.add(parse_json_columns(rows, types))
                 self._go_on()
                 if gathered.is_large and kind == "SELECT" and is_exact(types):
-                    return self._kept(as_kept(text, names, types), bound, names, index)
+                    return self._keep(with_parquet_columns(text, names, types), bound, names, index)
                 rows = cursor.fetchmany(_FETCH)
             return gathered.answer(kind)
 
-    def _kept(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
+    def _keep(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by itself."""
         folder, shelf = self._order.folder, self._order.bounds.shelf
         assert folder is not None

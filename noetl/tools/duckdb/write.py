@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from noetl.facts.json import Json
-from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decoded, plan, tuples
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_bytes, plan, tuples
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -19,9 +19,11 @@ _DIRECT = re.compile(
 )
 
 
-def written(connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]) -> dict[str, Json]:
+def write_rows(
+    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
+) -> dict[str, Json]:
     """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
-    planned = _planned(connection, write)
+    planned = _plan(connection, write)
     _check_bytes(planned)
     if write.mode == "replace":
         connection.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted
@@ -32,7 +34,7 @@ def written(connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[
     return write.result()
 
 
-def _planned(connection: DuckDBPyConnection, write: TableWrite) -> WritePlan:
+def _plan(connection: DuckDBPyConnection, write: TableWrite) -> WritePlan:
     import duckdb  # see `duckdb_open`
 
     try:
@@ -71,7 +73,7 @@ def _check_bytes(planned: WritePlan) -> None:
         return
 
     def checked(index: int, name: str, value: Json) -> object:
-        return decoded(value, index, name) if name in blobs else None
+        return decode_bytes(value, index, name) if name in blobs else None
 
     for _ in tuples(planned.write, checked):
         pass

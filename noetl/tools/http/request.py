@@ -19,7 +19,7 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
-from noetl.tools.kit.http.auth import RequestCredentials, login_of, opened
+from noetl.tools.kit.http.auth import RequestCredentials, login_of, open_credential
 from noetl.tools.kit.http.text import header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
 
@@ -202,7 +202,7 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
     )
 
 
-def granted(order: Request, grant: RequestCredentials) -> Request:
+def add_credentials(order: Request, grant: RequestCredentials) -> Request:
     """The same request with what the credential adds."""
     return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 
@@ -215,7 +215,7 @@ def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:
     parts = _split(url)
     if auth is None:
         return f"http://{parts}"
-    place, data = opened(auth, services)
+    place, data = open_credential(auth, services)
     if http_type(data) != "basic" or fault("http", data) is not None:
         raise ToolError("auth", f"{place} cannot be used for the proxy; give `username` and `password`.")
     user, password = (quote(part, safe="") for part in login_of(data))

@@ -12,12 +12,12 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.http.files import kept, kept_aside
-from noetl.tools.http.request import HttpConfig, granted, limits_of, order_of
+from noetl.tools.http.files import body_file, keep_body
+from noetl.tools.http.request import HttpConfig, add_credentials, limits_of, order_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.kit.http.answer import content, hushed, links, refusal
+from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
 from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
 from noetl.tools.kit.opening import hide
 
@@ -99,11 +99,13 @@ class Http(Tool):
         order = order_of(config, call, self.services)
         grant = grant_of(config.auth, self.services)
         hide(grant.secrets, (name for name, _ in grant.params))
-        with kept_aside(config, self.services) as aside:
-            answer = self._exchanged(replace(order, into=aside), grant, limits)
+        with body_file(config, self.services) as aside:
+            answer = self._exchange(replace(order, into=aside), grant, limits)
             # Before secrets are taken out of the headers, and with them what stands around.
             related = {"links": found} if (found := links(answer)) else {}
-            return _outcome(config, hushed(answer), related, lambda: kept(answer, call, self.services))
+            return _outcome(
+                config, mask_secrets(answer), related, lambda: keep_body(answer, call, self.services)
+            )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -116,20 +118,20 @@ class Http(Tool):
                 self._wire[0].close()
                 self._wire = None
 
-    def _exchanged(
+    def _exchange(
         self, order: Request, grant: RequestCredentials, limits: Callable[[], RequestLimits]
     ) -> Response:
-        client, _ = self._connected()
+        client, _ = self._connect()
         if grant.client is None:
-            return client.exchange(granted(order, grant), limits())
+            return client.exchange(add_credentials(order, grant), limits())
         return self._with_token(order, grant.client, limits)
 
     def _with_token(self, order: Request, who: OAuthClient, limits: Callable[[], RequestLimits]) -> Response:
         """A token may end before its time: one that is refused is replaced, once."""
-        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connected`
+        from noetl.tools.kit.http.tokens import TokenRoute  # see `_connect`
         from noetl.tools.kit.http.transport import same_origin
 
-        client, tokens = self._connected()
+        client, tokens = self._connect()
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         way, refused = TokenRoute(order.verify, order.proxy), None
         while True:
@@ -142,7 +144,7 @@ class Http(Tool):
                 return answer
             refused = token
 
-    def _connected(self) -> tuple[HttpClient, AccessTokens]:
+    def _connect(self) -> tuple[HttpClient, AccessTokens]:
         # Imported here: `requests` takes 90 ms, and the compiler reads this module without calling it.
         from noetl.tools.kit.http.tokens import AccessTokens
         from noetl.tools.kit.http.transport import HttpClient

@@ -109,7 +109,7 @@ class SecretMask:
 
     def value(self, value: Json) -> Json:
         """`value` without secrets, itself where there are none in it."""
-        return self._masked(value) if self._is_in(value) else value
+        return self._mask(value) if self._is_in(value) else value
 
     def outcome(self, outcome: Outcome) -> Outcome:
         """`outcome` without secrets."""
@@ -147,14 +147,14 @@ class SecretMask:
         """Looks through joined texts: one look for each spelling costs less than many into each text."""
         return any(self.text(chunk) != chunk for chunk in _chunks(value))
 
-    def _masked(self, value: Json) -> Json:
+    def _mask(self, value: Json) -> Json:
         match value:
             case str():
                 return self.text(value)
             case Mapping():
-                return {self.text(key): self._masked(inner) for key, inner in value.items()}
+                return {self.text(key): self._mask(inner) for key, inner in value.items()}
             case list():
-                return [self._masked(inner) for inner in value]
+                return [self._mask(inner) for inner in value]
             case int() | float() if not isinstance(value, bool) and str(value) in self._texts:
                 return MASK
             case _:

@@ -36,7 +36,7 @@ def first(config: Mapping[str, Json], *names: str) -> Json:
     return next((config[name] for name in names if config.get(name) not in (None, "")), None)
 
 
-def listed(value: Json) -> list[Json]:
+def as_list(value: Json) -> list[Json]:
     """`value` as a list: null is empty, anything else than a list its only element."""
     if value is None:
         return []

@@ -72,21 +72,19 @@ class FilePolicy:
             for path in candidates:  # whether there is a file is told of those alone that may be named
                 self.checked(path, name, what)
             places = "" if Path(name).is_absolute() else f" in {' or '.join(map(str, self.places))}"
-            raise bad_path(
-                f"{what} '{_shown(name)}' cannot be read: there is no such file{places}.", "NoFile"
-            )
+            raise bad_path(f"{what} '{_show(name)}' cannot be read: there is no such file{places}.", "NoFile")
         return self.checked(found, name, what)
 
     def checked(self, path: Path, name: str, what: str) -> Path:
         """`path`, where files may be named there. Raises ToolError(client_error)."""
         if self.is_private(path):
             raise bad_path(
-                f"{what} '{_shown(name)}' leads to what the engine keeps to itself; put the file elsewhere."
+                f"{what} '{_show(name)}' leads to what the engine keeps to itself; put the file elsewhere."
             )
         if self.is_bound and not any(
             path.is_relative_to(root) and path != root for root in self._real_roots()
         ):
-            raise bad_path(f"{what} '{_shown(name)}' {self._outside()}")
+            raise bad_path(f"{what} '{_show(name)}' {self._outside()}")
         return path
 
     def is_private(self, path: Path) -> bool:
@@ -116,21 +114,21 @@ class FilePolicy:
         relative = name.removeprefix("~/")
         places = (Path("/"),) if Path(name).is_absolute() else self.places
         if not places and not self.as_user:
-            raise bad_path(f"{what} '{_shown(name)}' {self._outside()}")
+            raise bad_path(f"{what} '{_show(name)}' {self._outside()}")
         if not places:
             raise bad_path(
-                f"{what} '{_shown(name)}' is relative, and this playbook has no directory; name it by its absolute path."
+                f"{what} '{_show(name)}' is relative, and this playbook has no directory; name it by its absolute path."
             )
-        return [_resolved(place / relative, name, what) for place in places]
+        return [_resolve(place / relative, name, what) for place in places]
 
 
-def _resolved(path: Path, name: str, what: str) -> Path:
+def _resolve(path: Path, name: str, what: str) -> Path:
     try:
         found = path.resolve()
     except (ValueError, OSError, RuntimeError) as error:  # a NUL, a loop of links, a name that is too long
         raise bad_path(f"{what} names no usable file: {error}.") from error
     if any(map(is_long, found.parts)):
-        raise bad_path(f"{what} '{_shown(name)}' names no usable file: it is too long.")
+        raise bad_path(f"{what} '{_show(name)}' names no usable file: it is too long.")
     return found
 
 
@@ -144,5 +142,5 @@ def bad_path(message: str, type: str = "BadPath") -> ToolError:
     return ToolError("client_error", message, type=type)
 
 
-def _shown(name: str) -> str:
+def _show(name: str) -> str:
     return name[:LONGEST_NAME]

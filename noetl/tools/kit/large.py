@@ -59,14 +59,14 @@ class TableStore:
         try:
             return self.results.put_table(path, form, columns, self.keep)
         except Unavailable as error:
-            raise _unkept(error) from error
+            raise _not_kept(error) from error
 
     def put_parquet(self, path: Path) -> JsonMap:
         """The reference to a Parquet file. Raises ToolError."""
         try:
             return self.results.put_file(path, PARQUET, self.keep)
         except Unavailable as error:
-            raise _unkept(error) from error
+            raise _not_kept(error) from error
 
 
 def scratch_folder(shelf: TableStore | None) -> tempfile.TemporaryDirectory[str]:
@@ -82,15 +82,15 @@ def shelf_of(call: Call, services: Services) -> TableStore | None:
         return None
     how = call.result
     inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
-    return TableStore(services.results, kept_for(call), inline, services.table_limit, services.scratch)
+    return TableStore(services.results, retention_of(call), inline, services.table_limit, services.scratch)
 
 
-def kept_for(call: Call) -> Keep:
+def retention_of(call: Call) -> Keep:
     """For whom, and until when, what `call` puts into the result store is kept."""
     return call.result.keep(call.where.execution_id, datetime.now(UTC))
 
 
-def _unkept(error: Exception) -> ToolError:
+def _not_kept(error: Exception) -> ToolError:
     return ToolError("internal", f"The rows cannot be kept: {error}", retryable=True, type="StoreUnavailable")
 
 

@@ -102,8 +102,8 @@ def manual_of(tool: type[Tool]) -> Manual:
 
 def page(manual: Manual) -> str:
     """The page of a kind, as Markdown."""
-    parts = [f"# {manual.kind}", manual.about, served(manual), "## Keys", _table(manual)]
-    parts += [f"{_listed(group)}: one of them is needed." for group in manual.one_of]
+    parts = [f"# {manual.kind}", manual.about, queue_and_effects(manual), "## Keys", _table(manual)]
+    parts += [f"{_join(group)}: one of them is needed." for group in manual.one_of]
     parts += [_spellings(manual)] if manual.spellings else []
     for title, text in (("Result", manual.result), ("Errors", manual.errors)):
         if text:
@@ -133,7 +133,7 @@ def index(manuals: Mapping[str, Manual]) -> str:
     )
 
 
-def served(manual: Manual) -> str:
+def queue_and_effects(manual: Manual) -> str:
     """Where its tasks are sent, and what they may do there."""
     return f"Queue `{manual.queue}`. Effects `{manual.effects}`: a call {_EFFECTS[manual.effects]}."
 
@@ -173,17 +173,17 @@ def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]
     if len(kinds) < 2:
         return [key for key, _ in found]
     telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
-    which = ManualKey(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
+    which = ManualKey(f"{name}.{telling}", _join(values, "or"), True, None, "Which of them it is.")
     return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
 
 
 def _only_of(key: ManualKey, kinds: list[str], of: int) -> ManualKey:
-    return key if len(kinds) == of else replace(key, description=f"Of {_listed(kinds)}: {key.description}")
+    return key if len(kinds) == of else replace(key, description=f"Of {_join(kinds)}: {key.description}")
 
 
 def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
     """Each schema with keys of its own that a value of `schema`, or one in a list, may have."""
-    whole = _resolved(schema, definitions)
+    whole = _resolve(schema, definitions)
     found = [whole] if "properties" in whole else []
     # A list may be defined as one of such lists.
     others = {name: one for name, one in definitions.items() if one is not whole}
@@ -224,9 +224,9 @@ def _plain(value: Any) -> Json:
 
 
 def _type(schema: JsonMap, definitions: JsonMap) -> str:
-    schema = _resolved(schema, definitions)
+    schema = _resolve(schema, definitions)
     if "enum" in schema:
-        return _listed([str(one) for one in schema["enum"]], "or")
+        return _join([str(one) for one in schema["enum"]], "or")
     if "const" in schema:
         return f"`{schema['const']}`"
     if some := schema.get("anyOf", schema.get("oneOf")):
@@ -235,7 +235,7 @@ def _type(schema: JsonMap, definitions: JsonMap) -> str:
     return _TYPES.get(str(schema.get("type")), "any")
 
 
-def _resolved(schema: JsonMap, definitions: JsonMap) -> JsonMap:
+def _resolve(schema: JsonMap, definitions: JsonMap) -> JsonMap:
     """`schema`, or the definition that it refers to."""
     if "$ref" not in schema:
         return schema
@@ -268,7 +268,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _listed(names: tuple[str, ...] | list[str], word: str = "and") -> str:
+def _join(names: tuple[str, ...] | list[str], word: str = "and") -> str:
     quoted = [f"`{name}`" for name in names]
     return f" {word} ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)
 

@@ -87,12 +87,12 @@ class CallSecrets:
         found = self.safe.open(reference, self.known)
         if found.version is not None:
             self.versions[base_name(reference)] = found.version
-        value = self._made_of(called(reference), found.value)
+        value = self._open_inner(called(reference), found.value)
         if str(reference.get("field") or "").rpartition(".")[2] not in PUBLIC:
             self.hide(texts_of(value))
         return value
 
-    def _made_of(self, name: str, value: Json) -> Json:
+    def _open_inner(self, name: str, value: Json) -> Json:
         """`value` of the secret `name` with those opened that it refers to."""
         if not holds_secret(value):
             return value
@@ -111,7 +111,7 @@ _current: ContextVar[CallSecrets | None] = ContextVar("noetl_opening", default=N
 
 
 @contextmanager
-def opening(call: Call, safe: Safe | None) -> Iterator[CallSecrets]:
+def open_secrets(call: Call, safe: Safe | None) -> Iterator[CallSecrets]:
     """The secrets of `call`, for as long as the block runs in this thread."""
     opened = CallSecrets(safe, call.where.execution_id, call.secrets)
     token = _current.set(opened)
@@ -124,18 +124,18 @@ def opening(call: Call, safe: Safe | None) -> Iterator[CallSecrets]:
 def credential(safe: Safe, name: str) -> Mapping[str, Json]:
     """The fields of a credential, for the call that this thread is in. Raises ToolError(auth)."""
     now = _current.get()
-    data = whole(safe.credential(name, now.execution_id if now is not None else ""))
+    data = open_data(safe.credential(name, now.execution_id if now is not None else ""))
     hide(texts_of(data))
     return data
 
 
-def whole(data: Mapping[str, Json]) -> Mapping[str, Json]:
+def open_data(data: Mapping[str, Json]) -> Mapping[str, Json]:
     """`data` of a secret with those opened that it refers to, for the call that this thread is in. Raises ToolError."""
     now = _current.get()
     return now.values(data) if now is not None and holds_secret(data) else data
 
 
-def found(safe: Safe, provider: str, name: str, version: str | None) -> Secret:
+def find_secret(safe: Safe, provider: str, name: str, version: str | None) -> Secret:
     """What a provider has under a name, for the call that this thread is in. Raises ToolError."""
     now = _current.get()
     secret = safe.find(provider, name, version, now.execution_id if now is not None else "")
@@ -153,7 +153,7 @@ def hide(secrets: Iterable[str], params: Iterable[str] = ()) -> None:
         _seen.add(secrets)
 
 
-def blackout() -> SecretMask:
+def current_mask() -> SecretMask:
     """What hides the secrets of the call that this thread is in."""
     now = _current.get()
     return now.black if now is not None else SecretMask()
@@ -173,6 +173,6 @@ class MaskedLogRecord(logging.LogRecord):
         return _seen.cut(message) if _seen else message
 
 
-def hush_log() -> None:
+def mask_log() -> None:
     """Keeps opened secrets out of everything that is logged in this process, whoever handles it."""
     logging.setLogRecordFactory(MaskedLogRecord)

@@ -122,8 +122,8 @@ def _first(faults: Iterable[str]) -> str:
 def _fault_in_dict(value: dict[Any, Any], change: Convert, path: str, depth: int) -> str:
     for key, item in value.items():
         if not isinstance(key, str | int | float | bool | None):
-            return f"{path} has the key {_shown(key)}, a {type(key).__name__}; keys must be text."
-        step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{_shown(key)}]"
+            return f"{path} has the key {_show(key)}, a {type(key).__name__}; keys must be text."
+        step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{_show(key)}]"
         found = (
             _fault_of_scalar(key, change, f"A key of {path}", depth) if isinstance(key, str | float) else ""
         )
@@ -175,6 +175,6 @@ def _name(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _shown(key: Any) -> str:
+def _show(key: Any) -> str:
     text = ascii(key)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -10,7 +10,7 @@ from noetl.facts.reference import Lazy, is_reference
 from noetl.usecases.ports import Results
 
 
-def loaded(value: Json, results: Results | None, place: str) -> Json:
+def load_reference(value: Json, results: Results | None, place: str) -> Json:
     """What `value` stands for where it is a reference, else `value`. Raises ToolError that names `place`."""
     if not is_reference(value):
         return value
@@ -35,8 +35,8 @@ def rows_in(given: Json) -> Json:
 
 def rows_of(given: Json, results: Results | None, place: str) -> Json:
     """The same, with references opened: a list, one that is read lazily, or whatever else it is."""
-    found = rows_in(loaded(given, results, place))
-    return rows_in(loaded(found, results, place))
+    found = rows_in(load_reference(given, results, place))
+    return rows_in(load_reference(found, results, place))
 
 
 def pages(rows: Sequence[Json]) -> Iterator[Sequence[Json]]:

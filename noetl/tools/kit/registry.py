@@ -22,9 +22,9 @@ from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
-from noetl.tools.kit.faults import known_keys, unknown_keys, validated
-from noetl.tools.kit.opening import CallSecrets, opening
-from noetl.tools.kit.results import ResultRefused, checked
+from noetl.tools.kit.faults import known_keys, unknown_keys, validate_config
+from noetl.tools.kit.opening import CallSecrets, open_secrets
+from noetl.tools.kit.results import ResultRefused, check_result
 
 GROUP = "noetl.tools"
 
@@ -59,7 +59,9 @@ def load(kind: str) -> type[Tool]:
     """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
     point = entry_points().get(kind)
     if point is None:
-        raise ToolError("client_error", f"There is no tool of kind '{kind}'{_meant(kind, entry_points())}")
+        raise ToolError(
+            "client_error", f"There is no tool of kind '{kind}'{_suggestion(kind, entry_points())}"
+        )
     try:
         loaded = point.load()
     # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
@@ -81,7 +83,7 @@ def load(kind: str) -> type[Tool]:
     return loaded
 
 
-def broken() -> list[str]:
+def load_errors() -> list[str]:
     """Why installed kinds cannot be loaded, a sentence for each. Loads all of them."""
     found = []
     for kind in sorted(entry_points()):
@@ -161,20 +163,20 @@ class Registry:
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
 
     def _outcome(self, call: Call) -> Outcome | Suspension:
-        with opening(call, self.services.safe) as secrets:
-            return secrets.hidden(self._tried(call, secrets))
+        with open_secrets(call, self.services.safe) as secrets:
+            return secrets.hidden(self._try(call, secrets))
 
-    def _tried(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
+    def _try(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
-            outcome = self._ran(tool, call, secrets)
+            outcome = self._run_tool(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
-            return self._checked(
-                tool, _warned(outcome, tool.declaration, unknown_keys(tool.declaration, call.config))
+            return self._check(
+                tool, _add_warnings(outcome, tool.declaration, unknown_keys(tool.declaration, call.config))
             )
         except ToolError as error:
-            return _failed(error)
+            return _failure(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
         # reported as failures of their task and must never end the worker's pipeline halfway.
         except Exception as error:  # noqa: BLE001
@@ -187,13 +189,13 @@ class Registry:
                 )
             )
 
-    def _ran(self, tool: Tool, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
+    def _run_tool(self, tool: Tool, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         opened = call if tool.declaration.hands_on else secrets.opened(call)
         if opened is call:
-            return tool.run(call, configured(tool.declaration, call.config))
+            return tool.run(call, configure(tool.declaration, call.config))
         self._opened[id(call)] = opened
         try:
-            return tool.run(opened, configured(tool.declaration, opened.config))
+            return tool.run(opened, configure(tool.declaration, opened.config))
         finally:
             del self._opened[id(call)]
 
@@ -206,11 +208,11 @@ class Registry:
                 tool = self._tools[kind]
         return tool
 
-    def _checked(self, tool: Tool, outcome: Outcome) -> Outcome:
+    def _check(self, tool: Tool, outcome: Outcome) -> Outcome:
         if not outcome.ok:
             return outcome
         try:
-            return replace(outcome, result=checked(outcome.result, self.services.result_limit))
+            return replace(outcome, result=check_result(outcome.result, self.services.result_limit))
         except ResultRefused as error:
             kind = "limit" if error.too_large else tool.declaration.error_kind
             return failed(
@@ -239,7 +241,7 @@ def _place(error: BaseException) -> str:
     return "".join(f" ({one.filename}:{one.lineno})" for one in near)
 
 
-def _failed(error: ToolError) -> Outcome:
+def _failure(error: ToolError) -> Outcome:
     extras = dict(error.extras)
     info = ErrorInfo(
         error.kind,
@@ -254,27 +256,29 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def _warned(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -> Outcome:
+def _add_warnings(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
-    notes = [f"The key '{key}' means nothing to the {tool.kind} tool{_meant(key, fields)}" for key in unknown]
+    notes = [
+        f"The key '{key}' means nothing to the {tool.kind} tool{_suggestion(key, fields)}" for key in unknown
+    ]
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 
-def configured(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
+def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
     """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:
-        return validated(tool, config)
+        return validate_config(tool, config)
     except ValidationError as error:
-        raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
+        raise ToolError("client_error", _explain(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
+def _explain(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(_path(fault["loc"], config))
@@ -303,7 +307,7 @@ def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
             value = value[part]
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> str:
     """The end of a sentence: what was probably meant, or what there is."""
     names = sorted(known)
     if near := nearest(word, names):

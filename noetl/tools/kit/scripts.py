@@ -114,11 +114,11 @@ class Scripts:
             return source_file(str(place), policy, sha256)
         if given.ref is not None and isinstance(place, str) and _scheme(place) != "noetl":
             # What a template yields for a result that is small enough to stand in the log.
-            return _checked(place.encode("utf-8", "replace"), RESULT, sha256)
+            return _check(place.encode("utf-8", "replace"), RESULT, sha256)
         if not isinstance(place, str) or _scheme(place) == "noetl":
             name = place if isinstance(place, str) else str(place.get("ref"))
-            return _checked(self._referenced(place, name), name, sha256)
-        return _checked(self._fetched(place, sha256, deadline_s), place.partition("?")[0], sha256)
+            return _check(self._load_reference(place, name), name, sha256)
+        return _check(self._fetch(place, sha256, deadline_s), place.partition("?")[0], sha256)
 
     def close(self) -> None:
         """Closes connections."""
@@ -127,7 +127,7 @@ class Scripts:
                 self._client.close()
                 self._client = None
 
-    def _referenced(self, place: str | Mapping[str, Any], name: str) -> bytes:
+    def _load_reference(self, place: str | Mapping[str, Any], name: str) -> bytes:
         results = self._services.results
         if results is None:
             raise ToolError(
@@ -143,7 +143,7 @@ class Scripts:
             raise ToolError("client_error", f"The script {name} is a {type(value).__name__}, and no text.")
         return value.encode("utf-8", "replace")
 
-    def _fetched(self, url: str, sha256: str, deadline_s: float) -> bytes:
+    def _fetch(self, url: str, sha256: str, deadline_s: float) -> bytes:
         if _scheme(url) not in ("http", "https"):
             raise ToolError(
                 "client_error",
@@ -178,14 +178,14 @@ class Scripts:
         )
 
         seconds = min(deadline_s, _PATIENCE_S)
-        answer = self._connected().exchange(
+        answer = self._connect().exchange(
             Request("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
         )
         if answer.status >= 400:
             raise refusal("GET", answer, {"status": answer.status})
         return answer.body
 
-    def _connected(self) -> HttpClient:
+    def _connect(self) -> HttpClient:
         from noetl.tools.kit.http.transport import HttpClient  # see `_download`
 
         with self._lock:
@@ -204,7 +204,7 @@ def _scheme(place: str) -> str:
 def source_file(name: str, policy: FilePolicy, sha256: str = "") -> ScriptText:
     """The script in a file. Raises ToolError that names it."""
     path = policy.existing(name, "The script")
-    return _checked(_read(path, name), name, sha256, str(path))
+    return _check(_read(path, name), name, sha256, str(path))
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -217,7 +217,7 @@ def _read(path: Path, name: str) -> bytes:
         raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 
 
-def _checked(content: bytes, name: str, sha256: str, file: str | None = None) -> ScriptText:
+def _check(content: bytes, name: str, sha256: str, file: str | None = None) -> ScriptText:
     if len(content) > MAX_BYTES:
         raise ToolError("limit", f"The script {name} is larger than {MAX_BYTES:,} bytes.", type="TooLarge")
     found = hashlib.sha256(content).hexdigest()

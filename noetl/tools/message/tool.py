@@ -115,7 +115,7 @@ class Message(Tool):
     def run(self, call: Call, config: MessageConfig) -> Outcome:
         url = _url(config, self.services)
         deadline_s = call.deadline_s or DEADLINE_S
-        body, content_type = _encoded(config)
+        body, content_type = _encode(config)
         properties: dict[str, Any] = {
             "message_id": call.idempotency_key,
             "headers": {"idempotency-key": call.idempotency_key, **config.headers},
@@ -127,7 +127,7 @@ class Message(Tool):
             try:
                 self._publish(connection, config, body, properties)
             except (*connection.connection_errors, *connection.channel_errors) as error:
-                raise _explained(error, connection, deadline_s) from None
+                raise _explain(error, connection, deadline_s) from None
         return succeeded(
             {
                 "exchange": config.exchange or "",
@@ -206,16 +206,16 @@ def _connection(url: str, deadline_s: float) -> Connection:
     return Connection(url, connect_timeout=connect_s, transport_options={**options, "max_retries": 0})
 
 
-def _encoded(config: MessageConfig) -> tuple[bytes, str]:
+def _encode(config: MessageConfig) -> tuple[bytes, str]:
     if isinstance(config.body, str):
         return config.body.encode("utf-8", "replace"), config.content_type or "text/plain"
     text = json.dumps(config.body, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace"), config.content_type or "application/json"
 
 
-def _explained(error: BaseException, connection: Connection, deadline_s: float) -> ToolError:
+def _explain(error: BaseException, connection: Connection, deadline_s: float) -> ToolError:
     """The one sentence for what a driver raised; the address in it has no password."""
-    where, code = _shown(connection), getattr(error, "reply_code", None) or 0
+    where, code = _show(connection), getattr(error, "reply_code", None) or 0
     if isinstance(error, TimeoutError):
         message = f"The broker {where} did not answer within {deadline_s:g} s (spec.timeout)."
         return ToolError("timeout", message, retryable=True, type="Timeout")
@@ -235,5 +235,5 @@ def _explained(error: BaseException, connection: Connection, deadline_s: float) 
     )
 
 
-def _shown(connection: Connection) -> str:
+def _show(connection: Connection) -> str:
     return f"{connection.hostname}:{connection.port}" if connection.port else str(connection.hostname)

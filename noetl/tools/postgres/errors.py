@@ -48,7 +48,7 @@ class PostgresErrors:
         try:
             yield
         except psycopg2.Error as error:
-            raise self._failed(error, index, cursor, before) from error
+            raise self._failure(error, index, cursor, before) from error
         except ValueError as error:
             # The driver refuses NUL in texts before it sends anything.
             raise ToolError(
@@ -74,7 +74,7 @@ class PostgresErrors:
         except ValueError as error:
             raise ToolError("sql", f"{what}: {error}.", type="ValueError") from error
 
-    def _failed(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
+    def _failure(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
         bound = self._bound[index]
         offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
         line = bound.statement.line if offset is None else bound.statement.line_at(offset)
@@ -83,7 +83,7 @@ class PostgresErrors:
             **self._extras(error),
             "position": None if offset is None else offset + 1,
             "statement_index": index,
-            "statement": self._scrubbed(bound.statement.text[:_SHOWN], lines=True),
+            "statement": self._scrub(bound.statement.text[:_SHOWN], lines=True),
         }
         return ToolError(
             kind,
@@ -99,19 +99,19 @@ class PostgresErrors:
         return meaning(state, lost=not state and _is_lost(error))
 
     def _primary(self, error: Any) -> str:
-        return self._scrubbed(error.diag.message_primary or str(error))
+        return self._scrub(error.diag.message_primary or str(error))
 
     def _extras(self, error: Any) -> dict[str, Json]:
         return {
             "sqlstate": error.pgcode or "",
             "severity": error.diag.severity or "",
-            "detail": self._scrubbed(error.diag.message_detail or ""),
+            "detail": self._scrub(error.diag.message_detail or ""),
             "hint": error.diag.message_hint or "",
         }
 
     def unreachable(self, error: Exception) -> ToolError:
         """Why there is no connection."""
-        text = self._scrubbed(str(error))
+        text = self._scrub(str(error))
         name = type(error).__name__
         if _REFUSED.search(str(error)):
             return ToolError("auth", f"PostgreSQL refused the login: {text}", type=name)
@@ -129,7 +129,7 @@ class PostgresErrors:
             extras={"pg": {"sqlstate": "57014"}},
         )
 
-    def _scrubbed(self, text: str, lines: bool = False) -> str:
+    def _scrub(self, text: str, lines: bool = False) -> str:
         """The first line of what the server said, never with the password in it."""
         first = text if lines else (text.strip().splitlines() or [""])[0]
         return first.replace(self._password, "***") if len(self._password) > 3 else first
@@ -143,7 +143,7 @@ def _is_lost(error: Exception) -> bool:
     return not isinstance(error, mine)
 
 
-def adapted(bound: BoundStatement) -> dict[str, Any]:
+def adapt_values(bound: BoundStatement) -> dict[str, Any]:
     """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to JSON."""
     from psycopg2.extras import Json as AsJson  # see `Postgres.run`
 
@@ -180,7 +180,7 @@ def _origin(bound: BoundStatement, position: int, cursor: extensions.cursor | No
         return None
     if not bound.has_values:
         return position - 1
-    values, sent, written = adapted(bound), 0, 0
+    values, sent, written = adapt_values(bound), 0, 0
     for piece in bound.pieces:
         if isinstance(piece, str):
             length = source = len(piece)

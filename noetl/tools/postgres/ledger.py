@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 from noetl.tools.sql.text import BoundStatement, tokens
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class WriteLedger:
                 self._cursor.execute(_MAKE)
                 schema = self._schema() or "public"
         # By its full name: a statement may change the search path.
-        self._target = f"{quoted(schema)}.{TABLE}"
+        self._target = f"{quote(schema)}.{TABLE}"
 
     def _schema(self) -> str | None:
         self._cursor.execute(_FIND, (TABLE,))

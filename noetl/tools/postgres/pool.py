@@ -46,7 +46,7 @@ class ConnectionPool:
         where the block was left by anything else. Raises psycopg2.Error where none can be had.
         """
         key = (os.getpid(), *sorted(settings.items()))
-        connection = self._reused(key, timeout_s) or _opened(settings, timeout_s)
+        connection = self._reuse(key, timeout_s) or _open(settings, timeout_s)
         reset = False
         try:
             yield connection
@@ -64,8 +64,8 @@ class ConnectionPool:
         for _, connection, _ in idle:
             connection.close()
 
-    def _reused(self, key: _Key, timeout_s: float) -> extensions.connection | None:
-        while (connection := self._taken(key)) is not None:
+    def _reuse(self, key: _Key, timeout_s: float) -> extensions.connection | None:
+        while (connection := self._take(key)) is not None:
             # The first statement of a call tells whether the server is still there.
             try:
                 _prepare(connection, timeout_s)
@@ -75,7 +75,7 @@ class ConnectionPool:
             return connection
         return None
 
-    def _taken(self, key: _Key) -> extensions.connection | None:
+    def _take(self, key: _Key) -> extensions.connection | None:
         with self._lock:
             for index in reversed(range(len(self._idle))):
                 if self._idle[index][0] == key:
@@ -95,7 +95,7 @@ class ConnectionPool:
             old.close()
 
 
-def _opened(settings: Mapping[str, str], timeout_s: float) -> extensions.connection:
+def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connection:
     defaults = dict(_DEFAULTS) | {
         "connect_timeout": str(max(2, min(10, round(timeout_s)))),
         "tcp_user_timeout": str(round(min(timeout_s, 3600) * 1000) + 5000),

@@ -34,7 +34,7 @@ def _runs_program(sql: str) -> bool:
     if first == "copy":
         return _names_program(parts)
     # A body begins behind a word in capitals or not: DO $$ BEGIN COPY ... END $$
-    return first in _WITH_BODY and any(_in_body(_unquoted(text)) for kind, text in seen if kind == "quoted")
+    return first in _WITH_BODY and any(_in_body(_unquote(text)) for kind, text in seen if kind == "quoted")
 
 
 def _in_body(body: str) -> bool:
@@ -59,7 +59,7 @@ def _names_program(parts: Sequence[tuple[str, str]]) -> bool:
     )
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if text.startswith("$"):
         mark = text[: text.index("$", 1) + 1]
         return text.removeprefix(mark).removesuffix(mark)

@@ -14,7 +14,7 @@ from noetl.facts.reference import Column
 from noetl.facts.values import unique_names
 from noetl.tools.kit.large import CSV, TableStore, scratch_folder
 from noetl.tools.postgres.csv_text import decimals, records
-from noetl.tools.postgres.errors import PostgresErrors, adapted
+from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.sql.text import BoundStatement, tokens
 from noetl.tools.sql.values import (
     ResultBounds,
@@ -92,22 +92,22 @@ class QueryReader:
     def read(self, bound: BoundStatement, index: int) -> StatementResult | None:
         """The answer; None where the query has no columns. The query runs once. Raises ToolError."""
         text = self._text(bound, index)
-        columns = self._described(text, index)
+        columns = self._describe(text, index)
         if not columns:
             return None
         with scratch_folder(self._bounds.shelf) as folder:
             path = Path(folder, "rows.csv")
-            sink = self._copied(text, index, path)
-            return self._answered(_Table(path, columns, sink), index)
+            sink = self._copy(text, index, path)
+            return self._answer(_Table(path, columns, sink), index)
 
     def _text(self, bound: BoundStatement, index: int) -> str:
         if not bound.has_values:
             return bound.statement.text
         with self._faults.of_statement(index):
-            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapted(bound))
+            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapt_values(bound))
             return sent.decode()
 
-    def _described(self, text: str, index: int) -> Sequence[extensions.Column]:
+    def _describe(self, text: str, index: int) -> Sequence[extensions.Column]:
         """Names and types of the columns, without a row being asked for."""
         # On a line of its own: the statement may end in a comment.
         before = "SELECT * FROM (\n"
@@ -115,7 +115,7 @@ class QueryReader:
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
         return self._cursor.description or ()
 
-    def _copied(self, text: str, index: int, path: Path) -> CsvSink:
+    def _copy(self, text: str, index: int, path: Path) -> CsvSink:
         with path.open("wb") as file:
             sink = CsvSink(file, self._bounds, self._faults.place(index), self._go_on)
             # The driver writes row by row.
@@ -132,7 +132,7 @@ class QueryReader:
                 sink.leave()
         return sink
 
-    def _answered(self, table: _Table, index: int) -> StatementResult:
+    def _answer(self, table: _Table, index: int) -> StatementResult:
         shelf = self._bounds.shelf
         status = f"SELECT {table.count}"
         if shelf is not None and table.size > shelf.inline_bytes and shelf.takes(table.names):
@@ -143,9 +143,9 @@ class QueryReader:
                     return StatementResult(
                         table.names, shelf.put(table.path, CSV, types), table.count, status
                     )
-        return self._gathered(table, index, status)
+        return self._gather(table, index, status)
 
-    def _gathered(self, table: _Table, index: int, status: str) -> StatementResult:
+    def _gather(self, table: _Table, index: int, status: str) -> StatementResult:
         gathered = RowCollector(self._faults.place(index), table.names, self._bounds, table.known)
         with contextlib.closing(gathered):
             for rows in table.rows(self._cursor):

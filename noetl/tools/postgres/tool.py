@@ -169,7 +169,7 @@ class Postgres(Tool):
         with self._running.enter(call) as stop, contextlib.ExitStack() as stack:
             work = PostgresAttempt(order, faults, stop)
             try:
-                connection = stack.enter_context(self._connected().lend(settings, order.deadline_s))
+                connection = stack.enter_context(self._connect().lend(settings, order.deadline_s))
             except psycopg2.Error as error:
                 raise faults.unreachable(error) from error
             failure, result = work.attempt(connection)
@@ -202,7 +202,7 @@ class Postgres(Tool):
         faults = PostgresErrors((), False, settings.get("password", ""), seconds)
         with contextlib.ExitStack() as stack:
             try:
-                connection = stack.enter_context(self._connected().lend(settings, seconds))
+                connection = stack.enter_context(self._connect().lend(settings, seconds))
             except psycopg2.Error as error:
                 raise faults.unreachable(error) from error
             yield connection, faults
@@ -217,7 +217,7 @@ class Postgres(Tool):
                 self._pool.close()
                 self._pool = None
 
-    def _connected(self) -> ConnectionPool:
+    def _connect(self) -> ConnectionPool:
         from noetl.tools.postgres.pool import ConnectionPool  # imports the driver, see `run`
 
         with self._lock:

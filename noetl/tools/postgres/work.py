@@ -13,11 +13,11 @@ from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.pipeline.model import Call
 from noetl.tools.kit.calls import StopSignal
-from noetl.tools.postgres.errors import PostgresErrors, adapted
+from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.postgres.ledger import WriteLedger, refuse_endings
 from noetl.tools.postgres.programs import refuse_programs
 from noetl.tools.postgres.read import QueryReader, is_read
-from noetl.tools.postgres.write import written
+from noetl.tools.postgres.write import write_rows
 from noetl.tools.sql.rows import TableWrite
 from noetl.tools.sql.text import BoundStatement
 from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
@@ -111,7 +111,7 @@ class PostgresAttempt:
 
     def _do(self, cursor: extensions.cursor) -> dict[str, Json]:
         if self._order.write is not None:
-            return written(cursor, self._order.write, self._faults, self._go_on)
+            return write_rows(cursor, self._order.write, self._faults, self._go_on)
         return result_of([self._answer(cursor, *each) for each in enumerate(self._order.bound)])
 
     def _go_on(self) -> None:
@@ -127,7 +127,7 @@ class PostgresAttempt:
                 return answer
         with self._faults.of_statement(index, cursor):
             if bound.has_values:
-                cursor.execute(bound.pyformat(), adapted(bound))
+                cursor.execute(bound.pyformat(), adapt_values(bound))
             else:
                 cursor.execute(bound.statement.text)
         if cursor.description is None:

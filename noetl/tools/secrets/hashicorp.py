@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.kit.opening import hide, whole
+from noetl.tools.kit.opening import hide, open_data
 from noetl.tools.secrets.sources import SourceSettings
 from noetl.usecases.credential_types import TOKEN, first
 from noetl.usecases.secrets import Secret
@@ -36,7 +36,7 @@ class HashicorpVault:
         self._ca = settings.vault_ca
 
     def asking_with(self, credential: Mapping[str, Json]) -> HashicorpVault:
-        token = first(whole(credential), TOKEN)
+        token = first(open_data(credential), TOKEN)
         if token is None:
             raise ToolError(
                 "auth", "The `auth` of a secret of vault needs a `token`.", type="UnusableCredential"

@@ -75,11 +75,11 @@ class KeySource:
         if self.given:
             return self.given
         if self.command:
-            return _printed_by(self.command)
+            return _print_of(self.command)
         return load_or_create_key(self.file) if self.make else _read(self.file)
 
 
-def _printed_by(command: str) -> str:
+def _print_of(command: str) -> str:
     """What it prints is never quoted: it may be the key."""
     name = "NOETL_SECRET_KEY_COMMAND"
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.tools.kit.http.auth import client_of
-from noetl.tools.kit.opening import hide, whole
+from noetl.tools.kit.opening import hide, open_data
 from noetl.usecases.secrets import TokenOrder
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ class TokenSource:
         from noetl.tools.kit.http.tokens import TokenRoute
         from noetl.tools.kit.http.transport import RequestLimits
 
-        who = client_of(order.place, whole(order.auth))
+        who = client_of(order.place, open_data(order.auth))
         hide([who.client_secret, who.headers.get("authorization", "").partition(" ")[2]])
         if not order.renew:
             if not order.execution_id:
                 raise ToolError("client_error", f"{order.place}: `auto_renew: false` needs an execution.")
             who = replace(who, holder=order.execution_id)
         limits = RequestLimits(10.0, _FETCH_S, _FETCH_S, 1_048_576)
-        token = self._opened().token(who, TokenRoute(), lambda: limits, ttl=order.ttl, renew=order.renew)
+        token = self._open().token(who, TokenRoute(), lambda: limits, ttl=order.ttl, renew=order.renew)
         hide([token])
         return token
 
-    def _opened(self) -> AccessTokens:
+    def _open(self) -> AccessTokens:
         from noetl.tools.kit.http.tokens import AccessTokens  # see `__call__`
         from noetl.tools.kit.http.transport import HttpClient
 

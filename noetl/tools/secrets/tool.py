@@ -88,7 +88,7 @@ class Secrets(Tool):
             raise ToolError("auth", "A secret is wanted, and this process opens none.", type="NoSecrets")
         wanted = None if config.version is None else str(config.version)
         name = config.path or config.name or ""
-        found = opening.found(safe, config.provider, name, wanted)
+        found = opening.find_secret(safe, config.provider, name, wanted)
         reference: dict[str, Json] = {
             "kind": SECRET_REF,
             "execution": call.where.execution_id,

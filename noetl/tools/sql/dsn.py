@@ -43,7 +43,7 @@ def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
     single fields win over those of the dsn. Raises ToolError(auth) that never quotes a value.
     """
     dsn = data.get("dsn") or data.get("url")
-    settings = _parsed(str(dsn)) if dsn else {}
+    settings = _parse(str(dsn)) if dsn else {}
     for name, value in data.items():
         target = POSTGRES_FIELDS.get(name)
         if target is not None and value not in (None, ""):
@@ -61,7 +61,7 @@ def unknown_postgres_fields(data: Mapping[str, Json]) -> list[str]:
     return [name for name in data if name not in POSTGRES_FIELDS and name not in ("dsn", "url", "type")]
 
 
-def _parsed(dsn: str) -> dict[str, Json]:
+def _parse(dsn: str) -> dict[str, Json]:
     # Imported here: the driver takes 50 ms, and most users of this module never need it.
     import psycopg2
     from psycopg2.extensions import parse_dsn

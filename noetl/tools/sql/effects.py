@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.kit.effects import address, first, listed, one_line
+from noetl.tools.kit.effects import address, as_list, first, one_line
 from noetl.tools.sql.config import NAMES
 from noetl.tools.sql.text import Statement, split, tokens
 
@@ -32,7 +32,7 @@ def sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
         return (f"SQL on {place}: {config.get('mode', 'insert')} rows, table {one_line(table)}",)
     if isinstance(script := config.get("script"), Mapping):
         return (f"SQL of {address(first(script, 'file', 'path', 'url', 'uri', 'ref'))} on {place}",)
-    verbs = Counter(verb for text in listed(first(config, *NAMES)) for verb in _verbs(str(text)))
+    verbs = Counter(verb for text in as_list(first(config, *NAMES)) for verb in _verbs(str(text)))
     told = [verb if count == 1 else f"{verb} ×{count}" for verb, count in verbs.items()]
     return (f"SQL on {place}: {', '.join(told) or 'no statement'}",)
 

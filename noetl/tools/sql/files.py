@@ -58,7 +58,7 @@ class FileLocks:
         if path is None:
             yield
             return
-        with self._mine(path, wait), self._leased(path, wait):
+        with self._mine(path, wait), self._lease(path, wait):
             yield
 
     @contextlib.contextmanager
@@ -77,14 +77,14 @@ class FileLocks:
             self._leave(path)
 
     @contextlib.contextmanager
-    def _leased(self, path: Path, wait: LeaseWait) -> Iterator[None]:
+    def _lease(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed by for ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         lease = self._folder / f"{name}.lease"
         with lease.open("a") as held_by, lease.with_suffix(".turn").open("a") as turn:
-            _locked(turn, fcntl.LOCK_EX, path, wait)
-            _locked(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
+            _lock_file(turn, fcntl.LOCK_EX, path, wait)
+            _lock_file(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
 
@@ -114,7 +114,7 @@ class LeaseWait:
         return min(left, pause_s)
 
 
-def _locked(file: IO[str], mode: int, path: Path, wait: LeaseWait) -> None:
+def _lock_file(file: IO[str], mode: int, path: Path, wait: LeaseWait) -> None:
     # Looked at again and again: a lock that blocks has no deadline.
     while True:
         try:
@@ -125,7 +125,7 @@ def _locked(file: IO[str], mode: int, path: Path, wait: LeaseWait) -> None:
             return
 
 
-def held(path: Path, who: str) -> ToolError:
+def database_in_use(path: Path, who: str) -> ToolError:
     """What to raise where `who` has the database for longer than the call may wait."""
     return ToolError(
         "connection",

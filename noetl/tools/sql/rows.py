@@ -46,7 +46,7 @@ class TableWrite:
     @property
     def target(self) -> str:
         """The table, for SQL."""
-        return ".".join(map(quoted, self.table))
+        return ".".join(map(quote, self.table))
 
     def pages(self) -> Iterator[Sequence[JsonMap]]:
         """The rows in order, in parts that are in memory; of those with one key a part holds the last only. Raises
@@ -90,17 +90,17 @@ class WritePlan:
 
     @property
     def column_list(self) -> str:
-        return ", ".join(map(quoted, self.names))
+        return ", ".join(map(quote, self.names))
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """An identifier as SQL takes it, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def quoted_table(text: str) -> str:
+def quote_table(text: str) -> str:
     """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a table."""
-    return ".".join(map(quoted, table_of(text)))
+    return ".".join(map(quote, table_of(text)))
 
 
 def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | None:
@@ -205,7 +205,7 @@ def plan(write: TableWrite, known: Mapping[str, str], *, fold: bool, others: Seq
         near = nearest(write.table[-1], others)
         hint = f"did you mean '{near}'?" if near else "create it in a task before this one."
         raise ToolError("sql", f"There is no table '{write.name}'; {hint}", type="UnknownTable")
-    own = {_folded(name, fold): name for name in known}
+    own = {_fold(name, fold): name for name in known}
     names = [_column(write, name, own, fold) for name in write.columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -215,12 +215,12 @@ def plan(write: TableWrite, known: Mapping[str, str], *, fold: bool, others: Seq
     return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
 
 
-def _folded(name: str, fold: bool) -> str:
+def _fold(name: str, fold: bool) -> str:
     return name.lower() if fold else name
 
 
 def _column(write: TableWrite, name: str, own: Mapping[str, str], fold: bool) -> str:
-    found = own.get(_folded(name, fold))
+    found = own.get(_fold(name, fold))
     if found is None:
         near = nearest(name, own.values())
         hint = f"did you mean '{near}'?" if near else f"it has {', '.join(list(own.values())[:10])}."
@@ -232,9 +232,9 @@ def _column(write: TableWrite, name: str, own: Mapping[str, str], fold: bool) ->
 
 def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
     rest = [name for name in names if name not in key]
-    changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in rest)
+    changes = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
     action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
-    return f" ON CONFLICT ({', '.join(map(quoted, key))}) {action}"
+    return f" ON CONFLICT ({', '.join(map(quote, key))}) {action}"
 
 
 def batches(write: TableWrite) -> Iterator[str]:
@@ -264,7 +264,7 @@ def tuples(write: TableWrite, convert: Callable[[int, str, Json], object]) -> It
         yield tuple(convert(index, name, row.get(name)) for name in write.columns)
 
 
-def decoded(value: Json, index: int, name: str) -> object:
+def decode_bytes(value: Json, index: int, name: str) -> object:
     """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is none."""
     if not isinstance(value, str):
         return value

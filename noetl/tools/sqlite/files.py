@@ -12,7 +12,7 @@ from typing import Final
 
 from noetl.errors import ToolError
 from noetl.tools.sql.engine_file import refuse_engine
-from noetl.tools.sql.files import MEMORY, held
+from noetl.tools.sql.files import MEMORY, database_in_use
 
 #: Largest text or blob, in bytes.
 _LENGTH: Final = 256 * 1024 * 1024
@@ -40,20 +40,20 @@ class LockWaits:
 
 
 @contextlib.contextmanager
-def opened(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sqlite3.Connection]:
+def connect(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sqlite3.Connection]:
     """A connection in autocommit mode with a write-ahead log. Raises ToolError where the file cannot be
     used, and for the database of the engine itself."""
     try:
-        connection = _connected(path, read_only, waits)
+        connection = _connect(path, read_only, waits)
     except (sqlite3.Error, OSError) as error:
-        raise _unopened(path, read_only, error) from error
+        raise _not_opened(path, read_only, error) from error
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _connected(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.Connection:
+def _connect(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.Connection:
     connection = sqlite3.connect(
         MEMORY if path is None else f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}",
         uri=path is not None,
@@ -68,14 +68,16 @@ def _connected(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.
             if not read_only:
                 connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.set_authorizer(_allowed)
+        connection.set_authorizer(_authorize)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _allowed(action: int, first: str | None, _two: str | None, _three: str | None, _four: str | None) -> int:
+def _authorize(
+    action: int, first: str | None, _two: str | None, _three: str | None, _four: str | None
+) -> int:
     # Not ATTACH and not VACUUM INTO: other files are not this task's. VACUUM attaches '', which is none.
     if action == sqlite3.SQLITE_ATTACH and first not in ("", MEMORY):
         return sqlite3.SQLITE_DENY
@@ -84,10 +86,10 @@ def _allowed(action: int, first: str | None, _two: str | None, _three: str | Non
     return sqlite3.SQLITE_OK
 
 
-def _unopened(path: Path | None, read_only: bool, error: Exception) -> ToolError:
+def _not_opened(path: Path | None, read_only: bool, error: Exception) -> ToolError:
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     if path is not None and name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return held(path, "another connection")
+        return database_in_use(path, "another connection")
     if path is not None and name == "SQLITE_CANTOPEN" and read_only and not path.exists():
         return ToolError(
             "client_error", f"The database {path} does not exist, and is opened for reading only.", type=name

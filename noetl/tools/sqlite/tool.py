@@ -27,9 +27,9 @@ from noetl.tools.sql.scripts import SqlScripts
 from noetl.tools.sql.syntax import sqlite_fault
 from noetl.tools.sql.text import BoundStatement
 from noetl.tools.sql.values import ResultBounds, RowCollector, StatementResult, result_of
-from noetl.tools.sqlite.files import LockWaits, opened
+from noetl.tools.sqlite.files import LockWaits, connect
 from noetl.tools.sqlite.values import SqliteErrors, bindable, first_word
-from noetl.tools.sqlite.write import written
+from noetl.tools.sqlite.write import write_rows
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
@@ -96,7 +96,7 @@ class Sqlite(Tool):
         write = write_of(config, self.services.results)
         path = database_path(config.database, self.services.files_of(call))
         waits = LockWaits(time.monotonic() + deadline_s, config.busy_timeout)
-        with self._running.enter(call) as stop, opened(path, config.read_only, waits) as connection:
+        with self._running.enter(call) as stop, connect(path, config.read_only, waits) as connection:
             bounds = ResultBounds(self.services.result_limit, set(), shelf_of(call, self.services))
             work = _Work(connection, config, bounds, waits, stop)
             with stop.watch(waits.left(), connection.interrupt):
@@ -159,7 +159,7 @@ class _Work:
 
     def _do(self, write: TableWrite | None) -> dict[str, Json]:
         if write is not None:
-            return written(self._connection, write, self._faults)
+            return write_rows(self._connection, write, self._faults)
         return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:

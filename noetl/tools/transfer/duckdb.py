@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb.errors import first_line
-from noetl.tools.sql.rows import WritePlan, plan, quoted
+from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.transfer.config import DuckDbTarget
 from noetl.tools.transfer.load import (
     LEDGER,
@@ -37,13 +37,13 @@ class DuckDbLoader(Loader):
         self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
-        with self._explained("The table cannot be prepared"):
+        with self._explain_errors("The table cannot be prepared"):
             self._connection.execute(MAKE_LEDGER)
             if self.target.create:
                 self._connection.execute(create_table(self, _type))
-            self._plan = plan(self.write, self._known(), fold=True, others=self._others())
+            self._plan = plan(self.write, self._known_types(), fold=True, others=self._others())
 
-    def _known(self) -> dict[str, str]:
+    def _known_types(self) -> dict[str, str]:
         import duckdb  # the driver takes 90 ms
 
         try:
@@ -60,7 +60,7 @@ class DuckDbLoader(Loader):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._explained("The rows cannot be written"):
+        with self._explain_errors("The rows cannot be written"):
             self._connection.execute("BEGIN")
             try:
                 yield
@@ -90,7 +90,7 @@ class DuckDbLoader(Loader):
 
     def insert(self, first: int, end: int) -> None:
         assert self._plan is not None  # see `prepare`
-        columns = ", ".join(quoted(column.name) for column in self.staged.columns)
+        columns = ", ".join(quote(column.name) for column in self.staged.columns)
         rows = self.staged.source(first, end)
         last = f" {last_of_each(self)}" if self.target.keys and self.target.mode == "upsert" else ""
         extra = self._plan.extra if self.target.mode == "upsert" else ""
@@ -108,7 +108,7 @@ class DuckDbLoader(Loader):
         self._connection.interrupt()
 
     @contextlib.contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _explain_errors(self, what: str) -> Iterator[None]:
         import duckdb  # the driver takes 90 ms
 
         try:
@@ -120,7 +120,7 @@ class DuckDbLoader(Loader):
 def last_of_each(loader: Loader) -> str:
     """A clause that keeps the last row of each key: a statement must not change a row twice."""
     sources = dict(zip(loader.staged.names, loader.staged.columns, strict=True))
-    key = ", ".join(quoted(sources[name].name) for name in loader.target.keys)
+    key = ", ".join(quote(sources[name].name) for name in loader.target.keys)
     return f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY file_row_number DESC) = 1"
 
 

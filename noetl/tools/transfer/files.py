@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from noetl.errors import ToolError
 from noetl.tools.duckdb.errors import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 from noetl.tools.transfer.load import StagedTable
 from noetl.tools.transfer.stage import format_of
 
@@ -32,7 +32,7 @@ def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form
             type="UnknownFormat",
         )
     columns = ", ".join(
-        f"{quoted(column.name)} AS {quoted(name)}"
+        f"{quote(column.name)} AS {quote(name)}"
         for column, name in zip(staged.columns, staged.names, strict=True)
     )
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -18,7 +18,7 @@ from noetl.errors import ToolError
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call
-from noetl.tools.sql.rows import TableWrite, WritePlan, quoted, table_of
+from noetl.tools.sql.rows import TableWrite, WritePlan, quote, table_of
 from noetl.tools.transfer.config import TableTarget
 
 LEDGER: Final = "noetl_ledger"
@@ -82,7 +82,7 @@ class StagedTable:
         )
 
 
-def chosen(
+def choose_columns(
     columns: list[Column], wanted: list[str] | dict[str, str] | None
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """The columns that go, and their names in the target. Raises ToolError(client_error) that names the nearest."""
@@ -183,11 +183,11 @@ def create_table(loader: Loader, type_of: TypeName) -> str:
     """The statement that makes the target's table where it is missing, with `key` unique."""
     staged = loader.staged
     columns = [
-        f"{quoted(name)} {type_of(column.type)}"
+        f"{quote(name)} {type_of(column.type)}"
         for name, column in zip(staged.names, staged.columns, strict=True)
     ]
     if loader.target.keys:
-        columns.append(f"UNIQUE ({', '.join(map(quoted, loader.target.keys))})")
+        columns.append(f"UNIQUE ({', '.join(map(quote, loader.target.keys))})")
     return f"CREATE TABLE IF NOT EXISTS {loader.write.target} ({', '.join(columns)})"
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.postgres.ledger import WriteLedger
-from noetl.tools.postgres.write import described
-from noetl.tools.sql.rows import WritePlan, plan, quoted
+from noetl.tools.postgres.write import describe_table
+from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.transfer.config import PostgresTarget
 from noetl.tools.transfer.duckdb import last_of_each
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, create_table, insert_head, mark_of
@@ -73,7 +73,7 @@ class PostgresLoader(Loader):
         with self._faults.of(f"The table '{self.write.name}' cannot be prepared"):
             if self.target.create:
                 self._cursor.execute(create_table(self, _type))
-            known, others = described(self._cursor, self.write)
+            known, others = describe_table(self._cursor, self.write)
         self._plan = plan(self.write, known, fold=False, others=others)
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class PostgresLoader(Loader):
     def _export(self, first: int, end: int, planned: WritePlan, clause: str) -> None:
         """The chunk as CSV, in the text forms that PostgreSQL reads."""
         cells = ", ".join(
-            _cell(quoted(column.name), column.type, kind)
+            _cell(quote(column.name), column.type, kind)
             for column, kind in zip(self.staged.columns, planned.types, strict=True)
         )
         rows = f"SELECT {cells} FROM {self.staged.source(first, end)} {clause} ORDER BY file_row_number"  # noqa: S608

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
-from noetl.tools.duckdb.read import parsed
-from noetl.tools.sql.rows import WritePlan, plan, quoted
+from noetl.tools.duckdb.read import parse_json_columns
+from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.sqlite.files import LockWaits
 from noetl.tools.sqlite.values import SqliteErrors, scalar
-from noetl.tools.sqlite.write import described
+from noetl.tools.sqlite.write import describe_table
 from noetl.tools.transfer.config import SqliteTarget
 from noetl.tools.transfer.load import (
     LEDGER,
@@ -59,7 +59,7 @@ class SqliteLoader(Loader):
             self._connection.execute(MAKE_LEDGER)
             if self.target.create:
                 self._connection.execute(create_table(self, _type))
-            known, others = described(self._connection, self.write)
+            known, others = describe_table(self._connection, self.write)
         self._plan = plan(self.write, known, fold=True, others=others)
 
     @contextlib.contextmanager
@@ -101,13 +101,13 @@ class SqliteLoader(Loader):
         )
 
     def _rows(self, first: int, end: int) -> Iterator[list[object]]:
-        columns = ", ".join(quoted(column.name) for column in self.staged.columns)
+        columns = ", ".join(quote(column.name) for column in self.staged.columns)
         types = [column.type for column in self.staged.columns]
         self._reader.execute(
             f"SELECT {columns} FROM {self.staged.source(first, end)} ORDER BY file_row_number"  # noqa: S608
         )
         while rows := self._reader.fetchmany(_FETCH):
-            for row in parsed(rows, types):
+            for row in parse_json_columns(rows, types):
                 yield [_value(cell) for cell in row]
 
     def record(self, mark: TransferMark) -> None:

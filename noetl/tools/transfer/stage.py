@@ -24,7 +24,7 @@ from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
-from noetl.tools.sql.rows import quoted_table
+from noetl.tools.sql.rows import quote_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import (
     DuckDbSource,
@@ -86,7 +86,7 @@ class SourceReader:
             return came
         assert isinstance(came, Outcome)  # none of them calls a playbook
         if isinstance(source, HttpSource):
-            return self._spooled(inner, _rows_at(came.result, source.path))
+            return self._spool(inner, _rows_at(came.result, source.path))
         rows = came.result["rows"]
         if not is_reference(rows):
             raise ToolError(
@@ -126,7 +126,7 @@ class SourceReader:
         reader = _READERS[format_of(path, source.format, "source")]
         return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
 
-    def _spooled(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
+    def _spool(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
         shelf = shelf_of(call, self.services)
         assert shelf is not None  # a transfer without a store is refused
         names = list(dict.fromkeys(name for row in rows for name in row))
@@ -162,7 +162,7 @@ def format_of(path: Path, given: str | None, side: str) -> str:
 def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
     if source.query is not None:
         return source.query
-    return f"SELECT * FROM {quoted_table(source.table or '')}"  # noqa: S608 - quoted
+    return f"SELECT * FROM {quote_table(source.table or '')}"  # noqa: S608 - quoted
 
 
 def _rows_at(answer: Json, path: str) -> Sequence[Mapping[str, Json]]:

@@ -27,8 +27,8 @@ from noetl.tools.kit.calls import RunningCalls, StopSignal
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_path, held
-from noetl.tools.sqlite.files import LockWaits, opened
+from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
+from noetl.tools.sqlite.files import LockWaits, connect
 from noetl.tools.sqlite.tool import Sqlite
 from noetl.tools.transfer.config import (
     DuckDbTarget,
@@ -42,7 +42,7 @@ from noetl.tools.transfer.config import (
 from noetl.tools.transfer.duckdb import DuckDbLoader
 from noetl.tools.transfer.effects import end_of_transfer
 from noetl.tools.transfer.files import write_file
-from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, chosen
+from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
 from noetl.tools.transfer.postgres import PostgresLoader
 from noetl.tools.transfer.sqlite import SqliteLoader
 from noetl.tools.transfer.stage import SourceReader
@@ -145,7 +145,7 @@ class Transfer(Tool):
         with self._running.enter(call) as stop:
             deadline = _Deadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
-            came = json.loads(known) if known else self._staged(call, checkpoint, config, deadline)
+            came = json.loads(known) if known else self._stage_rows(call, checkpoint, config, deadline)
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
@@ -154,13 +154,13 @@ class Transfer(Tool):
                 # What is read is in the log before the first of several chunks is written.
                 return Later(0.0, again)
             try:
-                return self._written(call, config, came, deadline)
+                return self._write(call, config, came, deadline)
             except DatabaseBusy as busy:
                 if deadline.left() <= PATIENCE_S:
-                    raise held(busy.path, busy.who) from None
+                    raise database_in_use(busy.path, busy.who) from None
                 return Later(_PAUSE_S, again)
 
-    def _staged(
+    def _stage_rows(
         self, call: Call, checkpoint: JsonMap, config: TransferConfig, deadline: _Deadline
     ) -> JsonMap | Later:
         inner = replace(call, checkpoint=checkpoint.get("source"))
@@ -172,16 +172,14 @@ class Transfer(Tool):
     def close(self) -> None:
         self._stage.close()
 
-    def _written(
-        self, call: Call, config: TransferConfig, reference: JsonMap, deadline: _Deadline
-    ) -> Outcome:
+    def _write(self, call: Call, config: TransferConfig, reference: JsonMap, deadline: _Deadline) -> Outcome:
         results = self.services.results
         assert results is not None  # see `run`
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
             path = stack.enter_context(results.file(reference)).resolve()
             reader = stack.enter_context(_reader(folder))
-            staged = _described(reader, path, reference, config)
+            staged = _describe(reader, path, reference, config)
             done = self._to(call, config, staged, reader, folder, deadline, stack)
         result: dict[str, Json] = {
             "rows": done.total,
@@ -216,7 +214,7 @@ class Transfer(Tool):
                 return TransferMark(staged.sha256, staged.rows, staged.rows, 1)
             case target:
                 loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
-                return _loaded(loader, config.chunk_rows, deadline)
+                return _load(loader, config.chunk_rows, deadline)
 
     @contextlib.contextmanager
     def _loader(
@@ -245,7 +243,7 @@ class Transfer(Tool):
             case SqliteTarget():
                 waits = LockWaits(time.monotonic() + deadline.left(), _BUSY_S)
                 path = database_path(target.database, self.services.files_of(call))
-                with opened(path, False, waits) as connection:
+                with connect(path, False, waits) as connection:
                     yield SqliteLoader(connection, reader, waits, call, target, staged)
             case _:
                 assert_never(target)
@@ -305,15 +303,15 @@ def _reader(folder: Path) -> Iterator[DuckDBPyConnection]:
         yield connection
 
 
-def _described(
+def _describe(
     reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig
 ) -> StagedTable:
     described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    columns, names = chosen([Column(str(row[0]), str(row[1])) for row in described], config.columns)
+    columns, names = choose_columns([Column(str(row[0]), str(row[1])) for row in described], config.columns)
     return StagedTable(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
 
 
-def _loaded(loader: Loader, chunk_rows: int, deadline: _Deadline) -> TransferMark:
+def _load(loader: Loader, chunk_rows: int, deadline: _Deadline) -> TransferMark:
     with deadline.watched(loader.interrupt):
         loader.prepare()
     while True:

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.tools.kit.http import addresses
-from noetl.tools.kit.http.addresses import AddressGuard, forbidden, normal_host, reachable
+from noetl.tools.kit.http.addresses import AddressGuard, normal_host, reachable, why_forbidden
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from noetl.tools.kit.http.addresses import AddressGuard, forbidden, normal_host,
     ],
 )
 def test_an_address_is_public_or_has_a_reason_not_to_be(address: str, reason: str | None) -> None:
-    assert forbidden(address) == reason
+    assert why_forbidden(address) == reason
 
 
 @pytest.mark.parametrize(

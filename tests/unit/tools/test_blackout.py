@@ -117,7 +117,7 @@ def test_looking_through_a_large_result_costs_less_than_writing_it_as_json(black
 
 def test_the_log_of_a_process_tells_no_secret_that_was_opened_in_it(caplog: pytest.LogCaptureFixture) -> None:
     before = logging.getLogRecordFactory()
-    opening.hush_log()
+    opening.mask_log()
     try:
         opening.hide(["Kanari-of-the-log"])
         log = logging.getLogger("noetl.tests")

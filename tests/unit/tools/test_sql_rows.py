@@ -15,7 +15,7 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.sql.config import SqlConfig
-from noetl.tools.sql.rows import TableWrite, batches, plan, quoted, write_of
+from noetl.tools.sql.rows import TableWrite, batches, plan, quote, write_of
 from noetl.tools.sql.text import split
 from noetl.tools.sql.values import ResultBounds, RowCollector
 
@@ -91,10 +91,10 @@ def test_a_table_is_named_in_parts(text: str, parts: tuple[str, ...]) -> None:
 
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), min_size=1))
 def test_a_quoted_name_is_one_token_whatever_it_holds(name: str) -> None:
-    [statement] = split(f"select {quoted(name)}")
+    [statement] = split(f"select {quote(name)}")
 
-    assert statement.text == f"select {quoted(name)}"
-    assert quoted(name)[1:-1].replace('""', '"') == name
+    assert statement.text == f"select {quote(name)}"
+    assert quote(name)[1:-1].replace('""', '"') == name
 
 
 def test_the_last_row_of_a_key_stays_and_null_is_no_key() -> None:

@@ -79,7 +79,7 @@ class Runner:
         child = self._take((type(request), request.owner, request.limits), token)
         try:
             with child.control.showing() as show:
-                return self._converse(child, request, encoded(request, show), deadline_s, listen)
+                return self._converse(child, request, encode_request(request, show), deadline_s, listen)
         except BaseException:
             # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
             self._end(child, kill=True)
@@ -106,26 +106,26 @@ class Runner:
         try:
             answer = exchange.run(message, deadline_s)
         except ChildDied:
-            return self._ended(child, exchange, "died", _described(self._end(child, kill=False)))
+            return self._finish(child, exchange, "died", _describe(self._end(child, kill=False)))
         except DeadlinePassed:
             self._end(child, kill=True)
-            return self._ended(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
+            return self._finish(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
         except LimitPassed as error:
             self._end(child, kill=True)
-            return self._ended(child, exchange, "limit", str(error))
+            return self._finish(child, exchange, "limit", str(error))
         if answer["retire"] == wire.KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
         value = answer.get("value")
         if request.keep is not None and (written := answer.get("tables")):
             with child.control.tables(child.lease, len(written["sizes"])) as files:
-                value = settled(value, written, files, request.keep)
+                value = put_tables(value, written, files, request.keep)
         self._put_back(child, retire=answer["retire"] != wire.KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
     @staticmethod
-    def _ended(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
+    def _finish(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
         stdout, stderr = exchange.finish()
         child.lease.close()
         return RunnerReply(status, stdout, stderr, reason=reason)
@@ -163,10 +163,10 @@ class Runner:
             lease = control.lease()
         except RunnerGone:
             control = self._running(control)
-            lease = self._leased(control)
+            lease = self._lease_again(control)
         return LeasedChild(control, lease, key)
 
-    def _leased(self, control: Control) -> Lease:
+    def _lease_again(self, control: Control) -> Lease:
         """A child of a runner that has just started; where that fails too, the reason."""
         try:
             return control.lease()
@@ -246,12 +246,12 @@ def _kill(child: LeasedChild) -> None:
         os.killpg(child.lease.pid, signal.SIGKILL)
 
 
-def encoded(request: Request, show: Callable[[Path], Path]) -> bytes:
+def encode_request(request: Request, show: Callable[[Path], Path]) -> bytes:
     """The message of a request, as JSON; `show` is how its files are called where it is read."""
-    return json.dumps(request.message(show), default=_converted).encode()
+    return json.dumps(request.message(show), default=_convert).encode()
 
 
-def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: KeepFrame) -> Any:
+def put_tables(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: KeepFrame) -> Any:
     """`value` with what stands for its tables in their places: what `keep` makes of each file."""
     kept = [keep(FrameFile(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
 
@@ -267,7 +267,7 @@ def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep:
     return put(value)
 
 
-def _converted(value: Any) -> Any:
+def _convert(value: Any) -> Any:
     """What a call hands over beyond JSON: views of the context become mappings, functions nothing."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -276,7 +276,7 @@ def _converted(value: Any) -> Any:
     return None
 
 
-def _described(status: int) -> str:
+def _describe(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"its process ended with exit status {code}"

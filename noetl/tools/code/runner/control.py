@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .child import scratch, tables
-from .sandbox import wrapped
+from .sandbox import sandbox_command
 from .server import ANSWER, REQUEST
 
 #: All that a child inherits of the worker's environment. Nothing that could hold a secret.
@@ -110,7 +110,7 @@ class Control:
         try:
             with theirs:
                 command = _command(theirs.fileno(), root, settings)
-                self._process = _started(command, theirs.fileno(), environment(settings.inherited))
+                self._process = _start(command, theirs.fileno(), environment(settings.inherited))
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -202,10 +202,10 @@ def _command(control: int, root: str, settings: RunnerSettings) -> list[str]:
     shown.mkdir(mode=0o700)
     if not settings.sandbox:
         return command
-    return wrapped(command, root, str(shown), settings.readable, settings.hidden)
+    return sandbox_command(command, root, str(shown), settings.readable, settings.hidden)
 
 
-def _started(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ def modules(entry: str) -> dict[str, ModuleType] | None:
     if found is None or _is_module(entry):
         return None
     named = _top_level(found[1])
-    loaded = {name: one for name in named if (one := _loaded(name)) is not None}
+    loaded = {name: one for name in named if (one := _load(name)) is not None}
     return loaded or None
 
 
@@ -57,7 +57,7 @@ def _first(file: str) -> str:
     return name if is_code and name.isidentifier() else ""
 
 
-def _loaded(name: str) -> ModuleType | None:
+def _load(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(name)
     except ImportError:

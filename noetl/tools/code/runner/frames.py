@@ -32,19 +32,19 @@ class NoFrame(Exception):
         self.type = type
 
 
-def framed(name: str, value: Any, sort: str) -> Any:
+def to_frame(name: str, value: Any, sort: str) -> Any:
     """An input as a frame where it is a table (a list of mappings), else as it is. Raises NoFrame."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return value
-    return _made(name, sort, lambda: _FROM_ROWS[sort](value))
+    return _make(name, sort, lambda: _FROM_ROWS[sort](value))
 
 
-def read(name: str, path: str, sort: str) -> Any:
+def read_frame(name: str, path: str, sort: str) -> Any:
     """An input as a frame, from a Parquet file. Raises NoFrame."""
-    return _made(name, sort, lambda: _READERS[sort](path))
+    return _make(name, sort, lambda: _READERS[sort](path))
 
 
-def _made(name: str, sort: str, make: Callable[[], Any]) -> Any:
+def _make(name: str, sort: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except ModuleNotFoundError as error:
@@ -120,10 +120,10 @@ class FrameFiles:
         if sort is None:
             return plain.convert(value)
         if id(value) not in self._known:
-            self._known[id(value)] = self._written(value, sort)
+            self._known[id(value)] = self._write(value, sort)
         return self._known[id(value)]
 
-    def _written(self, frame: Any, sort: str) -> Any:
+    def _write(self, frame: Any, sort: str) -> Any:
         rows, columns = frame.shape
         if not columns:
             return [{}] * rows

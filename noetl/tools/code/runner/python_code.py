@@ -55,7 +55,7 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
     sys.modules[MODULE] = module
     try:
         value = _call(module.__dict__, request)
-        text = _encoded(value, request["result_limit"], tables.convert if request["tables"] else None)
+        text = _encode(value, request["result_limit"], tables.convert if request["tables"] else None)
         written = {"mark": tables.mark, "sizes": tables.sizes}
         return (
             b'"tables":%s,' % json.dumps(written).encode() if tables.sizes else b""
@@ -65,7 +65,7 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
             # The report needs memory too.
             module.__dict__.clear()
             traceback.clear_frames(error.__traceback__)
-        return b'"error":' + _reported(error, request), False
+        return b'"error":' + _report(error, request), False
     finally:
         sys.modules.pop(MODULE, None)
         module.__dict__.clear()
@@ -78,7 +78,7 @@ def rehearse() -> None:
     run(rehearsal, "")
 
 
-def _encoded(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
+def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
     try:
         text = plain.dumps(value, hook=hook)
     except plain.NotJson as error:
@@ -114,10 +114,10 @@ def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], input
     if is_function:
         returned = types.FunctionType(code, names)()
         if not (isinstance(returned, str) and returned == returns.FELL_THROUGH):
-            return _awaited(returned)
+            return _await(returned)
     else:
         exec(code, names)  # noqa: S102 - running the playbook's code is what this process is for
-    return _awaited(_yielded(names, inputs))
+    return _await(_result_of(names, inputs))
 
 
 def _start_in(directory: str | None) -> None:
@@ -133,18 +133,18 @@ def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
     sort, read = request["frames"], set()
     for name, (path, form) in request["files"].items():
         if form == "parquet":
-            inputs[name] = frames.read(name, path, sort)
+            inputs[name] = frames.read_frame(name, path, sort)
             read.add(name)
         else:
             with open(path, "rb") as file:
                 inputs[name] = json.load(file)
     if sort is not None:
         for name in inputs.keys() - read:
-            inputs[name] = frames.framed(name, inputs[name], sort)
+            inputs[name] = frames.to_frame(name, inputs[name], sort)
     return inputs
 
 
-def _yielded(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
+def _result_of(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
     """The global `result`, else what `main` returns. An input called `result` gives way to `main`."""
     result = names.get("result", _MISSING)
     main = names.get("main")
@@ -154,7 +154,7 @@ def _yielded(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
     return None if result is _MISSING else result
 
 
-def _awaited(value: Any) -> Any:
+def _await(value: Any) -> Any:
     if not inspect.iscoroutine(value):
         return value
     # Imported where it is needed: it costs 40 ms, and few codes are asynchronous.
@@ -214,7 +214,7 @@ def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
 
 
 def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, Any]) -> None:
-    pairs = libs.items() if isinstance(libs, dict) else map(_aliased, libs or ())
+    pairs = libs.items() if isinstance(libs, dict) else map(_alias_of, libs or ())
     for alias, path in pairs:
         if not alias and (modules := distributions.modules(path)) is not None:
             names.update(modules)
@@ -224,7 +224,7 @@ def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, An
         names[alias or top] = found if alias else sys.modules.get(top, found)
 
 
-def _aliased(entry: str) -> tuple[str, str]:
+def _alias_of(entry: str) -> tuple[str, str]:
     """Alias (empty: none) and module of `module` or `module as alias`."""
     path, _, alias = entry.partition(" as ")
     return alias.strip(), path.strip()
@@ -259,7 +259,7 @@ def _not_installed(path: str, module: str) -> CodeError:
 # --- reports -----------------------------------------------------------------------------------
 
 
-def _reported(error: BaseException, request: Mapping[str, Any]) -> bytes:
+def _report(error: BaseException, request: Mapping[str, Any]) -> bytes:
     report = {"type": _type(error), "message": _message(error), "kind": _kind(error)}
     report |= _place(error, request["name"])
     if isinstance(error, MemoryError):

@@ -52,7 +52,7 @@ def trouble() -> str:
     return f"bubblewrap cannot make one here ({said[-1]}); it needs user namespaces"
 
 
-def wrapped(
+def sandbox_command(
     command: list[str], root: str, shown: str, readable: Iterable[Path] = (), hidden: Iterable[Path] = ()
 ) -> list[str]:
     """`command` in a sandbox that may write below `root` only. Raises NoSandbox where there is no bubblewrap.
@@ -65,9 +65,9 @@ def wrapped(
         raise NoSandbox(trouble())
     noetl = str(Path(__file__).resolve().parents[3])
     mounts = list(
-        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), noetl, *map(str, readable)])
+        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_import_path(), noetl, *map(str, readable)])
     )
-    covered = _covered(mounts, hidden)
+    covered = _cover(mounts, hidden)
     # Files in memory, which the sandbox's own /dev would hide.
     below_dev = [mount for mount in mounts if _is_below_dev(mount)]
     # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends by
@@ -75,10 +75,10 @@ def wrapped(
     return [
         *(program, *_ALONE, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *_read_only(mounts),
-        *_emptied(covered, mounts),
+        *_empty(covered, mounts),
         *("--proc", "/proc", "--dev", "/dev"),
         *_read_only(below_dev),
-        *_emptied(filter(_is_below_dev, covered), below_dev),
+        *_empty(filter(_is_below_dev, covered), below_dev),
         *("--bind", root, root, "--ro-bind", shown, shown, "--chdir", root),
         # Last: what lies on them had to be made.
         *(word for path in ["/", *map(str, covered)] for word in ("--remount-ro", path)),
@@ -95,7 +95,7 @@ def _read_only(paths: Iterable[str]) -> list[str]:
     return [word for path in paths for word in ("--ro-bind-try", path, path)]
 
 
-def _covered(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
+def _cover(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
     """Where hidden directories would be seen: a link to one must not show it, nor one to a mount."""
     seen = dict[Path, None]()
     for real in (path.resolve() for path in hidden):
@@ -106,7 +106,7 @@ def _covered(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
     return list(seen)
 
 
-def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:
+def _empty(covered: Iterable[Path], mounts: list[str]) -> list[str]:
     """Covers what a mount would show; mounts that lie inside of it are made again."""
     words: list[str] = []
     for path in covered:
@@ -116,7 +116,7 @@ def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:
 
 
 @cache
-def _imported() -> tuple[str, ...]:
+def _import_path() -> tuple[str, ...]:
     """What the runner imports from. Not the worker's own `sys.path`: the directory that it was started in may
     stand there, and need not be for everybody's eyes."""
     asked = [sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]

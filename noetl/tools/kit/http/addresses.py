@@ -93,16 +93,16 @@ def _dotted(host: str) -> str:
         return host
 
 
-def forbidden(address: str) -> str | None:
+def why_forbidden(address: str) -> str | None:
     """Why `address` (an IP address) is not public, such as `a loopback`; None where it is public."""
-    ip = _carried(ipaddress.ip_address(address.partition("%")[0]))
+    ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
     for block, reason in _BLOCKS:
         if ip.version == block.version and ip in block:
             return reason
     return None if ip.is_global and not ip.is_multicast else "a reserved"
 
 
-def _carried(ip: IpAddress) -> IpAddress:
+def _carried_address(ip: IpAddress) -> IpAddress:
     """The IPv4 address inside of `ip`, where a gateway or the kernel would take it out."""
     if isinstance(ip, ipaddress.IPv4Address) or int(ip) <= 1:
         return ip
@@ -123,11 +123,11 @@ class AddressGuard:
         """Why `address` may not be reached, such as `a loopback`; None where it may."""
         if self.allow_private:
             return None
-        reason = forbidden(address)
-        return None if reason is None or self._listed(address) else reason
+        reason = why_forbidden(address)
+        return None if reason is None or self._is_listed(address) else reason
 
-    def _listed(self, address: str) -> bool:
-        ip = _carried(ipaddress.ip_address(address.partition("%")[0]))
+    def _is_listed(self, address: str) -> bool:
+        ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
         return any(ip.version == network.version and ip in network for network in self.networks)
 
 

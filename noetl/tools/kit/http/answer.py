@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.tools.kit.blackout import MASK
-from noetl.tools.kit.opening import blackout
+from noetl.tools.kit.opening import current_mask
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.transport import Response
@@ -38,7 +38,7 @@ def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, J
         return {"data": None}
     if form == "bytes":
         return _in_base64(answer.body)
-    text = _decoded(answer.body, content_type)
+    text = _decode(answer.body, content_type)
     if form == "text":
         return {"data": text if text is not None else answer.body.decode("utf-8", "replace")}
     if form == "json" or "json" in content_type.partition(";")[0]:
@@ -53,9 +53,9 @@ def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, J
     return {"data": text}
 
 
-def hushed(answer: Response) -> Response:
+def mask_secrets(answer: Response) -> Response:
     """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
-    black = blackout()
+    black = current_mask()
     if not black:
         return answer
     headers = {name: black.text(value) for name, value in answer.headers.items()}
@@ -78,7 +78,7 @@ def links(answer: Response) -> dict[str, str]:
         target = urljoin(answer.url, str(link.get("url", "")))
         for rel in str(link.get("rel", "")).lower().split():
             if same_origin(answer.url, target):
-                found.setdefault(rel, _without_masks(blackout().text(target)))
+                found.setdefault(rel, _without_masks(current_mask().text(target)))
     return found
 
 
@@ -114,7 +114,7 @@ def _declared_json(answer: Response, text: str | None, form: Form | None, notes:
         ) from error
 
 
-def _decoded(body: bytes, content_type: str) -> str | None:
+def _decode(body: bytes, content_type: str) -> str | None:
     """Text in the charset that is named, else UTF-8; latin-1 for other text; None for bytes."""
     named = _CHARSET.search(content_type)
     for charset in ([named[1]] if named else []) + ["utf-8-sig"]:

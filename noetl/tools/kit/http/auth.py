@@ -63,7 +63,7 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Reque
     """What `auth` stands for: a name, `{credential: name, ...}`, or the fields. Raises ToolError(auth)."""
     if auth is None:
         return RequestCredentials()
-    place, data = opened(auth, services)
+    place, data = open_credential(auth, services)
     wrong = fault("http", data)
     if wrong is not None:
         raise ToolError("auth", f"{place} cannot be used for http; {wrong}.", type="UnusableCredential")
@@ -87,7 +87,7 @@ def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
     return _client(data, place)
 
 
-def opened(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:
+def open_credential(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:
     """How messages name the credential, and its data: fields beside `credential` win over the stored ones."""
     if isinstance(auth, str):
         return f"Credential '{auth}'", services.credential(auth)

@@ -66,7 +66,7 @@ _under_way = _UnderWay()
 
 
 @contextlib.contextmanager
-def gripped() -> Iterator[SocketHandle]:
+def hold_sockets() -> Iterator[SocketHandle]:
     """The sockets that this thread's exchange uses in the block are held by the grip."""
     grip = SocketHandle()
     _under_way.grip = grip

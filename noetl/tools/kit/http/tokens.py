@@ -100,7 +100,7 @@ class AccessTokens:
                 # Forgotten first: where the fetch fails, the next call asks again.
                 kept.token = None
                 asked = self._clock()
-                token, lasts = fetched(self._http, who, way, limits())
+                token, lasts = fetch_token(self._http, who, way, limits())
                 lasts = lasts if ttl is None else min(lasts, ttl)
                 kept.token, kept.until = token, asked + lasts - min(_EARLY_S, lasts / 5)
             return kept.token
@@ -116,7 +116,9 @@ class AccessTokens:
             return kept
 
 
-def fetched(http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits) -> tuple[str, float]:
+def fetch_token(
+    http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits
+) -> tuple[str, float]:
     """A new token and the seconds that it lasts."""
     # Not followed: a redirect would take the secret to an address that nobody named.
     order = Request(
@@ -130,7 +132,7 @@ def fetched(http: HttpClient, who: OAuthClient, way: TokenRoute, limits: Request
     )
     answer = http.exchange(order, limits)
     if answer.status != 200:
-        raise _refused(who, answer)
+        raise _refusal(who, answer)
     said = _mapping(answer.body)
     token = said.get("access_token")
     if not (
@@ -151,7 +153,7 @@ def _lasts(said: Json) -> float:
     return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
 
 
-def _refused(who: OAuthClient, answer: Response) -> ToolError:
+def _refusal(who: OAuthClient, answer: Response) -> ToolError:
     reason = _mapping(answer.body).get("error")
     why = f"{answer.status}, {reason}" if reason in _REASONS else str(answer.status)
     seen: dict[str, Json] = {"status": answer.status}

@@ -22,7 +22,7 @@ import urllib3
 from noetl.errors import ToolError
 from noetl.tools.kit.deadline import Watchdog
 from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
-from noetl.tools.kit.http.guarded import GuardedAdapter, gripped
+from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -96,7 +96,7 @@ class HttpClient:
     def exchange(self, order: Request, limits: RequestLimits) -> Response:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
         started = time.monotonic()
-        with gripped() as grip, Watchdog(limits.total, grip.cut) as dog:
+        with hold_sockets() as grip, Watchdog(limits.total, grip.cut) as dog:
             try:
                 answer = self._follow(_prepare(order), order, limits, started)
             except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -113,31 +113,31 @@ class HttpClient:
         self, request: requests.PreparedRequest, order: Request, limits: RequestLimits, started: float
     ) -> Response:
         for hop in range(limits.redirects + 1):
-            response = self._sent(request, order, limits)
+            response = self._send(request, order, limits)
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
                     return _answer(response, order.into, limits, started, hop)
-            request = _redirected(request, response.status_code, target)
+            request = _redirect(request, response.status_code, target)
         raise ToolError(
             "limit",
             f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
             type="TooManyRedirects",
         )
 
-    def _sent(
+    def _send(
         self, request: requests.PreparedRequest, order: Request, limits: RequestLimits
     ) -> requests.Response:
         proxies = None
         if order.proxy is not None:
             # The connection is the proxy's, which finds the host by itself: all that can be done here is
             # to refuse what is known to be inside.
-            self._looked_at(request.url or "")
+            self._look_at(request.url or "")
             proxies = {"http": order.proxy, "https": order.proxy}
         timeout = (limits.connect, limits.read)
         return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
 
-    def _looked_at(self, url: str) -> None:
+    def _look_at(self, url: str) -> None:
         if self._guard.allow_private:
             return
         parts = urlsplit(url)
@@ -190,7 +190,7 @@ def _prepare(order: Request) -> requests.PreparedRequest:
     return prepared
 
 
-def _redirected(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
+def _redirect(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
     """The request of the next hop: secrets stay with the origin that they were meant for."""
     old = before.url or ""
     # Header bytes were read as latin-1; a location in UTF-8 comes out right again.
@@ -227,7 +227,7 @@ def _answer(
     response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
 ) -> Response:
     file = into if response.status_code < 400 else None
-    body = _read(response, limits) if file is None else _written(response, file, limits)
+    body = _read(response, limits) if file is None else _write(response, file, limits)
     return Response(
         status=response.status_code,
         reason=str(response.reason or ""),
@@ -257,7 +257,7 @@ def _read(response: requests.Response, limits: RequestLimits) -> bytes:
     return bytes(body)
 
 
-def _written(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
+def _write(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
     """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
     size = 0
     with file.open("wb") as target:

@@ -11,7 +11,7 @@ from noetl.quantum.backends.local import simulator
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
 from noetl.quantum.simulation.channels import KrausChannel, with_ready_channels
-from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.simulation.noise import add_noise
 
 A, B, C = cirq.LineQubit.range(3)
 DEPHASING = [np.sqrt(0.7) * np.eye(2), np.sqrt(0.3) * np.diag([1, -1])]
@@ -76,7 +76,9 @@ def test_strings_are_drawn_with_their_chances(provider: str) -> None:
 
 
 def test_the_operators_of_a_noise_model_are_made_once_for_a_circuit() -> None:
-    circuit = noisy(cirq.Circuit([cirq.CX(A, B), cirq.CX(B, C)] * 5), {"depolarize": 0.1, "bit_flip": 0.1})
+    circuit = add_noise(
+        cirq.Circuit([cirq.CX(A, B), cirq.CX(B, C)] * 5), {"depolarize": 0.1, "bit_flip": 0.1}
+    )
 
     gates = {id(op.gate): op.gate for op in with_ready_channels(circuit).all_operations()}
 

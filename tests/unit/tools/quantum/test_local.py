@@ -21,7 +21,7 @@ from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
-from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.simulation.noise import add_noise
 
 # Names hash differently in each process.
 QUBITS = [cirq.NamedQubit(name) for name in ("alice", "bob", "carol", "dave")]
@@ -63,16 +63,16 @@ def circuits() -> dict[str, tuple[str, cirq.Circuit]]:
         "pure": ("simulator", rotated),
         "pure, early": ("simulator", early),
         "pure, controlled": ("simulator", controlled),
-        "pure, noisy": ("simulator", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
-        "pure, noisy, controlled": ("simulator", noisy(controlled, noise)),
-        "density": ("density_matrix", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
-        "density, controlled": ("density_matrix", noisy(controlled, noise)),
+        "pure, noisy": ("simulator", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "pure, noisy, controlled": ("simulator", add_noise(controlled, noise)),
+        "density": ("density_matrix", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "density, controlled": ("density_matrix", add_noise(controlled, noise)),
         "clifford": ("clifford", plain),
-        "clifford, noisy": ("clifford", noisy(plain, noise)),
-        "clifford, controlled": ("clifford", noisy(controlled, noise)),
+        "clifford, noisy": ("clifford", add_noise(plain, noise)),
+        "clifford, controlled": ("clifford", add_noise(controlled, noise)),
         "qsim": ("qsim", rotated),
         "qsim, early": ("qsim", early),
-        "qsim, noisy": ("qsim", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "qsim, noisy": ("qsim", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
     }
 
 
@@ -266,7 +266,7 @@ def test_clifford_refuses_what_is_none() -> None:
     assert caught.value.type == "NotClifford"
     with pytest.raises(ToolError, match="moment 1 is no Clifford gate"):
         opened("clifford").expect(circuit, parse(["Z0"], 1))
-    damped = noisy(cirq.Circuit(cirq.X(A), cirq.measure(A, key="m")), {"amplitude_damping": 0.1})
+    damped = add_noise(cirq.Circuit(cirq.X(A), cirq.measure(A, key="m")), {"amplitude_damping": 0.1})
     with pytest.raises(ToolError, match="amplitude_damp") as caught:
         opened("clifford").sample(CircuitRun("p0", 0, damped, 1, 1))
     assert caught.value.type == "NotClifford"
@@ -309,7 +309,7 @@ def test_capabilities_tell_memory_and_versions() -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_readout_errors_are_of_the_bit_before_its_inversion(provider: str, early: bool) -> None:
     inverted = cirq.measure(A, key="m", invert_mask=(True,))
-    circuit = noisy(
+    circuit = add_noise(
         cirq.Circuit(inverted, [cirq.X(A)] if early else []), {"readout": {"p01": 0.25, "p10": 0}}
     )
 
@@ -320,7 +320,7 @@ def test_readout_errors_are_of_the_bit_before_its_inversion(provider: str, early
 
 
 def test_a_gate_sees_the_readout_error_that_it_depends_on() -> None:
-    circuit = noisy(
+    circuit = add_noise(
         cirq.Circuit(
             cirq.measure(A, key="k"), cirq.X(B).with_classical_controls("k"), cirq.measure(B, key="m")
         ),
