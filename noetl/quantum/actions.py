@@ -113,7 +113,8 @@ def estimate(session: TaskSession) -> Outcome | Later:
 
 
 def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
-    """How many of the points the limits let run. What a point costs is taken to be the same for all of them."""
+    """How many of the points the limits let run. What a point costs is taken to be the same for all
+    of them."""
     points = len(experiment.points)
     need = PointCost(
         points,

@@ -1,8 +1,7 @@
 """What the parts of the quantum tool hand to each other.
 
-Bits are big-endian throughout: the first bit of a bitstring is the first qubit of the measurement, as in Cirq's
-`big_endian_bits_to_int`.
-"""
+Bits are big-endian throughout: the first bit of a bitstring is the first qubit of the measurement,
+as in Cirq's `big_endian_bits_to_int`."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCircuit:
-    """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the version); `sha256` is of
-    the text as given (of a builder: of its canonical JSON). `idle` are qubits that it has by what was written, and on which
-    nothing acts: of a register of OpenQASM, of a builder."""
+    """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the
+    version); `sha256` is of the text as given (of a builder: of its canonical JSON). `idle` are
+    qubits that it has by what was written, and on which nothing acts: of a register of OpenQASM, of
+    a builder."""
 
     circuit: cirq.Circuit
     form: str
@@ -41,9 +41,9 @@ class Point:
 class CircuitRun:
     """One circuit that is to be sampled: nothing is left to resolve, and it measures.
 
-    `name` is unique within a task and stays the same whenever the task is run again: `p3`, `p3.zz` for a basis in
-    which observables are measured, `p3/2` for the third part of its repetitions. `seed` is of this order alone.
-    """
+    `name` is unique within a task and stays the same whenever the task is run again: `p3`, `p3.zz`
+    for a basis in which observables are measured, `p3/2` for the third part of its repetitions.
+    `seed` is of this order alone."""
 
     name: str
     point: int
@@ -64,9 +64,8 @@ class Measurement:
 class Samples:
     """What came of an order. Bitstrings have the bits of all `measured` in their order.
 
-    `bits` are the repetitions one by one, shape (repetitions, bits), dtype uint8; None where a vendor tells only
-    how often each bitstring came.
-    """
+    `bits` are the repetitions one by one, shape (repetitions, bits), dtype uint8; None where a
+    vendor tells only how often each bitstring came."""
 
     measured: tuple[Measurement, ...]
     counts: Mapping[str, int]
@@ -79,8 +78,9 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. Where `max_qubits` is None memory is the bound: `bytes_per_amplitude` times
-    2^n, or 4^n where `mixed`. `local`: it runs in the worker, for nothing, and waits for nobody."""
+    """What a backend can do. Where `max_qubits` is None memory is the bound: `bytes_per_amplitude`
+    times 2^n, or 4^n where `mixed`. `local`: it runs in the worker, for nothing, and waits for
+    nobody."""
 
     provider: str
     local: bool
@@ -98,7 +98,8 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What orders would take. None: the vendor does not tell. `currency` is that of `cost` (`usd`, `credits`)."""
+    """What orders would take. None: the vendor does not tell. `currency` is that of `cost` (`usd`,
+    `credits`)."""
 
     cost: float | None = None
     currency: str = ""
@@ -111,8 +112,8 @@ JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or None: not told. `retryable`:
-    it failed, and the same job may go well another time."""
+    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or None:
+    not told. `retryable`: it failed, and the same job may go well another time."""
 
     id: str
     status: JobStatus

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class SharedResources:
-    """What the tool holds for all of its calls: processes for code, connections, and the tickets of jobs. Safe for
-    threads."""
+    """What the tool holds for all of its calls: processes for code, connections, and the tickets of
+    jobs. Safe for threads."""
 
     def __init__(self, services: Services) -> None:
         self.runners = Runners(services)
@@ -53,8 +53,8 @@ class SharedResources:
 
 @dataclass(frozen=True, slots=True)
 class TaskSession:
-    """`deadline_s` are the seconds that the call has; `ends` is when they are over, as `time.monotonic`. `pins` are what its
-    checkpoint repeats, whatever else is in it."""
+    """`deadline_s` are the seconds that the call has; `ends` is when they are over, as
+    `time.monotonic`. `pins` are what its checkpoint repeats, whatever else is in it."""
 
     call: Call
     config: QuantumConfig
@@ -71,12 +71,14 @@ class TaskSession:
             raise ToolError("cancelled", "The execution was cancelled while circuits ran.", type="Cancelled")
 
     def check(self) -> None:
-        """Raises ToolError(cancelled | timeout) where the call is to end: asked between two circuits."""
+        """Raises ToolError(cancelled | timeout) where the call is to end: asked between two
+        circuits."""
         self.check_cancelled()
         if time.monotonic() > self.ends:
             raise ToolError(
                 "timeout",
-                f"The circuits did not end within {self.deadline_s:g} s; what was kept by then is not run again when the "
+                f"The circuits did not end within {self.deadline_s:g} s; what was kept by then "
+                "is not run again when the "
                 "task is tried again. Raise `spec.timeout`.",
                 retryable=True,
                 type="Interrupted",

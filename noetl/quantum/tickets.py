@@ -1,9 +1,9 @@
 """The right to send something, once, given to a process while it lives.
 
-A checkpoint is in the log before anything is sent, but it does not tell the call that comes first from one that repeats it
-after a crash. The ticket in it does: it is known to the process that wrote it, for a short time, and can be redeemed once.
-Whoever meets a ticket that it cannot redeem has to find out first what somebody else may have sent.
-"""
+A checkpoint is in the log before anything is sent, but it does not tell the call that comes first
+from one that repeats it after a crash. The ticket in it does: it is known to the process that wrote
+it, for a short time, and can be redeemed once. Whoever meets a ticket that it cannot redeem has to
+find out first what somebody else may have sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-#: Seconds that a ticket is good for: a process that was stopped in the middle comes back to a worthless one.
+#: Seconds that a ticket is good for: a process that was stopped in the middle comes back to a
+#: worthless one.
 LIFETIME_S: Final = 10.0
 
 

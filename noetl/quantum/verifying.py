@@ -24,14 +24,16 @@ from noetl.quantum.session import TaskSession
 
 #: Differences that are told one by one.
 _MOST_TOLD: Final = 20
-#: How far exact expectation values may be apart: amplitudes of 8 bytes have seven digits, and processors differ in the last.
+#: How far exact expectation values may be apart: amplitudes of 8 bytes have seven digits, and
+#: processors differ in the last.
 _TOLERANCE: Final = 1e-5
 #: Hashes that have to be equal.
 _HASHES: Final = ("resolved_sha256", "compiled_sha256", "sweep_sha256", "noise_sha256")
 
 
 def verify(session: TaskSession) -> Outcome | Later:
-    """Runs the experiment of `of` again, as many points as that has. Raises ToolError (`Differs`)."""
+    """Runs the experiment of `of` again, as many points as that has. Raises ToolError
+    (`Differs`)."""
     of = earlier(session.config.of, session.services.results, "of")
     task = open_task(of["provenance"].get("task"), session, "of.provenance.task")
     inner = replace(session, config=repeat_config(task, "of.provenance.task"))

@@ -1,4 +1,5 @@
-"""kind: playbook - calls another playbook as an execution of its own, and waits for it without a worker."""
+"""kind: playbook - calls another playbook as an execution of its own, and waits for it without a
+worker."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ class PlaybookConfig(ToolConfig):
 
 
 class CallPlaybook(Tool):
-    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no worker is held. What a
-    call means is told with the [playbooks](../playbooks.md#calling-playbooks).
-    """
+    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no
+    worker is held. What a call means is told with the
+    [playbooks](../playbooks.md#calling-playbooks)."""
 
     declaration = ToolDeclaration(
         kind="playbook",
@@ -46,13 +47,14 @@ class CallPlaybook(Tool):
         effects="none",
         description="Calls another playbook and waits for it, without holding a worker.",
         result="""
-            The child's result; that of the step `return_step`, null where it did not run; of a detached child `{execution_id,
-            path, version}`. `outcome.meta.execution_id` names the child.
+            The child's result; that of the step `return_step`, null where it did not run; of a detached child
+            `{execution_id, path, version}`. `outcome.meta.execution_id` names the child.
         """,
         errors="""
-            A child that ends other than `completed` is an error of kind `child` with the message and the type of the child's
-            own error. A path, version or `return_step` that is not found, and a playbook that cannot be run, are errors of kind
-            `client_error`; an eleventh execution in a chain of calls is one of kind `limit`, type `CallDepth`.
+            A child that ends other than `completed` is an error of kind `child` with the message and the type
+            of the child's own error. A path, version or `return_step` that is not found, and a playbook that
+            cannot be run, are errors of kind `client_error`; an eleventh execution in a chain of calls is one
+            of kind `limit`, type `CallDepth`.
         """,
         example="""
             - step: nightly

@@ -1,4 +1,5 @@
-"""Drives the calls of a task as the interpreter does: what a call hands over is recorded before the next one."""
+"""Drives the calls of a task as the interpreter does: what a call hands over is recorded before the
+next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""IonQ and what stands before it answer as they should not: each has a clear end, and no job is paid for twice."""
+"""IonQ and what stands before it answer as they should not: each has a clear end, and no job is
+paid for twice."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def asked(ionq: IonQServer) -> dict[str, Any]:
 
 
 class Task:
-    """A task whose calls are made one after the other, however long the wait is that it asks for."""
+    """A task whose calls are made one after the other, however long the wait is that it asks
+    for."""
 
     def __init__(self, tool: Quantum, asked: dict[str, Any]) -> None:
         self.config = QuantumConfig.model_validate(asked)

@@ -71,7 +71,8 @@ def test_jobs_that_could_not_be_cancelled_are_named_with_the_reason() -> None:
 
     assert (error.kind, error.type) == ("server_error", "JobsLeft")
     assert error.message == (
-        "Jobs job-0 of this task could not be cancelled at vendor (vendor answered 500); look after them in its portal."
+        "Jobs job-0 of this task could not be cancelled at vendor (vendor answered 500); look "
+        "after them in its portal."
     )
     assert (vendor.clock() - asked).total_seconds() > 30.0
 

@@ -1,4 +1,5 @@
-"""Whatever dies between any two requests, before or after any checkpoint: one paid job for each order, one result."""
+"""Whatever dies between any two requests, before or after any checkpoint: one paid job for each
+order, one result."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ ends = st.lists(st.sampled_from(CHECKPOINTS), max_size=25)
 
 
 def finished(play: Play, endings: Iterator[str]) -> tuple[JobResults, int]:
-    """Plays to the end; a process that dies is followed by another one. Yields how often that happened as well."""
+    """Plays to the end; a process that dies is followed by another one. Yields how often that
+    happened as well."""
     deaths = 0
     for _ in range(500):
         try:

@@ -1,4 +1,5 @@
-"""Vendors that are away, busy or wrong, call by call: a clear end, and nothing that is paid for without anybody's knowing."""
+"""Vendors that are away, busy or wrong, call by call: a clear end, and nothing that is paid for
+without anybody's knowing."""
 
 from __future__ import annotations
 

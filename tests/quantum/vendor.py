@@ -1,4 +1,5 @@
-"""A vendor in memory, with a clock that is moved by hand, and processes that die between any two requests."""
+"""A vendor in memory, with a clock that is moved by hand, and processes that die between any two
+requests."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ class Taken:
 
 @dataclass
 class Vendor(RemoteBackend):
-    """`run_s` is how long a job takes; what it has cost is told by `poll` alone. `fate` is asked before each request what happens to it: `ok`, `before` (the process
-    dies before it is sent), `after` (the vendor has it, and the process dies), `lost` (the vendor has it, and its answer
+    """`run_s` is how long a job takes; what it has cost is told by `poll` alone. `fate` is asked
+    before each request what happens to it: `ok`, `before` (the process dies before it is sent),
+    `after` (the vendor has it, and the process dies), `lost` (the vendor has it, and its answer
     gets lost), `late` (the process dies, and the vendor gets it `late_s` later)."""
 
     clock: Clock = field(default_factory=Clock)

@@ -1,8 +1,8 @@
 """The HTTP API of a vendor: short requests over guarded connections, and what their answers mean.
 
-The clients in `cirq_ionq` and `cirq_aqt` are not used: they have no deadlines and send a POST again by themselves, which
-may be a second paid job (`docs/decisions/0031-vendors-are-asked-by-ourselves.md`).
-"""
+The clients in `cirq_ionq` and `cirq_aqt` are not used: they have no deadlines and send a POST again
+by themselves, which may be a second paid job
+(`docs/decisions/0031-vendors-are-asked-by-ourselves.md`)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class VendorApi:
     bucket: Bucket
 
     def get(self, path: str, params: Sequence[tuple[str, str]] = (), *, follows: bool = False) -> Json:
-        """`follows`: without its answer that to the request before it is worth nothing (see `Bucket.take`)."""
+        """`follows`: without its answer that to the request before it is worth nothing (see
+        `Bucket.take`)."""
         self.bucket.take(follows=follows)
         return self._content("GET", self._exchange("GET", path, params, None))
 
@@ -70,8 +71,8 @@ class VendorApi:
         return self._content(method, self._exchange(method, path, (), None))
 
     def submit(self, path: str, body: JsonMap, made: Callable[[Json], _T]) -> _T:
-        """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where it may have made one
-        without our hearing of it; another ToolError where it has not."""
+        """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where
+        it may have made one without our hearing of it; another ToolError where it has not."""
         self.bucket.take()
         try:
             answer = self._exchange("POST", path, (), body)
@@ -115,11 +116,15 @@ class VendorApi:
             self.bucket.rest(min(float(asked), 3600.0))
         why = _reason(error.extras.get("http", {}).get("body"))
         if answer.status < 400:
-            why = f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as `backend.host`"
+            why = (
+                f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as "
+                "`backend.host`"
+            )
         message = f"{self.name} refused: {error.message.rstrip('.')}{': ' + why if why else ''}."
         if answer.status == 401:
             message += " Look at the token of the credential that `backend.auth` names."
-        # A redirect is nothing that an API of jobs sends: whoever follows it may send a job elsewhere.
+        # A redirect is nothing that an API of jobs sends: whoever follows it may send a job
+        # elsewhere.
         kind = error.kind if answer.status >= 400 else "server_error"
         return ToolError(kind, message, retryable=error.retryable, type=error.type, extras=error.extras)
 
@@ -133,7 +138,8 @@ def api_of(
     client: HttpClient,
     per_minute: float,
 ) -> VendorApi:
-    """The API with the key of `config.auth`, which stands behind `scheme` in its header. Raises ToolError(auth)."""
+    """The API with the key of `config.auth`, which stands behind `scheme` in its header. Raises
+    ToolError(auth)."""
     if config.auth is None:
         raise ToolError(
             "auth", f"The backend {name} needs `auth`: a credential with a token.", type="NoCredential"
@@ -152,7 +158,8 @@ def api_of(
 
 
 def number(options: JsonMap, name: str, otherwise: float) -> float:
-    """A number of `backend.options`. Raises ToolError(client_error) where it is none, or below zero."""
+    """A number of `backend.options`. Raises ToolError(client_error) where it is none, or below
+    zero."""
     value = options.get(name, otherwise)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         raise ToolError(
@@ -184,7 +191,8 @@ def never_sent(error: BaseException) -> bool:
 
 
 def _is_handshake(error: BaseException) -> bool:
-    """Whether TLS was refused at its beginning; a connection may break with an error of TLS at any time after it, too."""
+    """Whether TLS was refused at its beginning; a connection may break with an error of TLS at any
+    time after it, too."""
     said = str(error.reason) if isinstance(error, ssl.SSLError) else ""
     return any(word in said for word in _HANDSHAKE)
 

@@ -1,8 +1,7 @@
 """AQT's cloud Arnica: simulators and ion traps, by its public API v1.
 
-The gate set is that of `cirq_aqt`. The form of circuits is our own: `cirq_aqt` sends angles as they are, and the API refuses
-those outside of its ranges; and it blocks until the job has ended.
-"""
+The gate set is that of `cirq_aqt`. The form of circuits is our own: `cirq_aqt` sends angles as they
+are, and the API refuses those outside of its ranges; and it blocks until the job has ended."""
 
 from __future__ import annotations
 
@@ -41,8 +40,9 @@ _NOTHING: Final = 1e-9
 
 
 class Aqt(RemoteBackend):
-    """`target` is `workspace/resource`, for instance `default/simulator_noise`. AQT has no list of jobs: an order whose
-    answer got lost is not sent again, unless `backend.options` say `resubmit: true`."""
+    """`target` is `workspace/resource`, for instance `default/simulator_noise`. AQT has no list of
+    jobs: an order whose answer got lost is not sent again, unless `backend.options` say `resubmit:
+    true`."""
 
     finds = False
 
@@ -115,7 +115,8 @@ def _state(said: Json) -> JobState:
 
 
 def _circuit(order: CircuitRun) -> JsonMap:
-    """The circuit as the API takes it: rotations in units of π, and one measurement of all qubits at the end."""
+    """The circuit as the API takes it: rotations in units of π, and one measurement of all qubits
+    at the end."""
     if not readout(order.circuit).measured:
         raise ToolError(
             "client_error", f"The circuit of {order.name} measures nothing.", type="NoMeasurement"
@@ -168,8 +169,8 @@ def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
 
 
 def _entangling(qubits: Sequence[int], theta: float) -> Iterator[JsonMap]:
-    """RXX(θ): 0 ≤ θ ≤ 1/2. XX² is the identity but for a phase, so a turn beyond a quarter is a flip of both qubits and
-    one back; and Z on one qubit turns the direction round."""
+    """RXX(θ): 0 ≤ θ ≤ 1/2. XX² is the identity but for a phase, so a turn beyond a quarter is a
+    flip of both qubits and one back; and Z on one qubit turns the direction round."""
     theta = _wrap(theta)
     if abs(theta) > 0.5:
         for one in qubits:
@@ -193,6 +194,7 @@ def _wrap(theta: float) -> float:
 def _not_native(name: str, op: cirq.Operation) -> ToolError:
     return ToolError(
         "client_error",
-        f"The circuit of {name} has {str(op)[:100]}, which AQT cannot run; compile it for the gate set `aqt`.",
+        f"The circuit of {name} has {str(op)[:100]}, which AQT cannot run; compile it for the "
+        "gate set `aqt`.",
         type="NotSerializable",
     )

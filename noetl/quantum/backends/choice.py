@@ -13,8 +13,8 @@ from noetl.quantum.simulation.mitigation import parse
 
 
 def choose_backend(session: TaskSession) -> LocalBackend | RemoteBackend:
-    """The backend of a task. Raises ToolError where there is none of that name, where its package is not installed, or
-    where it does not know an option."""
+    """The backend of a task. Raises ToolError where there is none of that name, where its package
+    is not installed, or where it does not know an option."""
     config = session.config.backend
     return local.simulator(config) or _elsewhere(session, config, _vendor(session.config))
 

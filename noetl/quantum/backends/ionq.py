@@ -1,7 +1,8 @@
-"""IonQ's cloud: its simulators and its machines, by API v0.4 (https://docs.ionq.com/api-reference/v0.4).
+"""IonQ's cloud: its simulators and its machines, by API v0.4
+(https://docs.ionq.com/api-reference/v0.4).
 
-The gate set and the form of circuits are those of `cirq_ionq`; the requests are our own (see `api`).
-"""
+The gate set and the form of circuits are those of `cirq_ionq`; the requests are our own (see
+`api`)."""
 
 from __future__ import annotations
 
@@ -47,14 +48,16 @@ _PAGE, _PAGES = 100, 50
 #: Ids in one question after jobs.
 _IDS: Final = 40
 _OPTIONS: Final = ("noise", "settings", "sharpen", "settle_s", "requests_per_minute")
-#: What the ideal simulator can hold. The machines differ, and refuse what is too large before it costs anything.
+#: What the ideal simulator can hold. The machines differ, and refuse what is too large before it
+#: costs anything.
 _SIMULATOR_QUBITS: Final = 29
 
 
 class IonQ(RemoteBackend):
-    """`target` is `simulator` (the default) or a machine: `qpu.aria-1`, `qpu.forte-1`... `backend.options`: `noise`
-    (`{model, seed}`, of the simulator), `settings` (`{error_mitigation: {debiasing: false}}`), `sharpen`, `settle_s`,
-    `requests_per_minute`. `vendor` is laid over the settings."""
+    """`target` is `simulator` (the default) or a machine: `qpu.aria-1`, `qpu.forte-1`...
+    `backend.options`: `noise` (`{model, seed}`, of the simulator), `settings` (`{error_mitigation:
+    {debiasing: false}}`), `sharpen`, `settle_s`, `requests_per_minute`. `vendor` is laid over the
+    settings."""
 
     def __init__(
         self, config: Backend, services: Services, client: HttpClient, vendor: JsonMap | None = None
@@ -64,7 +67,8 @@ class IonQ(RemoteBackend):
         if self._target != "simulator" and not self._target.startswith("qpu."):
             raise ToolError(
                 "client_error",
-                f"IonQ has no target '{self._target[:100]}'; there are `simulator` and machines like `qpu.forte-1`.",
+                f"IonQ has no target '{self._target[:100]}'; there are `simulator` and machines "
+                "like `qpu.forte-1`.",
                 type="UnknownTarget",
             )
         check_options("ionq", config.options, _OPTIONS)
@@ -196,8 +200,8 @@ class IonQ(RemoteBackend):
         return program
 
     def _list(self, since: datetime) -> Iterator[JsonMap]:
-        """The jobs of our target that were submitted since then. They come the newest first, which IonQ does not promise:
-        a page in another order ends nothing."""
+        """The jobs of our target that were submitted since then. They come the newest first, which
+        IonQ does not promise: a page in another order ends nothing."""
         after: str | None = None
         for _ in range(_PAGES):
             params = [("target", self._target), ("limit", str(_PAGE)), *([("next", after)] if after else [])]
@@ -209,13 +213,15 @@ class IonQ(RemoteBackend):
                 return
         raise ToolError(
             "limit",
-            f"ionq: more than {_PAGE * _PAGES} jobs were submitted since this task began; ours cannot be told apart from"
+            f"ionq: more than {_PAGE * _PAGES} jobs were submitted since this task began; ours "
+            "cannot be told apart from"
             " them by a list.",
             type="TooManyJobs",
         )
 
     def _complete(self, state: JobState) -> JobState:
-        """The state of a job that is done, with what it has cost and how the machine was calibrated."""
+        """The state of a job that is done, with what it has cost and how the machine was
+        calibrated."""
         if state.status != "done" or not self._is_machine:
             return state
         cost = as_mapping(self._details(f"jobs/{_path(state.id)}/cost").get("cost"))
@@ -232,7 +238,8 @@ class IonQ(RemoteBackend):
         return self._calibration
 
     def _details(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonMap:
-        """What is good to know of a job that ran. Where IonQ refuses to tell it, its results are worth no less."""
+        """What is good to know of a job that ran. Where IonQ refuses to tell it, its results are
+        worth no less."""
         try:
             return as_mapping(self._api.get(path, params, follows=True))
         except ToolError as error:

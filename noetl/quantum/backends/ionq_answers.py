@@ -1,4 +1,5 @@
-"""What IonQ's API answers, read with care: how jobs stand, lists of them, and what they measured."""
+"""What IonQ's API answers, read with care: how jobs stand, lists of them, and what they
+measured."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def is_cancelled(said: Json) -> bool:
 
 
 def state_of(job: Json) -> JobState:
-    """How a job stands. Raises ToolError(server_error), as all of these do, where the answer cannot be right."""
+    """How a job stands. Raises ToolError(server_error), as all of these do, where the answer cannot
+    be right."""
     said = as_mapping(job)
     status, name = _STATUS.get(str(said.get("status"))), said.get("id")
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:

@@ -1,8 +1,7 @@
 """How many requests a vendor gets: one bucket of tokens for all workers of a machine.
 
-The bucket is a small file under a lock of the kernel, which is given back however a process ends. Nobody waits in it:
-who finds it empty is told when to come again.
-"""
+The bucket is a small file under a lock of the kernel, which is given back however a process ends.
+Nobody waits in it: who finds it empty is told when to come again."""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ from typing import Final
 
 from noetl.errors import ToolError
 
-#: When it was looked at last (monotonic seconds, which all processes of a machine share), and what was in it then.
+#: When it was looked at last (monotonic seconds, which all processes of a machine share), and what
+#: was in it then.
 _STATE: Final = struct.Struct("<dd")
 
 
@@ -29,7 +29,8 @@ class Throttled(ToolError):
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
             "rate_limit",
-            f"{name} has got as many requests from this machine as it may; the next one is in {seconds:.1f} s.",
+            f"{name} has got as many requests from this machine as it may; the next one is in "
+            f"{seconds:.1f} s.",
             retryable=True,
             type="Throttled",
         )
@@ -38,8 +39,9 @@ class Throttled(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """At most `per_minute` requests a minute, of which a sixth may come at once. `name` is who gets them; each
-    account of a vendor has a bucket of its own, told apart by `account` (a hash, never the secret)."""
+    """At most `per_minute` requests a minute, of which a sixth may come at once. `name` is who gets
+    them; each account of a vendor has a bucket of its own, told apart by `account` (a hash, never
+    the secret)."""
 
     folder: Path
     name: str
@@ -53,8 +55,9 @@ class Bucket:
         return max(1.0, self.per_minute / 6)
 
     def take(self, *, follows: bool = False) -> None:
-        """Takes one request. Raises Throttled where none is left. One that `follows` another, without which that one was in
-        vain, is always granted, and owed: who waited for one request would else never get the second."""
+        """Takes one request. Raises Throttled where none is left. One that `follows` another,
+        without which that one was in vain, is always granted, and owed: who waited for one request
+        would else never get the second."""
         with self._open() as handle:
             now, left = self._state(handle)
             if left < 1.0 and not follows:

@@ -1,8 +1,7 @@
 """Simulators of the worker: Cirq's three, and qsim.
 
-Each sample is drawn from a generator that its order's seed makes, and from no other: Cirq falls back to the generator of
-the whole process where it is handed none.
-"""
+Each sample is drawn from a generator that its order's seed makes, and from no other: Cirq falls
+back to the generator of the whole process where it is handed none."""
 
 from __future__ import annotations
 
@@ -80,7 +79,8 @@ class Simulator(LocalBackend):
         if lost := sorted(cirq.measurement_key_names(circuit) - records.keys()):
             # Channels may have keys too, and some simulators pass over them.
             raise _refusal(
-                f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the provider simulator.",
+                f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the "
+                "provider simulator.",
                 self.refusal,
             )
         misread = misreading.applied(records, random_state(seed_of(order.seed, _READOUT)))
@@ -101,7 +101,8 @@ class Simulator(LocalBackend):
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not cirq.has_unitary(op)):
             raise _refusal(
-                f"{op} in moment {moment + 1} is not unitary, so {self.provider} has no single final state; {_MIXED}",
+                f"{op} in moment {moment + 1} is not unitary, so {self.provider} has no single "
+                f"final state; {_MIXED}",
                 "NotPure",
             )
         return self._final(whole, self._order(circuit, qubits))
@@ -146,7 +147,8 @@ class Simulator(LocalBackend):
 
 
 def _without_products(circuit: cirq.Circuit) -> cirq.Circuit:
-    """Measurements of Pauli products as gates and a measurement of one qubit: Cirq's density matrices know them only so."""
+    """Measurements of Pauli products as gates and a measurement of one qubit: Cirq's density
+    matrices know them only so."""
     if not any(isinstance(op.gate, cirq.PauliMeasurementGate) for op in circuit.all_operations()):
         return circuit
     return cirq.expand_composite(
@@ -159,7 +161,8 @@ def _refusal(message: str, kind: str) -> ToolError:
 
 
 class StateVector(Simulator):
-    """`cirq.Simulator`: noise and measurements before the end are sampled by trajectories, one run per repetition."""
+    """`cirq.Simulator`: noise and measurements before the end are sampled by trajectories, one run
+    per repetition."""
 
     provider = "simulator"
 
@@ -168,8 +171,9 @@ class StateVector(Simulator):
 
 
 class DensityMatrix(Simulator):
-    """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement before the end is a
-    complete dephasing of its qubits, which is what it is where nobody reads it."""
+    """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement
+    before the end is a complete dephasing of its qubits, which is what it is where nobody reads
+    it."""
 
     provider = "density_matrix"
 
@@ -219,7 +223,8 @@ def _dephase(op: cirq.Operation, _: int) -> cirq.OP_TREE:
 
 
 class Clifford(Simulator):
-    """`cirq.CliffordSimulator`: circuits of Clifford gates of any size. Its noise is Pauli noise."""
+    """`cirq.CliffordSimulator`: circuits of Clifford gates of any size. Its noise is Pauli
+    noise."""
 
     provider = "clifford"
     refusal = "NotClifford"
@@ -236,7 +241,8 @@ class Clifford(Simulator):
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
             raise _refusal(
-                f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact expectation values;"
+                f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact "
+                "expectation values;"
                 " use another provider, or `estimator: sampled` for Pauli noise.",
                 "NotClifford",
             )
@@ -259,7 +265,8 @@ def _is_clifford(op: cirq.Operation) -> bool:
 
 
 class Qsim(Simulator):
-    """`qsimcirq.QSimSimulator`, in single precision. Its bits may depend on `cpu_threads`, which is 1 unless given."""
+    """`qsimcirq.QSimSimulator`, in single precision. Its bits may depend on `cpu_threads`, which is
+    1 unless given."""
 
     provider = "qsim"
     known_options = ("cpu_threads", "max_fused_gate_size", "denormals_are_zeros")
@@ -312,6 +319,7 @@ PROVIDERS: Final[Mapping[str, type[Simulator]]] = {
 
 
 def simulator(backend: Backend) -> LocalBackend | None:
-    """The simulator that `backend` names; None where its provider is no simulator. Raises ToolError."""
+    """The simulator that `backend` names; None where its provider is no simulator. Raises
+    ToolError."""
     found = PROVIDERS.get(backend.provider)
     return None if found is None else found(backend)

@@ -24,7 +24,8 @@ class LocalBackend(ABC):
 
     @abstractmethod
     def sample(self, order: CircuitRun) -> Samples:
-        """The same order, seed included, yields the same bits wherever it runs. Raises ToolError."""
+        """The same order, seed included, yields the same bits wherever it runs. Raises
+        ToolError."""
 
     @abstractmethod
     def expect(
@@ -33,13 +34,14 @@ class LocalBackend(ABC):
         observables: Sequence[Observable],
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
-        """Exact expectation values in the state of a resolved circuit before its last measurements. `qubits` are those
-        that the observables number, where they are not the circuit's own in their order. Raises ToolError."""
+        """Exact expectation values in the state of a resolved circuit before its last measurements.
+        `qubits` are those that the observables number, where they are not the circuit's own in
+        their order. Raises ToolError."""
 
     @abstractmethod
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> numpy.ndarray:
-        """The state of a resolved circuit before its last measurements, in the order of `qubits`: shape (2^n,), or
-        (2^n, 2^n) where `mixed`. Raises ToolError."""
+        """The state of a resolved circuit before its last measurements, in the order of `qubits`:
+        shape (2^n,), or (2^n, 2^n) where `mixed`. Raises ToolError."""
 
 
 class MaybeSubmitted(ToolError):
@@ -47,12 +49,12 @@ class MaybeSubmitted(ToolError):
 
 
 class RemoteBackend(ABC):
-    """A vendor's machine. One job is one order. Every method is one or a few short requests and none of them waits
-    for the job or tries again by itself: the task is called again (`noetl.pipeline.model.Later`). Raises ToolError,
-    retryable where another try may help."""
+    """A vendor's machine. One job is one order. Every method is one or a few short requests and
+    none of them waits for the job or tries again by itself: the task is called again
+    (`noetl.pipeline.model.Later`). Raises ToolError, retryable where another try may help."""
 
-    #: Whether `find` can tell what was submitted. Where it cannot, an order whose answer got lost is not sent again,
-    #: unless the author would rather pay twice (`resubmits`).
+    #: Whether `find` can tell what was submitted. Where it cannot, an order whose answer got lost
+    #: is not sent again, unless the author would rather pay twice (`resubmits`).
     finds: bool = True
     resubmits: bool = False
     #: How long after a submission, in seconds, `find` may still miss its job.
@@ -66,8 +68,8 @@ class RemoteBackend(ABC):
 
     @abstractmethod
     def submit(self, order: CircuitRun, token: str) -> JobState:
-        """Sends the order with `token`, by which `find` finds it again. Raises MaybeSubmitted where nobody knows
-        whether there is a job now; any other error means that there is none."""
+        """Sends the order with `token`, by which `find` finds it again. Raises MaybeSubmitted where
+        nobody knows whether there is a job now; any other error means that there is none."""
 
     @abstractmethod
     def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:

@@ -15,20 +15,23 @@ from noetl.quantum.model import Measurement
 
 @dataclass(frozen=True, slots=True)
 class MeasurementLayout:
-    """What a circuit measures at its end. `places` are the numbers of the measured qubits, one for each bit, on the line
-    that the circuit was sent on; `flips` says of each bit whether it is inverted (`invert_mask`)."""
+    """What a circuit measures at its end. `places` are the numbers of the measured qubits, one for
+    each bit, on the line that the circuit was sent on; `flips` says of each bit whether it is
+    inverted (`invert_mask`)."""
 
     measured: tuple[Measurement, ...]
     places: tuple[int, ...]
     flips: tuple[bool, ...]
 
     def bits(self, shown: Callable[[int], int]) -> str:
-        """The bitstring of one repetition; `shown` is what each qubit of the line showed, by its number."""
+        """The bitstring of one repetition; `shown` is what each qubit of the line showed, by its
+        number."""
         return "".join(str(shown(place) ^ flip) for place, flip in zip(self.places, self.flips, strict=True))
 
 
 def on_line(circuit: cirq.Circuit) -> cirq.Circuit:
-    """The circuit on `cirq.LineQubit`s from 0 on, in the order of its qubits; itself where it is on such a line."""
+    """The circuit on `cirq.LineQubit`s from 0 on, in the order of its qubits; itself where it is on
+    such a line."""
     qubits = sorted(circuit.all_qubits())
     if all(isinstance(one, cirq.LineQubit) and one.x >= 0 for one in qubits):
         return circuit
@@ -41,8 +44,8 @@ def width(circuit: cirq.Circuit) -> int:
 
 
 def readout(circuit: cirq.Circuit) -> MeasurementLayout:
-    """The measurements of a circuit in the order that `measurements_of` gives them. Raises ToolError(client_error) where
-    a key comes twice, or a measurement is not at the end."""
+    """The measurements of a circuit in the order that `measurements_of` gives them. Raises
+    ToolError(client_error) where a key comes twice, or a measurement is not at the end."""
     whole = unroll(circuit)
     if not whole.are_all_measurements_terminal():
         raise ToolError(
@@ -79,8 +82,9 @@ def _number(qubit: cirq.Qid) -> int:
 
 
 def counts_of(weights: Iterable[tuple[str, float]], repetitions: int) -> dict[str, int]:
-    """Whole numbers in the proportion of `weights`, that sum to `repetitions`: the largest remainders are rounded up
-    (Hamilton's method), equal ones in the order of their bitstrings. The same weights give the same counts."""
+    """Whole numbers in the proportion of `weights`, that sum to `repetitions`: the largest
+    remainders are rounded up (Hamilton's method), equal ones in the order of their bitstrings. The
+    same weights give the same counts."""
     sums: dict[str, float] = {}
     for bits, weight in weights:
         sums[bits] = sums.get(bits, 0.0) + weight

@@ -1,5 +1,5 @@
-"""One text for a circuit: Cirq's JSON with sorted keys, without spaces, and with the operations of a moment in the order
-of their qubits. What is hashed, kept and compared is this text."""
+"""One text for a circuit: Cirq's JSON with sorted keys, without spaces, and with the operations of
+a moment in the order of their qubits. What is hashed, kept and compared is this text."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ _NUMBERS: Final = (int, float, complex, sympy.Basic)
 def text(circuit: cirq.AbstractCircuit) -> str:
     """The same circuit has the same text in every process, and `read` makes an equal circuit of it.
 
-    Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does not know.
-    """
+    Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does
+    not know."""
     try:
         raw = cirq.to_json(sort_moments(circuit), indent=None)
     except (TypeError, ValueError, AttributeError) as error:
-        message = f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes can be kept."
+        message = (
+            f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes "
+            "can be kept."
+        )
         raise ToolError("client_error", message, type="NoCircuitJson") from None
     return as_text(json.loads(raw))
 
@@ -42,7 +45,8 @@ def dumps(value: Json) -> str:
 
 
 def as_text(value: Json) -> str:
-    """The text of a circuit's JSON that came as a value. Raises ToolError for NaN and infinities."""
+    """The text of a circuit's JSON that came as a value. Raises ToolError for NaN and
+    infinities."""
     try:
         return dumps(value)
     except ValueError:
@@ -55,8 +59,9 @@ def _not_finite() -> ToolError:
 
 
 def sort_moments(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    """The operations of each moment in the order of their qubits. Moments are equal whatever that order is, but compilers,
-    generators and noise follow it: transformers leave it as sets have it, which differs from process to process."""
+    """The operations of each moment in the order of their qubits. Moments are equal whatever that
+    order is, but compilers, generators and noise follow it: transformers leave it as sets have it,
+    which differs from process to process."""
     return cirq.Circuit(cirq.Moment(*sorted(moment.operations, key=_qubits)) for moment in circuit)
 
 
@@ -75,7 +80,8 @@ def sweep_sha256(points: Sequence[Point]) -> str:
 
 
 def read(given: str, place: str = "cirq_json") -> cirq.Circuit:
-    """The circuit of Cirq's JSON. Use this and never `cirq.read_json`: some of its types evaluate texts as python.
+    """The circuit of Cirq's JSON. Use this and never `cirq.read_json`: some of its types evaluate
+    texts as python.
 
     Raises ToolError, whose message begins with `place`, where the text is no circuit of Cirq.
     """
@@ -138,7 +144,8 @@ def _resolver(place: str) -> Any:
 
 
 def _of_numbers(cirq_type: str, factory: Callable[..., Any], place: str) -> Callable[..., Any]:
-    """sympy evaluates texts, and the texts of objects that it does not know: `sympy.Not` of a text is `eval`."""
+    """sympy evaluates texts, and the texts of objects that it does not know: `sympy.Not` of a text
+    is `eval`."""
 
     def make(**given: Any) -> Any:
         for value in given.values():

@@ -25,12 +25,14 @@ def check_sound(circuit: cirq.AbstractCircuit) -> None:
         if qubit.dimension != 2:
             raise _refusal(
                 "Qudits",
-                f"The circuit acts on {qubit}, which has {qubit.dimension} levels; only qubits, with 2, are known.",
+                f"The circuit acts on {qubit}, which has {qubit.dimension} levels; only qubits, "
+                "with 2, are known.",
             )
 
 
 def check_symbols(circuit: cirq.AbstractCircuit, points: Sequence[Point]) -> None:
-    """Every symbol has a value at every point, and every value a symbol. Raises ToolError that names them."""
+    """Every symbol has a value at every point, and every value a symbol. Raises ToolError that
+    names them."""
     symbols = cirq.parameter_names(circuit)
     for point in points:
         given = point.params.keys()
@@ -70,13 +72,15 @@ def _join(names: Sequence[str]) -> str:
 
 
 def check_numbered(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> None:
-    """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError (`ObservableError`) where
-    one on which nothing acts stands before another, so that the author may have counted it."""
+    """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError
+    (`ObservableError`) where one on which nothing acts stands before another, so that the author
+    may have counted it."""
     last = max(circuit.all_qubits())
     if before := [str(qubit) for qubit in idle if qubit < last]:
         raise _refusal(
             "ObservableError",
-            f"observables: nothing acts on {_join(before)}, so the numbers of the qubits behind would be others than those"
+            f"observables: nothing acts on {_join(before)}, so the numbers of the qubits behind "
+            "would be others than those"
             " that were written; measure all qubits (`measure: true`), or leave those out.",
         )
 
@@ -87,24 +91,28 @@ def check_measured(circuit: cirq.AbstractCircuit) -> None:
     if not keys:
         raise _refusal(
             "NoMeasurement",
-            "The circuit measures nothing, so nothing can be sampled; `measure: true` measures all qubits at its end.",
+            "The circuit measures nothing, so nothing can be sampled; `measure: true` measures "
+            "all qubits at its end.",
         )
     key, times = keys.most_common(1)[0]
     if times > 1:
         raise _refusal(
             "RepeatedKey",
-            f"The circuit measures {times} times under the key '{key}'; give each measurement a key of its own.",
+            f"The circuit measures {times} times under the key '{key}'; give each measurement a "
+            "key of its own.",
         )
 
 
 def check_clifford(circuit: cirq.AbstractCircuit) -> None:
-    """Raises ToolError that names the first operation of a resolved circuit which no stabilizer simulation knows."""
+    """Raises ToolError that names the first operation of a resolved circuit which no stabilizer
+    simulation knows."""
     for number, moment in enumerate(circuit, 1):
         for op in moment:
             if not cirq.CliffordSimulator.is_supported_operation(op):
                 raise _refusal(
                     "NotClifford",
-                    f"{_show(op)} in moment {number} is no Clifford operation, and the clifford simulator knows no others;"
+                    f"{_show(op)} in moment {number} is no Clifford operation, and the clifford "
+                    "simulator knows no others;"
                     " use `backend: simulator`.",
                 )
 
@@ -117,7 +125,8 @@ def _show(op: cirq.Operation) -> str:
 def check_size(
     circuit: cirq.AbstractCircuit, capabilities: Capabilities, limits: Limits, memory_mb: float | None = None
 ) -> None:
-    """Raises ToolError(limit) where a circuit has more qubits than the task, the backend or the memory allows.
+    """Raises ToolError(limit) where a circuit has more qubits than the task, the backend or the
+    memory allows.
 
     `memory_mb` is what a state may take where `limits.max_memory_mb` does not say.
     """

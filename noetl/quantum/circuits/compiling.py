@@ -25,9 +25,9 @@ _KEYS: Final = tuple(Compile.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class CompiledCircuit:
-    """What would be sent. `qubits` are where the circuit's qubits, in their order, are at its end. `report`: `gateset`,
-    `placement`, `optimize`; `before` and `after`, as `size_report` has it; `mapping`, where it was placed: `initial` and `final`
-    by qubit."""
+    """What would be sent. `qubits` are where the circuit's qubits, in their order, are at its end.
+    `report`: `gateset`, `placement`, `optimize`; `before` and `after`, as `size_report` has it;
+    `mapping`, where it was placed: `initial` and `final` by qubit."""
 
     circuit: cirq.Circuit
     report: JsonMap
@@ -37,9 +37,9 @@ class CompiledCircuit:
 def compile_circuit(
     circuit: cirq.AbstractCircuit, spec: Mapping[str, Json] | None, capabilities: Capabilities
 ) -> CompiledCircuit:
-    """`circuit`, resolved, as `spec` has it: placed first, then rewritten for `gateset`, which is that of the backend
-    where `spec` names none. Gates are merged unless `optimize` is false. Raises ToolError (`CompileError`,
-    `PlacementError`, `NotInstalled`)."""
+    """`circuit`, resolved, as `spec` has it: placed first, then rewritten for `gateset`, which is
+    that of the backend where `spec` names none. Gates are merged unless `optimize` is false. Raises
+    ToolError (`CompileError`, `PlacementError`, `NotInstalled`)."""
     keys = spec or {}
     _check(keys)
     named = keys.get("gateset")
@@ -93,8 +93,9 @@ def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
 
 
 def size_report(circuit: cirq.Circuit) -> JsonMap:
-    """What is told of the size of an unrolled circuit: `operations`, with measurements; `depth`, in moments; `two_qubit`,
-    gates of two qubits or more, and `two_qubit_depth`, moments with such gates; `gates`, operations of each kind."""
+    """What is told of the size of an unrolled circuit: `operations`, with measurements; `depth`, in
+    moments; `two_qubit`, gates of two qubits or more, and `two_qubit_depth`, moments with such
+    gates; `gates`, operations of each kind."""
     ops = list(circuit.all_operations())
     gates = Counter(type(op.without_classical_controls().gate or op).__name__ for op in ops)
     entangling = [sum(map(_joins_qubits, moment)) for moment in circuit]

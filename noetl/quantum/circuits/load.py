@@ -60,7 +60,8 @@ def _as_text(given: str | Mapping[str, Json]) -> str:
 
 
 def _of_value(given: Json, services: Services, place: str) -> tuple[cirq.Circuit, str]:
-    """The circuit of a value, and its text: OpenQASM or Cirq's JSON, as it is or in a mapping or a reference."""
+    """The circuit of a value, and its text: OpenQASM or Cirq's JSON, as it is or in a mapping or a
+    reference."""
     value = load_reference(given, services.results, place)
     if isinstance(value, Mapping) and "cirq_type" not in value:
         key = next((key for key in _KEYS if value.get(key) is not None), None)
@@ -89,7 +90,8 @@ def _of_text(text: str, place: str) -> cirq.Circuit:
 
 
 def _idle(text: str) -> tuple[cirq.Qid, ...]:
-    """Of a text that was read: Cirq's JSON has no other qubits than those on which something acts."""
+    """Of a text that was read: Cirq's JSON has no other qubits than those on which something
+    acts."""
     return () if text.lstrip().startswith("{") else qasm.idle(text)
 
 

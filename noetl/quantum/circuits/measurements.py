@@ -1,5 +1,5 @@
-"""What a circuit measures, in the order of the bits, and which of it at its end: after that nothing happens to the
-qubits, and nothing depends on what was measured."""
+"""What a circuit measures, in the order of the bits, and which of it at its end: after that nothing
+happens to the qubits, and nothing depends on what was measured."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def natural(text: str) -> tuple[str | int, ...]:
 
 
 def unroll(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    """`circuit` with its subcircuits written out. Raises ToolError (`UnboundedLoop`) of one that runs until a condition
-    holds: repetitions would have different numbers of bits."""
+    """`circuit` with its subcircuits written out. Raises ToolError (`UnboundedLoop`) of one that
+    runs until a condition holds: repetitions would have different numbers of bits."""
     if not any(isinstance(op.untagged, cirq.CircuitOperation) for op in circuit.all_operations()):
         return circuit.unfreeze(copy=False)
     try:
@@ -36,8 +36,9 @@ def unroll(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
 
 
 def measurements_of(circuit: cirq.AbstractCircuit) -> tuple[Measurement, ...]:
-    """The measurements of a circuit in the order of their bits. A key that is measured more than once is `key[0]`,
-    `key[1]`, ...; a measurement of a Pauli product has one bit, and its qubits as one name."""
+    """The measurements of a circuit in the order of their bits. A key that is measured more than
+    once is `key[0]`, `key[1]`, ...; a measurement of a Pauli product has one bit, and its qubits as
+    one name."""
     found: dict[str, list[tuple[str, ...]]] = {}
     # Moments know whether they measure; asking every gate takes long enough to be seen in a sweep.
     moments = (moment for moment in unroll(circuit) if cirq.measurement_key_objs(moment))
@@ -57,7 +58,8 @@ def _names(op: cirq.Operation) -> tuple[str, ...]:
 
 
 def keys_that_control(circuit: cirq.Circuit) -> frozenset[cirq.MeasurementKey]:
-    """The keys that conditions of gates name, those that are measured in the circuit itself included."""
+    """The keys that conditions of gates name, those that are measured in the circuit itself
+    included."""
     return frozenset(key for op in circuit.all_operations() for key in cirq.control_keys(op))
 
 
@@ -73,7 +75,8 @@ def terminal_measurements(circuit: cirq.Circuit) -> list[tuple[int, cirq.Operati
 
 
 def without_terminal_measurements(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    """`circuit` without its measurements at the end. A qubit that was only measured is no longer in it."""
+    """`circuit` without its measurements at the end. A qubit that was only measured is no longer in
+    it."""
     whole = unroll(circuit)
     copy = whole.copy()
     copy.batch_remove(terminal_measurements(whole))

@@ -15,7 +15,8 @@ from noetl.quantum.circuits.figures import is_number, show
 from noetl.quantum.circuits.measurements import without_terminal_measurements
 
 Letter: TypeAlias = Literal["X", "Y", "Z"]
-#: A Pauli string: the number of a qubit and the letter there, in the order of the qubits; empty: the identity.
+#: A Pauli string: the number of a qubit and the letter there, in the order of the qubits; empty:
+#: the identity.
 Factors: TypeAlias = tuple[tuple[int, Letter], ...]
 
 #: The key that qubits are measured under for the sake of observables.
@@ -55,8 +56,9 @@ class Basis:
 
 
 def parse(given: Json, qubits: int) -> list[Observable]:
-    """The observables of a task, on a circuit of `qubits` qubits: a mapping of names, or a list whose entries are named
-    by their texts. Raises ToolError (`ObservableError`) that names the place."""
+    """The observables of a task, on a circuit of `qubits` qubits: a mapping of names, or a list
+    whose entries are named by their texts. Raises ToolError (`ObservableError`) that names the
+    place."""
     if isinstance(given, Mapping):
         named = [(name, f"observables.{name}", value) for name, value in given.items()]
     else:
@@ -84,7 +86,8 @@ def _terms(value: Json, place: str, qubits: int) -> tuple[tuple[float, Factors],
     if not isinstance(value, Mapping) or not value:
         raise _wrong(
             place,
-            f"a Pauli string such as 'Z0 Z1', or a sum such as {{'Z0': 0.4, 'X0 X1': 0.2}}, is expected, not {show(value)}.",
+            "a Pauli string such as 'Z0 Z1', or a sum such as {'Z0': 0.4, 'X0 X1': 0.2}, is "
+            f"expected, not {show(value)}.",
         )
     sums: dict[Factors, float] = {}
     for term, number in value.items():
@@ -127,7 +130,8 @@ def _dense(text: str, place: str, qubits: int) -> list[tuple[int, str]]:
     if len(text) != qubits:
         raise _wrong(
             place,
-            f"{show(text)} has {len(text)} letters for {qubits} qubits; give one for each, or name qubits as in 'Z0 Z1'.",
+            f"{show(text)} has {len(text)} letters for {qubits} qubits; give one for each, or "
+            "name qubits as in 'Z0 Z1'.",
         )
     return list(enumerate(text))
 
@@ -140,7 +144,8 @@ def _sparse(text: str, place: str) -> list[tuple[int, str]]:
         if match is None or text.startswith("*"):
             raise _wrong(
                 place,
-                f"{show(text)} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and coefficients go into a sum: {{'Z0 Z1': 0.5}}.",
+                f"{show(text)} is no Pauli string at character {at + 1}; 'Z0 Z1' is one, and "
+                "coefficients go into a sum: {'Z0 Z1': 0.5}.",
             )
         found.append((int(match[2]), match[1]))
         at = match.end()
@@ -148,8 +153,8 @@ def _sparse(text: str, place: str) -> list[tuple[int, str]]:
 
 
 def bases(observables: Iterable[Observable]) -> list[Basis]:
-    """Bases in which all terms are measured: each term joins the first one that has no other letter on its qubits
-    (qubit-wise commuting), the longest terms first. Identities need none."""
+    """Bases in which all terms are measured: each term joins the first one that has no other letter
+    on its qubits (qubit-wise commuting), the longest terms first. Identities need none."""
     terms = {factors: None for one in observables for _, factors in one.terms if factors}
     groups: list[dict[int, Letter]] = []
     for factors in sorted(terms, key=len, reverse=True):
@@ -166,8 +171,9 @@ def _fits(group: Mapping[int, Letter], factors: Factors) -> bool:
 
 
 def measure_in(circuit: cirq.AbstractCircuit, basis: Basis, qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
-    """`circuit` with its last measurements replaced by one of the qubits of `basis`, under `KEY`; measurements before
-    the end stay. Number i is `qubits[i]`. Raises ToolError where the key is taken."""
+    """`circuit` with its last measurements replaced by one of the qubits of `basis`, under `KEY`;
+    measurements before the end stay. Number i is `qubits[i]`. Raises ToolError where the key is
+    taken."""
     rotations = [
         _ROTATIONS[letter].on(qubits[place]) for place, letter in basis.letters if letter in _ROTATIONS
     ]

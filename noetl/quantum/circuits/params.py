@@ -26,13 +26,14 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
 
 
 def points(params: Mapping[str, Json] | None, most: int | None = None) -> list[Point]:
-    """The points that `params` stand for, at most `most` of them; one without values where there are none.
+    """The points that `params` stand for, at most `most` of them; one without values where there
+    are none.
 
-    A mapping of symbols to numbers is one point. `{product: {a: axis, b: axis}}` is every combination, the last
-    symbol first to move; `{zip: {...}}` takes axes of equal length side by side; `{list: [{a: 1, b: 2}, ...]}`
-    names each point. An axis is a list of numbers, or `{linspace: [start, stop, count]}`, both ends among them.
-    Numbers may be texts such as `pi/4`, `-2*pi`, `0.5*pi`. Raises ToolError.
-    """
+    A mapping of symbols to numbers is one point. `{product: {a: axis, b: axis}}` is every
+    combination, the last symbol first to move; `{zip: {...}}` takes axes of equal length side by
+    side; `{list: [{a: 1, b: 2}, ...]}` names each point. An axis is a list of numbers, or
+    `{linspace: [start, stop, count]}`, both ends among them. Numbers may be texts such as `pi/4`,
+    `-2*pi`, `0.5*pi`. Raises ToolError."""
     bound = MOST_POINTS if most is None else min(most, MOST_POINTS)
     return [Point(index, values) for index, values in enumerate(_values(params or {}, bound))]
 

@@ -1,4 +1,5 @@
-"""Placement: which qubit of a device each qubit of a circuit is on, and the swaps that bring them together."""
+"""Placement: which qubit of a device each qubit of a circuit is on, and the swaps that bring them
+together."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ class PlacedCircuit:
 
 
 def place_circuit(circuit: cirq.AbstractCircuit, spec: Json) -> PlacedCircuit:
-    """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each starts; with `qubits`
-    alone they are only renamed. Keys, order and inversion of measured bits stay. Raises ToolError (`PlacementError`)."""
+    """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each
+    starts; with `qubits` alone they are only renamed. Keys, order and inversion of measured bits
+    stay. Raises ToolError (`PlacementError`)."""
     whole = unroll(circuit)
     keys = {"line": len(whole.all_qubits())} if spec == "line" else spec
     if not isinstance(keys, Mapping) or not keys:
@@ -92,7 +94,8 @@ def _bound(key: str, qubits: int) -> int:
 
 
 def _choose(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
-    """Where each qubit is said to be: by its name, or by its number in the order of the circuit's qubits."""
+    """Where each qubit is said to be: by its name, or by its number in the order of the circuit's
+    qubits."""
     names = {str(qubit): qubit for qubit in qubits}
     given = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
     if not isinstance(given, Mapping) or set(given) != set(names) or len(value) != len(names):
@@ -149,16 +152,19 @@ def _check_fits(
 
 
 def _body(circuit: cirq.Circuit, last: Sequence[tuple[int, cirq.Operation]]) -> cirq.Circuit:
-    """The circuit in gates of at most two qubits, without its last measurements. Every qubit is in it."""
+    """The circuit in gates of at most two qubits, without its last measurements. Every qubit is in
+    it."""
     body = circuit.copy()
     body.batch_remove(last)
     for op in body.all_operations():
-        # The router keeps the order of gates on a qubit, not that of a measurement and what depends on it.
+        # The router keeps the order of gates on a qubit, not that of a measurement and what depends
+        # on it.
         if cirq.is_measurement(op) or cirq.control_keys(op):
             keys = ", ".join(sorted(map(str, cirq.measurement_key_objs(op) | cirq.control_keys(op))))
             raise _wrong(
                 "",
-                f"the circuit measures {keys} before its end; only circuits that measure at their end are placed.",
+                f"the circuit measures {keys} before its end; only circuits that measure at "
+                "their end are placed.",
             )
     kept = [cirq.I(qubit).with_tags(_KEPT) for qubit in sorted(circuit.all_qubits())]
     small = cirq.expand_composite(body, no_decomp=lambda op: cirq.num_qubits(op) <= 2)

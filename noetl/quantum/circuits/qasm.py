@@ -1,5 +1,5 @@
-"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and what is refused is told
-in the places and words of the text."""
+"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and
+what is refused is told in the places and words of the text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _SHAPES: Final = {
 _REASONS: Final = tuple(
     (re.compile(pattern), meant)
     for pattern, meant in {
-        r"^Parameter '(.*)' not supported": r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter",
+        r"^Parameter '(.*)' not supported": (
+            r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter"
+        ),
         r"^Function not recognized: '(.*)'": (
             rf"there is no function '\1': there are {', '.join([*FUNCTIONS][:-1])} and {[*FUNCTIONS][-1]}"
         ),

@@ -92,7 +92,8 @@ FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both 
 
 
 class AngleValues(cirq.ParamResolver):
-    """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take microseconds."""
+    """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take
+    microseconds."""
 
     def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's
         if not isinstance(value, sympy.Basic):
@@ -118,8 +119,8 @@ class _Listening(cirq.ParamResolver):
 
 
 def function_in(operation: cirq.Operation) -> str | None:
-    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no form for; None where there
-    is none."""
+    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no
+    form for; None where there is none."""
     listening = _Listening()
     cirq.resolve_parameters(operation, listening)
     found = (function for angle in listening.heard for function in angle.atoms(sympy.Function))

@@ -23,11 +23,11 @@ MOST_WORK: Final = 100_000
 
 
 class QasmGate:
-    """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate that it calls never
-    are among them.
+    """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate
+    that it calls never are among them.
 
-    No angle of the body has more than `parts` parts, and all of them together have `work`: what a call costs.
-    """
+    No angle of the body has more than `parts` parts, and all of them together have `work`: what a
+    call costs."""
 
     def __init__(
         self,

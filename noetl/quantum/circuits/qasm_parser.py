@@ -1,10 +1,10 @@
 """Cirq's parser of OpenQASM, with what is wrong or unbounded in it put right.
 
-Corrected here: `cu3`, `cu` and `u` with angles below 0 (Cirq's controlled ones are off by a phase), `if` before a gate on
-a register (Cirq's applies it to the first qubit), `if` on values that a register never has, a sign behind an operator
-(Cirq's `6/-2*3` is -1), arithmetic (unbounded, and NaN), gates in gates (unbounded, and names of parameters that cross).
-Gates that a text defines are put in the place of their calls.
-"""
+Corrected here: `cu3`, `cu` and `u` with angles below 0 (Cirq's controlled ones are off by a phase),
+`if` before a gate on a register (Cirq's applies it to the first qubit), `if` on values that a
+register never has, a sign behind an operator (Cirq's `6/-2*3` is -1), arithmetic (unbounded, and
+NaN), gates in gates (unbounded, and names of parameters that cross). Gates that a text defines are
+put in the place of their calls."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class UnexpectedToken(QasmException):
 
 
 def _in_place_of(rule: Callable[..., None], grammar: str | None = None) -> Callable[..., Callable[..., None]]:
-    """ply reads the grammar in the docstrings of functions, and orders rules, and so settles what is ambiguous, by the
-    lines of their functions."""
+    """ply reads the grammar in the docstrings of functions, and orders rules, and so settles what
+    is ambiguous, by the lines of their functions."""
 
     def marked(ours: Callable[..., None]) -> Callable[..., None]:
         ours.__doc__ = grammar or rule.__doc__
@@ -122,12 +122,14 @@ class Parser(QasmParser):
         for operation in operations:
             if function := function_in(operation):
                 raise QasmException(
-                    f"{function} of a symbol: symbols take + - * /, powers and sqrt; compute it before, and make the result an"
+                    f"{function} of a symbol: symbols take + - * /, powers and sqrt; compute it "
+                    "before, and make the result an"
                     f" input of its own at line {line}"
                 )
 
     def _check_angles(self, gate: str, params: Sequence[Angle], line: int) -> None:
-        """Each level of gates in gates multiplies the parts of an angle, and the work of computing them."""
+        """Each level of gates in gates multiplies the parts of an angle, and the work of computing
+        them."""
         called = self.gate_set[gate]
         most = max(map(size, params), default=1)
         parts, work = (called.parts, called.work) if isinstance(called, QasmGate) else (1, len(params))
@@ -213,7 +215,8 @@ def _first() -> Parser:
 
 
 def _share(parser: Parser) -> Iterator[object]:
-    """What no parser changes: ply's tables, which it takes most of a parser's making to compute, and gates."""
+    """What no parser changes: ply's tables, which it takes most of a parser's making to compute,
+    and gates."""
     tables = parser.parser
     yield from (tables.action, tables.goto, tables.defaulted_states)
     for rule in tables.productions:
@@ -222,8 +225,10 @@ def _share(parser: Parser) -> Iterator[object]:
 
 
 def fresh() -> Parser:
-    """A parser of one's own that has read nothing yet: a copy of the process's first one. Threads may have many."""
+    """A parser of one's own that has read nothing yet: a copy of the process's first one. Threads
+    may have many."""
     with _making:
         first = _first()
-    # Whatever is in the memo is taken for its own copy; methods of `first` become those of the copy.
+    # Whatever is in the memo is taken for its own copy; methods of `first` become those of the
+    # copy.
     return copy.deepcopy(first, {id(one): one for one in _share(first)})

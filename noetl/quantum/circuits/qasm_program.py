@@ -1,5 +1,5 @@
-"""OpenQASM as Cirq's parser takes it: one statement a line, so that whatever it refuses has a place. What it does not know
-at all is refused here, by name."""
+"""OpenQASM as Cirq's parser takes it: one statement a line, so that whatever it refuses has a
+place. What it does not know at all is refused here, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final
 from noetl.quantum.circuits.qasm_rewriting import CONDITIONS, behind_condition, rewrite, unfold
 from noetl.quantum.circuits.qasm_text import QasmToken, Statement, statements
 
-#: Qubits and bits of all registers; words and marks within parentheses, and parentheses within each other.
+#: Qubits and bits of all registers; words and marks within parentheses, and parentheses within each
+#: other.
 MOST_BITS: Final = 10_000
 MOST_INSIDE: Final = 500
 MOST_DEPTH: Final = 50
@@ -25,7 +26,8 @@ _UNROLLED: Final = "write each round, or make the circuit in `code`"
 _TIMED: Final = "circuits have no timing here: leave it away"
 _DEFINED: Final = "define a `gate`, or make the circuit in `code`"
 _CONTROLLED: Final = "write a gate that is controlled by itself, such as cx, ccx, crz or cu3"
-#: Words that begin statements of the languages which no circuit here can have, and what to write instead.
+#: Words that begin statements of the languages which no circuit here can have, and what to write
+#: instead.
 UNKNOWN: Final = {
     "opaque": "give the gate a body: `gate name a, b { ... }`",
     **dict.fromkeys(("for", "while", "break", "continue"), _UNROLLED),
@@ -83,7 +85,8 @@ class QasmProgram:
         return self._tokens[found] if found >= 0 else self.statements[0][0]
 
     def of_line(self, line: int) -> QasmToken:
-        """What the statement on a line of `text`, from 1, begins with; the nearest where there is none."""
+        """What the statement on a line of `text`, from 1, begins with; the nearest where there is
+        none."""
         statement = self.statements[min(max(line, 1), len(self.statements)) - 1]
         # In a block of `if` the gate may be far from the word.
         return statement[behind_condition(statement)] if statement[0].text == "if" else statement[0]
@@ -136,7 +139,8 @@ def _is_known(mark: str, head: str, version: str) -> bool:
 
 
 def _check_inside(statement: Statement) -> None:
-    """An angle is bounded, and so is what sympy takes for it: it grows with the square of its length, and recursively."""
+    """An angle is bounded, and so is what sympy takes for it: it grows with the square of its
+    length, and recursively."""
     depth = inside = 0
     for token in statement:
         if token.text == ")":
@@ -151,7 +155,8 @@ def _check_inside(statement: Statement) -> None:
 
 
 def _check_order(found: Sequence[Statement]) -> None:
-    """The version once, and libraries before all that may use them: Cirq's gates would replace those defined before."""
+    """The version once, and libraries before all that may use them: Cirq's gates would replace
+    those defined before."""
     began = False
     for statement in found[1:]:
         head = statement[0]

@@ -1,4 +1,5 @@
-"""OpenQASM as words and marks, and as statements. Languages: arXiv:1707.03429 (OpenQASM 2), https://openqasm.com (3)."""
+"""OpenQASM as words and marks, and as statements. Languages: arXiv:1707.03429 (OpenQASM 2),
+https://openqasm.com (3)."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ Statement = tuple[QasmToken, ...]
 
 
 def statements(text: str) -> tuple[str, list[Statement]]:
-    """The version, `2.0` or `3.0`, and the statements, that of the version first. Raises QasmError."""
+    """The version, `2.0` or `3.0`, and the statements, that of the version first. Raises
+    QasmError."""
     if len(text) > MOST_TEXT:
         raise QasmError(f"it has more than {MOST_TEXT:,} characters", 1, 1)
     tokens = list(_tokens(text.removeprefix("\ufeff")))
@@ -128,7 +130,8 @@ def _version(tokens: Sequence[QasmToken]) -> str:
 
 
 def _split(tokens: Sequence[QasmToken]) -> Iterator[Statement]:
-    """Statements end with `;`, the head of a block with `{`; `}` is one by itself. Empty ones are left out."""
+    """Statements end with `;`, the head of a block with `{`; `}` is one by itself. Empty ones are
+    left out."""
     current: list[QasmToken] = []
     for token in tokens:
         current.append(token)

@@ -15,8 +15,8 @@ from noetl.quantum.model import Point
 
 
 def resolve(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
-    """`circuit` with the values of `point` in it. Raises ToolError (`NotFinite`) where what an expression comes to there
-    is no angle: `1/t` at 0, `sqrt(t)` at -1."""
+    """`circuit` with the values of `point` in it. Raises ToolError (`NotFinite`) where what an
+    expression comes to there is no angle: `1/t` at 0, `sqrt(t)` at -1."""
     if not point.params:
         return circuit
     try:
@@ -26,7 +26,8 @@ def resolve(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
     except _NoAngle as error:
         raise ToolError(
             "client_error",
-            f"At point {point.index} of `params` the circuit's {show(str(error))} is no finite real number; leave the point"
+            f"At point {point.index} of `params` the circuit's {show(str(error))} is no finite "
+            "real number; leave the point"
             " out, or give it other values.",
             type="NotFinite",
         ) from None

@@ -1,4 +1,5 @@
-"""The keys of `builder`: what each circuit by name takes. Without Cirq, for `noetl validate` and the manual."""
+"""The keys of `builder`: what each circuit by name takes. Without Cirq, for `noetl validate` and
+the manual."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The keys of mappings in a quantum task that are read by the parts which they are for: what they take, and what is told
-of them. Names and order of a `noise` or of `params` mean something there, so the mappings themselves stay as they are."""
+"""The keys of mappings in a quantum task that are read by the parts which they are for: what they
+take, and what is told of them. Names and order of a `noise` or of `params` mean something there, so
+the mappings themselves stay as they are."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Axis: TypeAlias = list[Value] | dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class SchemaOf:
-    """Says in a JSON Schema that a mapping is like `model`, a model or a union of some. Nothing is checked by it."""
+    """Says in a JSON Schema that a mapping is like `model`, a model or a union of some. Nothing is
+    checked by it."""
 
     model: Any
 
@@ -37,11 +39,13 @@ class Params(ToolConfig):
     symbol: Value | None = Field(
         default=None,
         alias="<symbol>",
-        description="The value of a symbol, where there is one point only: a number, or a text such as `pi/4`, `-2*pi`.",
+        description="The value of a symbol, where there is one point only: a number, or a text such as "
+        "`pi/4`, `-2*pi`.",
     )
     product: dict[str, Axis] | None = Field(
         default=None,
-        description="Every combination of axes by symbol, the last of which moves first. An axis is a list, or"
+        description="Every combination of axes by symbol, the last of which moves first. An axis is a list, "
+        "or"
         " `{linspace: [start, stop, count]}` with both ends.",
     )
     zip: dict[str, Axis] | None = Field(
@@ -117,7 +121,8 @@ class Placement(ToolConfig):
     grid: list[int] | None = Field(default=None, description="`[rows, columns]` of a grid.")
     qubits: dict[str, Any] | list[Any] | None = Field(
         default=None,
-        description="Where each qubit starts, in their order or by name: a number on the line, `[row, column]` on the grid.",
+        description="Where each qubit starts, in their order or by name: a number on the line, `[row, "
+        "column]` on the grid.",
     )
 
 

@@ -96,7 +96,8 @@ class QuantumConfig(ToolConfig):
 
     action: Action = Field(
         default="run",
-        description="`run` samples, `expect` yields expectation values, `estimate` says what a run would cost,"
+        description="`run` samples, `expect` yields expectation values, `estimate` says what a run would "
+        "cost,"
         " `compile` yields the circuit that would be sent, `verify` repeats an earlier result and compares;"
         " `submit`, `poll`, `fetch` and `cancel` are the parts of a run on a machine elsewhere.",
     )
@@ -104,7 +105,8 @@ class QuantumConfig(ToolConfig):
     cirq_json: str | dict[str, Any] | None = Field(default=None, description="The circuit as Cirq's JSON.")
     ref: Json = Field(
         default=None,
-        description="The circuit in the result of another task: OpenQASM or Cirq's JSON as text, or a mapping with"
+        description="The circuit in the result of another task: OpenQASM or Cirq's JSON as text, or a "
+        "mapping with"
         " `circuit`.",
     )
     builder: Annotated[dict[str, Json], SchemaOf(AnyBuilder)] | None = Field(
@@ -121,7 +123,8 @@ class QuantumConfig(ToolConfig):
     backend: Annotated[Backend, BeforeValidator(backend_mapping, json_schema_input_type=str | Backend)] = (
         Field(
             default_factory=Backend,
-            description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, `google`, or a"
+            description="Where it runs: `simulator`, `density_matrix`, `clifford`, `qsim`, `ionq`, `aqt`, "
+            "`google`, or a"
             " mapping.",
         )
     )
@@ -145,7 +148,8 @@ class QuantumConfig(ToolConfig):
     )
     estimator: Literal["exact", "sampled"] | None = Field(
         default=None,
-        description="How expectation values come about; exact unless repetitions are given, or the backend samples.",
+        description="How expectation values come about; exact unless repetitions are given, or the backend "
+        "samples.",
     )
     target_stderr: float | None = Field(
         default=None,
@@ -154,7 +158,8 @@ class QuantumConfig(ToolConfig):
     )
     noise: _Noise | list[_Noise] | None = Field(
         default=None,
-        description="Channels behind the gates, in their order, and errors of readout; a list where one comes twice.",
+        description="Channels behind the gates, in their order, and errors of readout; a list where one "
+        "comes twice.",
     )
     compile: Annotated[dict[str, Json], SchemaOf(shapes.Compile)] | None = Field(
         default=None, description="What the circuit is rewritten for, before it runs or is sent."
@@ -164,7 +169,8 @@ class QuantumConfig(ToolConfig):
     )
     keep: list[Kept] = Field(
         default_factory=list,
-        description="What is kept besides, as references to Parquet: `samples`, `state_vector`, `density_matrix`.",
+        description="What is kept besides, as references to Parquet: `samples`, `state_vector`, "
+        "`density_matrix`.",
     )
     limits: Limits = Field(
         default_factory=Limits, description="Bounds, checked before anything runs or is sent."

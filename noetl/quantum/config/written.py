@@ -1,8 +1,8 @@
-"""What can be told of a task as it is written, without Cirq: what its mappings cannot take, and what an action needs.
+"""What can be told of a task as it is written, without Cirq: what its mappings cannot take, and
+what an action needs.
 
-`noetl validate` asks, so that nobody waits for Cirq, or a queue, to hear of a mistyped name. Who reads these values when the
-task runs says more.
-"""
+`noetl validate` asks, so that nobody waits for Cirq, or a queue, to hear of a mistyped name. Who
+reads these values when the task runs says more."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class BackendNames(BaseModel):
         given = [key for key in ("target", "auth", "host") if getattr(self, key) is not None]
         if given and "provider" not in self.model_fields_set:
             raise ValueError(
-                f"`backend` has `{given[0]}` and no `provider`, and without one it is the simulator, which has none;"
+                f"`backend` has `{given[0]}` and no `provider`, and without one it is the "
+                "simulator, which has none;"
                 f" write `provider: {REMOTE[0]}` or another"
             )
         return self
@@ -52,14 +53,16 @@ class BackendNames(BaseModel):
     def _has_its_key(cls, provider: Provider, info: ValidationInfo) -> Provider:
         if provider in REMOTE and info.data.get("auth") is None:
             raise ValueError(
-                f"the backend {provider} needs `auth`, a credential: `noetl credential set {provider} --type bearer --data"
+                f"the backend {provider} needs `auth`, a credential: `noetl credential set "
+                f"{provider} --type bearer --data"
                 f""" '{{"token": "..."}}'`, and `backend: {{provider: {provider}, auth: {provider}}}`"""
             )
         return provider
 
 
 class WrittenQuantum(BaseModel):
-    """The keys of a task of which something can be told. `action` comes last: it needs some of the others."""
+    """The keys of a task of which something can be told. `action` comes last: it needs some of the
+    others."""
 
     backend: Annotated[BackendNames, BeforeValidator(backend_mapping)] | None = None
     builder: AnyBuilder | None = None

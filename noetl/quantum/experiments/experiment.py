@@ -1,4 +1,5 @@
-"""What a task asks for, checked: the circuits that run at each point, and what comes of their samples."""
+"""What a task asks for, checked: the circuits that run at each point, and what comes of their
+samples."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ _MOST_PARTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CircuitVariant:
-    """One way of looking at a point: the circuit as it is (`name` is empty, `number` 0), or measured in a basis.
-    `qubits` are those that the numbers in observables are places of; `sha256` is of what is sent, where it was compiled."""
+    """One way of looking at a point: the circuit as it is (`name` is empty, `number` 0), or
+    measured in a basis. `qubits` are those that the numbers in observables are places of; `sha256`
+    is of what is sent, where it was compiled."""
 
     name: str
     number: int
@@ -39,8 +41,9 @@ class CircuitVariant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A task whose circuit is there. `histogram`: whether the circuit's own measurements are sampled; `sampled`: whether
-    expectation values are. `repetitions` of each setting; 0 where everything is exact."""
+    """A task whose circuit is there. `histogram`: whether the circuit's own measurements are
+    sampled; `sampled`: whether expectation values are. `repetitions` of each setting; 0 where
+    everything is exact."""
 
     config: QuantumConfig
     capabilities: Capabilities
@@ -96,7 +99,8 @@ class Experiment:
 
     @cached_property
     def _as_asked(self) -> tuple[CircuitVariant, ...]:
-        """The settings as they were asked for: with the symbols in them, for no machine, without noise."""
+        """The settings as they were asked for: with the symbols in them, for no machine, without
+        noise."""
         circuit, number = self.loaded.circuit, 0
         own = [CircuitVariant("", number, circuit, self.qubits)] if self.has_own else []
         return (
@@ -155,14 +159,16 @@ class Experiment:
         return replace(setting, circuit=noise.add_noise(setting.circuit, self.config.noise))
 
     def calibrations(self) -> list[CircuitRun]:
-        """What has to be sampled so that errors of readout are known; nothing where they are, or nobody asks."""
+        """What has to be sampled so that errors of readout are known; nothing where they are, or
+        nobody asks."""
         readout = self.mitigation.readout
         if not isinstance(readout, Calibrate):
             return []
         if readout.repetitions > self._most:
             raise ToolError(
                 "limit",
-                f"mitigation.readout.calibrate: {readout.repetitions} repetitions do not go into one job, which has"
+                f"mitigation.readout.calibrate: {readout.repetitions} repetitions do not go into "
+                "one job, which has"
                 f" {self._most} at most.",
                 type="TooManyRepetitions",
             )
@@ -187,7 +193,8 @@ class Experiment:
         return mitigation.read_calibration(*calibrated) if isinstance(found, Calibrate) else found
 
     def orders(self, point: Point, setting: CircuitVariant) -> list[CircuitRun]:
-        """What is sampled of a setting: one order, or as many as its repetitions are divided into."""
+        """What is sampled of a setting: one order, or as many as its repetitions are divided
+        into."""
         if not (setting.number or self.histogram):
             return []
         return self.more(point, setting, 0, self.repetitions)

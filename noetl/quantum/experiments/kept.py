@@ -1,8 +1,7 @@
 """What `keep` asks for beside the figures: samples and states, as Parquet in the result store.
 
-Rows are gathered in a file of DuckDB, so that memory stays flat, and become one object of the store when a part of a
-sweep is kept; the parts become one table at the end.
-"""
+Rows are gathered in a file of DuckDB, so that memory stays flat, and become one object of the store
+when a part of a sweep is kept; the parts become one table at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +39,8 @@ Parts: TypeAlias = Mapping[Kept, Sequence[JsonMap]]
 
 
 class KeptTables:
-    """Gathers rows for the tables that a task keeps. Use as a context; of a task that keeps nothing all does nothing."""
+    """Gathers rows for the tables that a task keeps. Use as a context; of a task that keeps nothing
+    all does nothing."""
 
     def __init__(self, session: TaskSession, parts: Parts) -> None:
         self._wanted = tuple(dict.fromkeys(session.config.keep))
@@ -62,7 +62,8 @@ class KeptTables:
         self._stack.close()
 
     def samples(self, point: int, order: str, samples: Samples) -> bool:
-        """Adds the repetitions of an order; False where they are wanted and the backend told only counts."""
+        """Adds the repetitions of an order; False where they are wanted and the backend told only
+        counts."""
         if "samples" not in self._wanted:
             return True
         if samples.bits is None:
@@ -88,7 +89,8 @@ class KeptTables:
         self._insert("density_matrix", "?, place, col, re, im", rows, (point,))
 
     def parts(self) -> Parts:
-        """References to the parts, what was added since the last time as a further one. Raises ToolError."""
+        """References to the parts, what was added since the last time as a further one. Raises
+        ToolError."""
         for name in self._wanted:
             if self._rows(name):
                 self._parts[name].append(self._put(f"SELECT * FROM {name}", name))  # noqa: S608 - our own names

@@ -30,8 +30,8 @@ _CGROUPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PointCost:
-    """What points would take. `shots` is for each of them, `fixed` for all together (calibration); `cost` tells what the
-    first so many points cost together."""
+    """What points would take. `shots` is for each of them, `fixed` for all together (calibration);
+    `cost` tells what the first so many points cost together."""
 
     points: int
     shots: int
@@ -45,8 +45,8 @@ class PointCost:
 
 @dataclass(frozen=True, slots=True)
 class PointBudget:
-    """How many points run. `stopped` is `{limit, at, of}` where that is not all of them: the limit that is met, its value,
-    and what all points would take."""
+    """How many points run. `stopped` is `{limit, at, of}` where that is not all of them: the limit
+    that is met, its value, and what all points would take."""
 
     points: int
     stopped: JsonMap | None = None
@@ -61,7 +61,8 @@ def point_budget(limits: Limits, need: PointCost) -> PointBudget:
     limit = str(least.stopped["limit"])
     raise ToolError(
         "limit",
-        f"Not even one point may run: `limits.{limit}` is {least.stopped['at']:g}, and all of the task would take "
+        f"Not even one point may run: `limits.{limit}` is {least.stopped['at']:g}, and all of "
+        "the task would take "
         f"{least.stopped['of']:g}. Raise the limit, or ask for less.",
         type=_TYPES[limit],
         extras={"quantum": {"stopped": least.stopped}},
@@ -95,8 +96,8 @@ def _affordable(most: float, need: PointCost) -> int:
 
 
 def check_estimate(limits: Limits, estimate: Estimate, provider: str) -> None:
-    """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or too much waits
-    there."""
+    """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or
+    too much waits there."""
     if limits.max_cost is not None and estimate.cost is None:
         raise _not_known("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
     most = limits.max_queue
@@ -129,8 +130,8 @@ def _not_known(limit: str, why: str) -> ToolError:
 
 
 def free_memory_mb() -> float:
-    """The memory that a simulation may take where `max_memory_mb` is not given: what this machine, or the container
-    that the worker is in, has left."""
+    """The memory that a simulation may take where `max_memory_mb` is not given: what this machine,
+    or the container that the worker is in, has left."""
     free = [_machine_free()]
     for most, used in _CGROUPS:
         with contextlib.suppress(OSError, ValueError):  # there is no such file, or it says "max"

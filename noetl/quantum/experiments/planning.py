@@ -1,4 +1,5 @@
-"""From the keys of a task to its experiment: what goes together, and what a backend can do, before anything runs."""
+"""From the keys of a task to its experiment: what goes together, and what a backend can do, before
+anything runs."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _UNMEASURED: Final[frozenset[Action]] = frozenset({"expect", "compile", "estimat
 
 
 def plan(session: TaskSession, capabilities: Capabilities) -> Experiment:
-    """The experiment of a task, checked as far as it can be before anything runs. Raises ToolError."""
+    """The experiment of a task, checked as far as it can be before anything runs. Raises
+    ToolError."""
     config = session.config
     _check_asked(config, capabilities)
     found = read_circuit(session)
@@ -73,7 +75,8 @@ def _samples(config: QuantumConfig, capabilities: Capabilities) -> bool:
 
 
 def _check_asked(config: QuantumConfig, capabilities: Capabilities) -> None:
-    """Raises ToolError where keys do not go together, or the backend cannot do what they ask for."""
+    """Raises ToolError where keys do not go together, or the backend cannot do what they ask
+    for."""
     provider = capabilities.provider
     if config.action == "expect" and not config.observables:
         raise _refusal('`expect` needs `observables`, such as {zz: "Z0 Z1"}.', "NoObservables")

@@ -54,7 +54,8 @@ class PointRun:
     _parts: dict[int, list[Samples]] = field(default_factory=dict)
 
     def run(self, left: int | None) -> dict[str, Any]:
-        """The point's result; with `target_stderr` at most `left` repetitions run for it. Raises ToolError."""
+        """The point's result; with `target_stderr` at most `left` repetitions run for it. Raises
+        ToolError."""
         settings = self.experiment.at(self.point)
         for setting in settings:
             self._sample(setting.number, self.experiment.orders(self.point, setting))
@@ -93,7 +94,8 @@ class PointRun:
         return means
 
     def _more(self, means: Sequence[Mean], target: float, left: int | None) -> int:
-        """How many repetitions of each basis run next: those that are missing, as far as they may."""
+        """How many repetitions of each basis run next: those that are missing, as far as they
+        may."""
         bases = len(self.experiment.bases)
         if not bases:
             return 0

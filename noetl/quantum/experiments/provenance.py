@@ -40,8 +40,8 @@ _NOT_REPEATED: Final = frozenset(
 )
 #: What has to be the same in two results for their points to belong together.
 IDENTITY: Final = (
-    "resolved_sha256", "sweep_sha256", "noise_sha256", "seed", "repetitions", "provider", "target", "compiler",
-    "observables", "estimator", "mitigation", "split", "precision", "options",
+    "resolved_sha256", "sweep_sha256", "noise_sha256", "seed", "repetitions", "provider", "target",
+    "compiler", "observables", "estimator", "mitigation", "split", "precision", "options",
 )  # fmt: skip
 
 
@@ -78,8 +78,9 @@ def provenance(session: TaskSession, experiment: Experiment) -> dict[str, Any]:
 
 
 def repeatable(session: TaskSession, experiment: Experiment) -> dict[str, Json]:
-    """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical JSON of Cirq, by
-    reference where it is long; `config` are the keys that it needs besides. Passwords are never among them."""
+    """The task without what only its call knew: `{name, circuit, config}`. `circuit` is canonical
+    JSON of Cirq, by reference where it is long; `config` are the keys that it needs besides.
+    Passwords are never among them."""
     circuit = keep_text(session, experiment.text)
     return {"name": session.call.task, "circuit": circuit, "config": _config(experiment)}
 
@@ -99,13 +100,15 @@ def _config(experiment: Experiment) -> dict[str, Json]:
 
 
 def repeat_config(task: JsonMap, place: str) -> QuantumConfig:
-    """The configuration of a task that `repeatable` told of; its circuit has to be opened. Raises ToolError."""
+    """The configuration of a task that `repeatable` told of; its circuit has to be opened. Raises
+    ToolError."""
     try:
         return QuantumConfig.model_validate({**task["config"], "cirq_json": task["circuit"]})
     except (KeyError, TypeError, ValidationError) as error:
         raise ToolError(
             "client_error",
-            f"`{place}` does not say what is to be run: it is no result of a quantum task, or of a newer NoETL.",
+            f"`{place}` does not say what is to be run: it is no result of a quantum task, or of "
+            "a newer NoETL.",
             type="NotAResult",
         ) from error
 

@@ -1,4 +1,5 @@
-"""The circuit of a call: read once for all calls of a worker that have the same one, and pinned where code made it."""
+"""The circuit of a call: read once for all calls of a worker that have the same one, and pinned
+where code made it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from noetl.tools.kit.references import load_reference
 
 #: Circuits that a worker remembers.
 _MOST: Final = 16
-#: Bytes of a circuit's text that stand in a result or checkpoint; larger ones are kept by reference.
+#: Bytes of a circuit's text that stand in a result or checkpoint; larger ones are kept by
+#: reference.
 INLINE_CIRCUIT: Final = 4 * 1024
 #: The key of a checkpoint under which code's circuit is.
 _PIN: Final = "code"
@@ -27,8 +29,8 @@ _PIN: Final = "code"
 
 @dataclass(frozen=True, slots=True)
 class SettledCircuit:
-    """A circuit and its canonical JSON. What runs is what that says, down to the order of the operations of a moment: whoever
-    repeats it reads no more."""
+    """A circuit and its canonical JSON. What runs is what that says, down to the order of the
+    operations of a moment: whoever repeats it reads no more."""
 
     loaded: LoadedCircuit
     text: str
@@ -56,7 +58,8 @@ def _make(session: TaskSession) -> SettledCircuit:
 
 
 def _of_code(session: TaskSession) -> SettledCircuit:
-    """What the code yields in the first call of its task, and in all later ones: run again, it may yield another."""
+    """What the code yields in the first call of its task, and in all later ones: run again, it may
+    yield another."""
     checkpoint = session.call.checkpoint
     if isinstance(checkpoint, Mapping) and _PIN in checkpoint:
         session.pins[_PIN] = checkpoint[_PIN]
@@ -71,7 +74,8 @@ def _of_code(session: TaskSession) -> SettledCircuit:
 
 
 def keep_text(session: TaskSession, text: str) -> Json:
-    """A circuit's text as a result or a checkpoint holds it: itself, or a reference to it where it is long."""
+    """A circuit's text as a result or a checkpoint holds it: itself, or a reference to it where it
+    is long."""
     if len(text) <= INLINE_CIRCUIT or session.services.results is None:
         return text
     results, keep = session.services.results, retention_of(session.call)

@@ -11,7 +11,8 @@ T = TypeVar("T")
 
 
 class RecentCache(Generic[T]):
-    """The last `most` things by key. Safe for threads; what is missing is made outside of the lock."""
+    """The last `most` things by key. Safe for threads; what is missing is made outside of the
+    lock."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -17,7 +17,8 @@ from noetl.tools.kit.large import retention_of
 from noetl.tools.kit.references import load_reference
 from noetl.usecases.ports import Results
 
-#: The points of a result may take this part of what a result may be; of more, a page has so many characters of JSON.
+#: The points of a result may take this part of what a result may be; of more, a page has so many
+#: characters of JSON.
 _PART: Final = 4
 _PAGE: Final = 1024 * 1024
 #: What one point has, which stands at the top of a result of just one.
@@ -31,7 +32,8 @@ def point_result(
     repetitions: int,
     mitigated: Mapping[str, float] | None = None,
 ) -> dict[str, Json]:
-    """One of `points`. `repetitions` is how often the circuit ran for it; 0 where all of it is exact."""
+    """One of `points`. `repetitions` is how often the circuit ran for it; 0 where all of it is
+    exact."""
     found: dict[str, Json] = {
         "index": point.index,
         "params": dict(point.params),
@@ -61,8 +63,8 @@ def with_only_point(points: Sequence[JsonMap], result: dict[str, Any]) -> dict[s
 
 
 def earlier(given: Json, results: Results | None, place: str) -> dict[str, Any]:
-    """A result of this tool that a task was handed, opened as far as it is looked into; `place` is its key. Raises
-    ToolError where it is none."""
+    """A result of this tool that a task was handed, opened as far as it is looked into; `place` is
+    its key. Raises ToolError where it is none."""
     found = plain(load_reference(given, results, f"`{place}`"))
     if not isinstance(found, Mapping) or not {"points", "provenance"} <= found.keys():
         raise _no_result(place, "it needs `points` and `provenance`")
@@ -88,8 +90,8 @@ def _no_result(place: str, why: str) -> ToolError:
 
 
 def keep_points(points: Sequence[JsonMap], session: TaskSession) -> Json:
-    """`points` as a list; where they are more than a result may be, as a manifest of pages in the result store. Raises
-    ToolError where the store takes nothing."""
+    """`points` as a list; where they are more than a result may be, as a manifest of pages in the
+    result store. Raises ToolError where the store takes nothing."""
     results, most = session.services.results, session.services.result_limit // _PART
     sizes = [len(json.dumps(point)) for point in points]
     if results is None or sum(sizes) <= most:

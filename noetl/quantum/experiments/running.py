@@ -1,4 +1,5 @@
-"""The actions that run circuits and yield points: `run` and `expect`, and `fetch` of a simulator's job."""
+"""The actions that run circuits and yield points: `run` and `expect`, and `fetch` of a simulator's
+job."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def before_of(session: TaskSession, story: JsonMap) -> EarlierPoints:
     if differs := differences(found["provenance"], story):
         raise ToolError(
             "client_error",
-            f"`resume` is the result of another experiment: {', '.join(differs)} differ from this task's. Give it the same circuit,"
+            f"`resume` is the result of another experiment: {', '.join(differs)} differ from "
+            "this task's. Give it the same circuit,"
             " sweep, noise, seed and backend.",
             type="OtherExperiment",
         )
@@ -104,8 +106,8 @@ def report(
 
 
 def compiled_sha256(experiment: Experiment, points: Sequence[JsonMap]) -> str:
-    """Of what was sent: of the circuit with its symbols where nothing is compiled, else of the only point's circuit, or of
-    the hashes of the points' circuits, a line each."""
+    """Of what was sent: of the circuit with its symbols where nothing is compiled, else of the only
+    point's circuit, or of the hashes of the points' circuits, a line each."""
     if not experiment.compiles:
         return experiment.compiled_sha256(None)
     hashes = [str(point["compiled_sha256"]) for point in points]

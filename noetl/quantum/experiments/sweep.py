@@ -22,14 +22,16 @@ from noetl.quantum.simulation.mitigation import ConfusionMatrices
 from noetl.tools.kit.large import retention_of
 from noetl.tools.kit.references import load_reference
 
-#: Finished points are kept about this often, in seconds of work; in long sweeps, after this part of the time spent.
+#: Finished points are kept about this often, in seconds of work; in long sweeps, after this part of
+#: the time spent.
 KEEP_EVERY_S: Final = 10.0
 _PART: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """How far a sweep has come: the next point, the repetitions that ran, and references to what is kept."""
+    """How far a sweep has come: the next point, the repetitions that ran, and references to what is
+    kept."""
 
     next: int
     shots: int = 0
@@ -54,7 +56,8 @@ class SweepProgress:
 
 
 def begin(checkpoint: Json, identity: str, first: int, tables: Parts) -> SweepProgress:
-    """Where the sweep goes on: behind its last checkpoint, if that is of the same experiment, else at `first`."""
+    """Where the sweep goes on: behind its last checkpoint, if that is of the same experiment, else
+    at `first`."""
     if not isinstance(checkpoint, Mapping) or checkpoint.get("identity") != identity:
         return SweepProgress(first, started_at=now(), tables=tables)
     kept = json.loads(checkpoint["kept"])
@@ -70,7 +73,8 @@ def begin(checkpoint: Json, identity: str, first: int, tables: Parts) -> SweepPr
 
 @dataclass(frozen=True, slots=True)
 class SweepPoints:
-    """All points that were to run. `next` is the first one that did not, and `stopped` why, where the repetitions ran out."""
+    """All points that were to run. `next` is the first one that did not, and `stopped` why, where
+    the repetitions ran out."""
 
     points: list[dict[str, Any]]
     tables: Mapping[str, Json]
@@ -83,8 +87,8 @@ class SweepPoints:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One call of a sweep. `first` is the point that it begins with, `room` how many may run; `tables` are parts of what is
-    kept that were there before."""
+    """One call of a sweep. `first` is the point that it begins with, `room` how many may run;
+    `tables` are parts of what is kept that were there before."""
 
     session: TaskSession
     experiment: Experiment

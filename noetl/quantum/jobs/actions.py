@@ -1,7 +1,7 @@
 """`submit`, `poll`, `fetch` and `cancel`: the parts of a run, each a task of its own.
 
-What `submit` yields holds all that the others need. A simulator has no queue: there `fetch` runs what `submit` holds.
-"""
+What `submit` yields holds all that the others need. A simulator has no queue: there `fetch` runs
+what `submit` holds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ from noetl.tools.kit.references import load_reference
 
 @dataclass(frozen=True, slots=True)
 class JobReference:
-    """What `submit` yielded as `job`: the task that it is of, how many of its points were sent, and its jobs by order."""
+    """What `submit` yielded as `job`: the task that it is of, how many of its points were sent, and
+    its jobs by order."""
 
     task: JsonMap
     points: int
@@ -117,7 +118,8 @@ def _look_after(
     call: Callable[[jobs.JobContext, Mapping[str, JobState]], Later | jobs.JobResults],
     locally: JobStatus,
 ) -> Outcome | Later:
-    """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally` says."""
+    """What `call` makes of the jobs; a simulator's has no queue to be in, and stands as `locally`
+    says."""
     reference = _reference(session)
     inner, backend = _there(session, reference)
     if isinstance(backend, LocalBackend):
@@ -171,7 +173,8 @@ def _reference(session: TaskSession) -> JobReference:
     except ValidationError as error:
         raise ToolError(
             "client_error",
-            f'`{session.config.action}` needs `job`, what a task with `action: submit` yielded, as in `job: "{{{{ step }}}}"`.',
+            f"`{session.config.action}` needs `job`, what a task with `action: submit` yielded, "
+            'as in `job: "{{ step }}"`.',
             type="NotAJob",
         ) from error
     return JobReference(told.task, told.points, told.stopped, told.jobs, found)

@@ -1,4 +1,5 @@
-"""Experiments on machines elsewhere: which of their orders are sent, and what comes of the answers."""
+"""Experiments on machines elsewhere: which of their orders are sent, and what comes of the
+answers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from noetl.quantum.simulation import sampling
 _WORST_FIRST: Final = ("failed", "cancelled", "queued", "running", "done")
 
 
-#: Orders of the tasks that were called last: those that wait are called often, and compilation takes its time.
+#: Orders of the tasks that were called last: those that wait are called often, and compilation
+#: takes its time.
 _orders: Final = RecentCache[list[CircuitRun]](8)
 
 
@@ -57,7 +59,8 @@ def orders_of(experiment: Experiment, first: int, points: int) -> list[CircuitRu
 
 
 def desk(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
-    """What jobs are made with; what `note_decisions` put around their checkpoint is taken off it."""
+    """What jobs are made with; what `note_decisions` put around their checkpoint is taken off
+    it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
     return jobs.JobContext(
@@ -82,7 +85,8 @@ def on_machine(session: TaskSession, experiment: Experiment, backend: RemoteBack
 def sendable(
     session: TaskSession, experiment: Experiment, backend: RemoteBackend, first: int
 ) -> PointBudget | Later:
-    """How many points are sent: found out once, before anything is, and the same in all later calls."""
+    """How many points are sent: found out once, before anything is, and the same in all later
+    calls."""
     recorded = session.call.checkpoint
     if isinstance(recorded, Mapping):
         return PointBudget(recorded["points"], recorded["stopped"])
@@ -90,7 +94,8 @@ def sendable(
     if config.target_stderr is not None:
         raise ToolError(
             "client_error",
-            f"`target_stderr` samples again and again, and every job of {capabilities.provider} is paid for; give `repetitions`.",
+            f"`target_stderr` samples again and again, and every job of {capabilities.provider} "
+            "is paid for; give `repetitions`.",
             type="Estimator",
         )
 
@@ -153,13 +158,16 @@ def finish(
     job = job_of(experiment, done.jobs)
     story = {**story, "calibration": _calibration(done.jobs)}
     result = {**report(session, experiment, points, allowed.stopped, job, story), **tables}
-    note = f"{experiment.capabilities.provider} tells only how often each bitstring came: `samples` are not there."
+    note = (
+        f"{experiment.capabilities.provider} tells only how often each bitstring came: `samples` are "
+        "not there."
+    )
     return succeeded(result, {} if told else {"warnings": [note]})
 
 
 def job_of(experiment: Experiment, states: Mapping[str, JobState]) -> dict[str, Json]:
-    """The jobs of a task as one: `id`, or `ids` by order where there are several. Times are seconds, null where nobody
-    tells; `queue_s` is the longest wait, `run_s` and `cost` are sums."""
+    """The jobs of a task as one: `id`, or `ids` by order where there are several. Times are
+    seconds, null where nobody tells; `queue_s` is the longest wait, `run_s` and `cost` are sums."""
     every = list(states.values())
     ids: dict[str, Json] = (
         {"id": every[0].id} if len(every) == 1 else {"ids": {name: one.id for name, one in states.items()}}

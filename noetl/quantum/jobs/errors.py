@@ -43,7 +43,8 @@ def too_late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
 
 
 def with_fate(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
-    """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could not be cancelled."""
+    """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could
+    not be cancelled."""
     because = f" ({why.message.rstrip('.')})" if why else ""
     if error.type == LATE:
         fate = (
@@ -81,10 +82,12 @@ def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None
 
 
 def unknown_submission(provider: str, tokens: Mapping[str, str]) -> ToolError:
-    """Orders, and the labels that they were sent with, of which nobody knows whether there is a job."""
+    """Orders, and the labels that they were sent with, of which nobody knows whether there is a
+    job."""
     return ToolError(
         "connection",
-        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, and there is no list of"
+        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, "
+        "and there is no list of"
         f" jobs to find it in. Look for {', '.join(tokens.values())} in the portal of the vendor; with"
         " `backend.options.resubmit: true` the next attempt sends it again, and may pay twice.",
         type="UnknownSubmission",

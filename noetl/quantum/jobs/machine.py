@@ -1,9 +1,9 @@
 """The jobs of a task, from one call to the next.
 
-Nothing is sent before the log holds the intent, nothing is waited for before it holds the job's id, and what may have been
-sent without our hearing of it is looked for before it is sent again (`sending`). Then jobs are looked after (`tending`), and
-what they measured is fetched (`collecting`).
-"""
+Nothing is sent before the log holds the intent, nothing is waited for before it holds the job's id,
+and what may have been sent without our hearing of it is looked for before it is sent again
+(`sending`). Then jobs are looked after (`tending`), and what they measured is fetched
+(`collecting`)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ from noetl.quantum.model import CircuitRun, JobState
 
 #: Seconds after which a call begins no further request.
 _SLICE_S: Final = 2.0
-#: How long a vendor may answer nothing that helps, in seconds, before the task fails: with errors, and with "slow down".
+#: How long a vendor may answer nothing that helps, in seconds, before the task fails: with errors,
+#: and with "slow down".
 _PATIENCE_S: Final = 3600.0
 _LONG_PATIENCE_S: Final = 24 * 3600.0
 #: First pause after a request that failed and may go well later, in seconds.
 _TROUBLE_S: Final = 5.0
 #: Of the time of a task, at most so many seconds are kept back: to cancel its jobs in.
 _RESERVE_S: Final = 20.0
-#: How long a task that fails tries to cancel its jobs, in seconds, and the pause between two calls of it.
+#: How long a task that fails tries to cancel its jobs, in seconds, and the pause between two calls
+#: of it.
 _WITHDRAWAL_S: Final = 60.0
 _AGAIN_S: Final = 0.1
 
 
 class JobMachine:
-    """One call: from the stand in the checkpoint to the next one, or to the end. `jobs` are those of another task that this
-    one looks after."""
+    """One call: from the stand in the checkpoint to the next one, or to the end. `jobs` are those
+    of another task that this one looks after."""
 
     def __init__(
         self,
@@ -81,7 +83,8 @@ class JobMachine:
         if stand.orders != self._visit.stand.orders:
             raise ToolError(
                 "internal",
-                "The circuits of this task are not those that were submitted: another version of NoETL or Cirq builds"
+                "The circuits of this task are not those that were submitted: another version of "
+                "NoETL or Cirq builds"
                 " them. Finish it with the version that began it, or start it again.",
                 type="OrdersChanged",
             )
@@ -174,7 +177,8 @@ class JobMachine:
         return self._leave(recorded)
 
     def _patience(self, error: ToolError) -> float | None:
-        """Seconds until a request that failed is tried again; None where it has failed for too long."""
+        """Seconds until a request that failed is tried again; None where it has failed for too
+        long."""
         visit = self._visit
         since = visit.stand.troubled_at or visit.now
         patience = _LONG_PATIENCE_S if error.kind == "rate_limit" else _PATIENCE_S
@@ -185,7 +189,8 @@ class JobMachine:
         return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, visit.grown(since, _TROUBLE_S))
 
     def _leave(self, recorded: JobLedger | None) -> Later:
-        """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there is to know."""
+        """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there
+        is to know."""
         visit = self._visit
         again, why = self._withdraw() if visit.stand.leaving_at else (0.0, None)
         if again > 0.0 or (recorded is not None and visit.stand != recorded):
@@ -196,7 +201,8 @@ class JobMachine:
         raise job_errors.with_fate(error, live, why)
 
     def _abandon(self) -> Later:
-        """Cancels the jobs of a task that nobody waits for any more. Raises ToolError: `cancelled` once none is left."""
+        """Cancels the jobs of a task that nobody waits for any more. Raises ToolError: `cancelled`
+        once none is left."""
         visit = self._visit
         if not visit.owns:
             raise job_errors.task_abandoned()
@@ -219,8 +225,8 @@ class JobMachine:
         )
 
     def _withdraw(self) -> tuple[float, ToolError | None]:
-        """Cancels the jobs of the task. Yields in how many seconds that is tried again (0: not at all), and why not all
-        were cancelled."""
+        """Cancels the jobs of the task. Yields in how many seconds that is tried again (0: not at
+        all), and why not all were cancelled."""
         again, why = _AGAIN_S, None
         try:
             if tending.withdraw(self._visit):

@@ -1,4 +1,5 @@
-"""Jobs on machines elsewhere: sent once, waited for without a worker, fetched once, whatever dies in between.
+"""Jobs on machines elsewhere: sent once, waited for without a worker, fetched once, whatever dies
+in between.
 
 Each function is one call of a task; what it yields is the next wait, or the end. See
 `docs/decisions/0032-jobs-are-sent-by-ticket.md`.
@@ -23,7 +24,8 @@ def run(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
 
 
 def submit(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
-    """One call of a task that leaves its jobs behind: `jobs` of what it is done with is what the others take."""
+    """One call of a task that leaves its jobs behind: `jobs` of what it is done with is what the
+    others take."""
     return JobMachine(desk, orders, "submitted").advance()
 
 
@@ -38,5 +40,6 @@ def fetch(desk: JobContext, orders: Sequence[CircuitRun], jobs: Mapping[str, Job
 
 
 def cancel(desk: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
-    """One call of a task that cancels the jobs of another one. Those that ended stay as they are."""
+    """One call of a task that cancels the jobs of another one. Those that ended stay as they
+    are."""
     return JobMachine(desk, (), "cancelled", jobs).advance()

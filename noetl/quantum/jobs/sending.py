@@ -1,4 +1,5 @@
-"""Orders become jobs, each one job: announced, sent by ticket, and looked for before they are sent again."""
+"""Orders become jobs, each one job: announced, sent by ticket, and looked for before they are sent
+again."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def announce(visit: JobPass) -> None:
 
 
 def send(visit: JobPass) -> None:
-    """Sends what the ticket is for. Where it is not ours, somebody else may have sent it. Raises ToolError, MaybeSubmitted
-    once it is noted what is in doubt."""
+    """Sends what the ticket is for. Where it is not ours, somebody else may have sent it. Raises
+    ToolError, MaybeSubmitted once it is noted what is in doubt."""
     ticket, names = visit.stand.ticket, visit.stand.sending
     visit.note(ticket="", sending=())
     if not visit.desk.tickets.redeem(ticket):
@@ -47,8 +48,8 @@ def send(visit: JobPass) -> None:
 
 
 def search(visit: JobPass) -> float:
-    """Looks for what may have been sent. Yields how long to wait before the next look, in seconds; 0: it is known now
-    what is there and what is not. Raises ToolError where nobody can know."""
+    """Looks for what may have been sent. Yields how long to wait before the next look, in seconds;
+    0: it is known now what is there and what is not. Raises ToolError where nobody can know."""
     stand = visit.stand
     if not visit.backend.finds:
         if not visit.backend.resubmits or set(stand.doubted) & set(stand.resent):
@@ -70,8 +71,8 @@ def search(visit: JobPass) -> float:
 
 
 def settle(visit: JobPass) -> float:
-    """A last look where two may have sent the same: who was thought dead may have sent it late. Yields how long that
-    look is to wait, in seconds."""
+    """A last look where two may have sent the same: who was thought dead may have sent it late.
+    Yields how long that look is to wait, in seconds."""
     if not visit.stand.contested_at or not visit.orders or not visit.backend.finds:
         return 0.0
     if wait := _until(visit, visit.stand.contested_at, 2):
@@ -82,8 +83,8 @@ def settle(visit: JobPass) -> float:
 
 
 def adopt(visit: JobPass, names: Sequence[str]) -> None:
-    """Finds the jobs of these orders. For one that has none yet, the oldest that is not dead counts; others that live are
-    to be cancelled."""
+    """Finds the jobs of these orders. For one that has none yet, the oldest that is not dead
+    counts; others that live are to be cancelled."""
     since = datetime.fromisoformat(visit.stand.since) - _SKEW
     found = visit.backend.find([visit.desk.token(name) for name in names], since)
     for name in names:
@@ -92,12 +93,14 @@ def adopt(visit: JobPass, names: Sequence[str]) -> None:
         if mine is None:
             continue
         if name not in visit.stand.jobs:
-            # A list tells neither the cost of a job nor its calibration: one that is done is to be looked at once more.
+            # A list tells neither the cost of a job nor its calibration: one that is done is to be
+            # looked at once more.
             visit.hear(name, replace(mine, status="running") if mine.status == "done" else mine)
         more = (job.id for job in jobs if job.id != mine.id and job.status in LIVE)
         visit.note(surplus=tuple(dict.fromkeys((*visit.stand.surplus, *more))))
 
 
 def _until(visit: JobPass, instant: str, times: int = 1) -> float:
-    """Seconds until what was sent at `instant` can be found, if it is there; `times` as long for what may come late."""
+    """Seconds until what was sent at `instant` can be found, if it is there; `times` as long for
+    what may come late."""
     return max(0.0, times * visit.backend.settle_s - visit.age(instant))

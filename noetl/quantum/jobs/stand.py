@@ -26,11 +26,14 @@ _TUPLES: Final = ("sending", "doubted", "surplus", "resent")
 
 @dataclass(frozen=True, slots=True)
 class JobLedger:
-    """`orders` is their hash. `sending` are the orders that the holder of `ticket` may send; `doubted` those that may
-    have been sent by somebody who is not there any more, which `missed_at` were looked for in vain. `contested_at`: since
-    then two may have sent the same, and a last look is due. `changed_at` is when something was last heard of the jobs,
-    `troubled_at` since when nothing could be; instants are ISO 8601 in UTC, empty: none. `samples` are results by order
-    (see `samples_as_json`), `error` what the next call fails with; `surplus` are ids of jobs that are one too many, to be cancelled; `resent` are orders that were sent again in this attempt though nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
+    """`orders` is their hash. `sending` are the orders that the holder of `ticket` may send;
+    `doubted` those that may have been sent by somebody who is not there any more, which `missed_at`
+    were looked for in vain. `contested_at`: since then two may have sent the same, and a last look
+    is due. `changed_at` is when something was last heard of the jobs, `troubled_at` since when
+    nothing could be; instants are ISO 8601 in UTC, empty: none. `samples` are results by order (see
+    `samples_as_json`), `error` what the next call fails with; `surplus` are ids of jobs that are
+    one too many, to be cancelled; `resent` are orders that were sent again in this attempt though
+    nobody could look for them; `leaving_at`: since then its jobs are being cancelled."""
 
     orders: str
     attempt: int
@@ -88,8 +91,8 @@ def short(job: JobState) -> JsonMap:
 
 
 def hash_of(orders: Sequence[CircuitRun]) -> str:
-    """Tells these orders from others. Of the circuits it is the first and the last: enough to see that another version
-    builds other ones, at a price that does not grow with a sweep."""
+    """Tells these orders from others. Of the circuits it is the first and the last: enough to see
+    that another version builds other ones, at a price that does not grow with a sweep."""
     places = [[one.name, one.point, one.repetitions, one.seed] for one in orders]
     circuits = [cirq.to_json(one.circuit, indent=None) for one in (*orders[:1], *orders[-1:])]
     return hashlib.sha256(json.dumps([places, circuits]).encode()).hexdigest()

@@ -1,4 +1,5 @@
-"""Jobs are looked after until they have ended: they are asked for, and cancelled where nobody wants them any more."""
+"""Jobs are looked after until they have ended: they are asked for, and cancelled where nobody wants
+them any more."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from noetl.quantum.jobs.visit import JobPass
 
 
 def look(visit: JobPass) -> None:
-    """Asks how the jobs stand that have not ended. Raises ToolError where results are wanted and a job has none."""
+    """Asks how the jobs stand that have not ended. Raises ToolError where results are wanted and a
+    job has none."""
     names = {job.id: name for name, job in visit.stand.those(LIVE).items()}
     while names and visit.has_time():
         seen = visit.backend.look(list(names))
@@ -41,7 +43,8 @@ def cancel(visit: JobPass) -> None:
 
 
 def withdraw(visit: JobPass) -> bool:
-    """Cancels the jobs of this task that live, those among them that nobody has heard of yet. Yields whether none is left."""
+    """Cancels the jobs of this task that live, those among them that nobody has heard of yet.
+    Yields whether none is left."""
     if visit.stand.sending and visit.desk.tickets.redeem(visit.stand.ticket):
         # Nobody has sent it, and nobody will.
         visit.note(ticket="", sending=())

@@ -16,8 +16,8 @@ from noetl.quantum.jobs.stand import JobLedger
 from noetl.quantum.model import CircuitRun, JobState
 from noetl.quantum.tickets import SendTokens
 
-#: How far a call goes: until all orders are `submitted`, their jobs have `ended`, their results are `fetched`, or none of
-#: the jobs lives any more (`cancelled`).
+#: How far a call goes: until all orders are `submitted`, their jobs have `ended`, their results are
+#: `fetched`, or none of the jobs lives any more (`cancelled`).
 Goal: TypeAlias = Literal["submitted", "ended", "fetched", "cancelled"]
 
 
@@ -31,8 +31,8 @@ def _go_on() -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What jobs are made with. `go_on` raises ToolError where the call must end at once; `tickets` are those of the
-    process."""
+    """What jobs are made with. `go_on` raises ToolError where the call must end at once; `tickets`
+    are those of the process."""
 
     backend: RemoteBackend
     call: Call
@@ -53,8 +53,9 @@ class JobContext:
 
 @dataclass(slots=True)
 class JobPass:
-    """`orders` are by name. `owns`: the jobs are those of this task, and nobody else's are cancelled with it. From `ends`
-    on (as `time.monotonic`) the call begins no further request. `submitting`: an order is just being sent."""
+    """`orders` are by name. `owns`: the jobs are those of this task, and nobody else's are
+    cancelled with it. From `ends` on (as `time.monotonic`) the call begins no further request.
+    `submitting`: an order is just being sent."""
 
     desk: JobContext
     orders: Mapping[str, CircuitRun]
@@ -87,7 +88,8 @@ class JobPass:
         self.stand = self.stand.with_job(name, job, self.now)
 
     def has_time(self) -> bool:
-        """Whether there is time for one more request. Raises ToolError where the call must end at once."""
+        """Whether there is time for one more request. Raises ToolError where the call must end at
+        once."""
         self.desk.go_on()
         return time.monotonic() <= self.ends
 
@@ -100,7 +102,8 @@ class JobPass:
         return max(0.0, (self.desk.now() - datetime.fromisoformat(instant)).total_seconds())
 
     def grown(self, instant: str, first: float) -> float:
-        """Seconds until the next look at what has been waited for since `instant`: with each, `backoff` times the one
-        before. As a sum of those pauses that is a line in the time gone by, so the checkpoint need not count."""
+        """Seconds until the next look at what has been waited for since `instant`: with each,
+        `backoff` times the one before. As a sum of those pauses that is a line in the time gone by,
+        so the checkpoint need not count."""
         polling = self.desk.polling
         return min(polling.max, first + self.age(instant) * (polling.backoff - 1))

@@ -1,5 +1,6 @@
-"""Channels as gates whose operators are ready. Cirq makes those of its own anew at every application, which takes longer
-than to apply them, and its Clifford simulator knows Pauli noise of one qubit only."""
+"""Channels as gates whose operators are ready. Cirq makes those of its own anew at every
+application, which takes longer than to apply them, and its Clifford simulator knows Pauli noise of
+one qubit only."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _DRAWN: Final = (cirq.StateVectorSimulationState, cirq.StabilizerSimulationState
 
 
 def with_ready_channels(circuit: cirq.Circuit) -> cirq.Circuit:
-    """`circuit`, unrolled, with its channels as `KrausChannel` gates, as far as they are known here; itself where it has none."""
+    """`circuit`, unrolled, with its channels as `KrausChannel` gates, as far as they are known
+    here; itself where it has none."""
     gates = {id(gate): gate for op in circuit.all_operations() if (gate := _gate(op)) is not None}
     made = {key: ready for key, gate in gates.items() if (ready := _ready(gate)) is not None}
     if not made:
@@ -41,7 +43,8 @@ def _gate(op: cirq.Operation) -> cirq.Gate | None:
 
 
 class KrausChannel(cirq.Gate):
-    """A channel of Cirq that makes its Kraus operators once. A density matrix takes all of them in one multiplication."""
+    """A channel of Cirq that makes its Kraus operators once. A density matrix takes all of them in
+    one multiplication."""
 
     def __init__(self, channel: cirq.Gate) -> None:
         self._channel = channel
@@ -76,8 +79,8 @@ class KrausChannel(cirq.Gate):
 
     @cached_property
     def _superoperator(self) -> NDArray[np.complex128]:
-        """The sum of K ⊗ K* over the operators, an axis for each bit: of the row and the column that come out, then of
-        those that go in."""
+        """The sum of K ⊗ K* over the operators, an axis for each bit: of the row and the column
+        that come out, then of those that go in."""
         stacked = np.array(self._operators)
         whole: NDArray[np.complex128] = np.einsum("kij,kab->iajb", stacked, stacked.conj())
         return whole.reshape((2,) * (4 * self._qubits))
@@ -118,7 +121,8 @@ def _unitary(string: str) -> Matrix:
 
 
 def _ready(gate: cirq.Gate) -> KrausChannel | None:
-    """The same channel with its operators ready; None where it is none, or one that is left to Cirq."""
+    """The same channel with its operators ready; None where it is none, or one that is left to
+    Cirq."""
     match gate:
         case cirq.DepolarizingChannel():
             return PauliChannel(gate, _depolarizing(gate.p, gate.n_qubits))

@@ -22,7 +22,8 @@ _MOST_AT_ONCE: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its standard error: 0 of an exact mean, None where one repetition tells nothing of it."""
+    """A mean and its standard error: 0 of an exact mean, None where one repetition tells nothing of
+    it."""
 
     observable: str
     mean: float
@@ -36,14 +37,15 @@ def from_samples(
 ) -> list[Mean]:
     """Means and standard errors from what was measured in each basis.
 
-    Each term is taken from the first basis that covers it. Within a basis b the terms of an observable add up to one
-    value y per repetition, so that their covariances are those of the samples: with s_b^2 the unbiased sample variance
-    of y over the N_b repetitions, var(mean) = sum over b of s_b^2 / N_b (for the covariances of terms that are measured
-    together see McClean et al., New J. Phys. 18, 023023 (2016)).
+    Each term is taken from the first basis that covers it. Within a basis b the terms of an
+    observable add up to one value y per repetition, so that their covariances are those of the
+    samples: with s_b^2 the unbiased sample variance of y over the N_b repetitions, var(mean) = sum
+    over b of s_b^2 / N_b (for the covariances of terms that are measured together see McClean et
+    al., New J. Phys. 18, 023023 (2016)).
 
-    With `readout` the sign of each bit is replaced by its mitigated value (see `mitigation.Readout.signs`), which is
-    unbiased; the standard error is that of the mitigated values, larger than that of the raw ones.
-    """
+    With `readout` the sign of each bit is replaced by its mitigated value (see
+    `mitigation.Readout.signs`), which is unbiased; the standard error is that of the mitigated
+    values, larger than that of the raw ones."""
     seen = [_seen(basis, samples, readout) for basis, samples in sampled]
     bases = [frozenset(basis.letters) for basis, _ in sampled]
     needed = dict.fromkeys(factors for one in observables for _, factors in one.terms if factors)
@@ -56,8 +58,8 @@ def from_samples(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was measured in a basis: how often each bitstring came, and for each number of a qubit what it counts for Z in
-    each of them."""
+    """What was measured in a basis: how often each bitstring came, and for each number of a qubit
+    what it counts for Z in each of them."""
 
     counts: Reals
     signs: Mapping[int, Reals]
@@ -114,9 +116,10 @@ def _columns(samples: Samples) -> tuple[int, tuple[str, ...]]:
 
 
 def more_repetitions(means: Iterable[Mean], repetitions: int, target: float) -> int:
-    """How many repetitions of every basis are missing, after `repetitions` of each, until each standard error is at
-    most `target`, and at most ten million at once; 0: none. The error falls with the square root: N = repetitions * (stderr / target)^2. An estimate
-    from few repetitions is a rough one, so look again when they have run."""
+    """How many repetitions of every basis are missing, after `repetitions` of each, until each
+    standard error is at most `target`, and at most ten million at once; 0: none. The error falls
+    with the square root: N = repetitions * (stderr / target)^2. An estimate from few repetitions is
+    a rough one, so look again when they have run."""
     missing = max((_missing(one.stderr, repetitions, target) for one in means), default=0.0)
     return math.ceil(min(missing, _MOST_AT_ONCE))
 

@@ -32,15 +32,17 @@ _LEAST_CONTRAST: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """The confusion matrices are to be measured, with so many repetitions of each of two circuits."""
+    """The confusion matrices are to be measured, with so many repetitions of each of two
+    circuits."""
 
     repetitions: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConfusionMatrices:
-    """Confusion matrices of single qubits: one of all, or one of each by its name. Errors of different qubits are taken
-    to be independent (the tensor-product model of Bravyi et al., Phys. Rev. A 103, 042605 (2021))."""
+    """Confusion matrices of single qubits: one of all, or one of each by its name. Errors of
+    different qubits are taken to be independent (the tensor-product model of Bravyi et al., Phys.
+    Rev. A 103, 042605 (2021))."""
 
     common: Matrix | None = None
     by_qubit: Mapping[str, Matrix] = field(default_factory=dict)
@@ -54,8 +56,8 @@ class ConfusionMatrices:
         return found
 
     def signs(self, qubit: str) -> NDArray[np.float64]:
-        """What a bit that is read as 0, and as 1, counts for Z: v with matrix · v = (1, -1), so that the mean over what
-        is read is the mean over what was there."""
+        """What a bit that is read as 0, and as 1, counts for Z: v with matrix · v = (1, -1), so
+        that the mean over what is read is the mean over what was there."""
         return np.asarray(np.linalg.solve(self.matrix(qubit), np.array([1.0, -1.0])))
 
     def as_json(self) -> JsonMap:
@@ -150,15 +152,17 @@ def _check(matrix: Matrix, place: str) -> Matrix:
 
 
 def decouple(circuit: cirq.AbstractCircuit, schema: str | None) -> cirq.Circuit:
-    """`circuit` with pulses where qubits wait among gates of one qubit, by `cirq.add_dynamical_decoupling`. Nothing but
-    the noise changes. Compile before, for what is put in is put in last."""
+    """`circuit` with pulses where qubits wait among gates of one qubit, by
+    `cirq.add_dynamical_decoupling`. Nothing but the noise changes. Compile before, for what is put
+    in is put in last."""
     whole = unroll(circuit)
     return whole if schema is None else sort_moments(cirq.add_dynamical_decoupling(whole, schema=schema))
 
 
 def calibrations(circuit: cirq.AbstractCircuit) -> tuple[cirq.Circuit, cirq.Circuit]:
-    """Two circuits that prepare zeros, and ones, on all qubits that `circuit` measures, and measure them. They need the
-    compilation and the noise of the backend like any other. Raises ToolError where it measures nothing."""
+    """Two circuits that prepare zeros, and ones, on all qubits that `circuit` measures, and measure
+    them. They need the compilation and the noise of the backend like any other. Raises ToolError
+    where it measures nothing."""
     qubits = sorted(
         {qubit for op in unroll(circuit).all_operations() if cirq.is_measurement(op) for qubit in op.qubits}
     )
@@ -193,16 +197,17 @@ def _ones(samples: Samples) -> list[float]:
 def mitigate(samples: Samples, readout: ConfusionMatrices) -> dict[str, float]:
     """The probabilities of bitstrings before they were misread.
 
-    The inverse of the tensored confusion matrix turns frequencies into quasi-probabilities, which may be negative; the
-    result is the nearest probability distribution in the Euclidean sense (Smolin, Gambetta, Smith, Phys. Rev. Lett. 108,
-    070502 (2012)). Bitstrings of probability 0 are left out. Raises ToolError of kind limit above 20 bits, for all 2^n
-    bitstrings take part; expectation values have no such limit.
-    """
+    The inverse of the tensored confusion matrix turns frequencies into quasi-probabilities, which
+    may be negative; the result is the nearest probability distribution in the Euclidean sense
+    (Smolin, Gambetta, Smith, Phys. Rev. Lett. 108, 070502 (2012)). Bitstrings of probability 0 are
+    left out. Raises ToolError of kind limit above 20 bits, for all 2^n bitstrings take part;
+    expectation values have no such limit."""
     names = [name for one in samples.measured for name in one.qubits]
     if len(names) > _MOST_BITS:
         raise ToolError(
             "limit",
-            f"mitigation.readout: a histogram of {len(names)} bits is too large to be mitigated ({_MOST_BITS} at most);"
+            f"mitigation.readout: a histogram of {len(names)} bits is too large to be mitigated "
+            f"({_MOST_BITS} at most);"
             " measure fewer qubits, or give observables.",
             type="TooManyBits",
         )

@@ -1,9 +1,8 @@
 """Noise models: channels behind the gates of a circuit, and errors of its readout.
 
-Channels come after the moment of their gates, in the order of the spec. A gate is whatever is unitary: identities (with
-which waiting is spelled), basis changes for observables and pulses of dynamical decoupling too; measurements, resets and
-channels that the circuit has itself get none.
-"""
+Channels come after the moment of their gates, in the order of the spec. A gate is whatever is
+unitary: identities (with which waiting is spelled), basis changes for observables and pulses of
+dynamical decoupling too; measurements, resets and channels that the circuit has itself get none."""
 
 from __future__ import annotations
 
@@ -44,8 +43,9 @@ _COMPLETE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class NoiseChannel:
-    """A channel of `width` qubits behind gates: of one qubit, it comes behind each qubit of a gate; of more, behind
-    gates of just so many. `width` 0: behind all qubits of a gate at once, `gate` then takes their number."""
+    """A channel of `width` qubits behind gates: of one qubit, it comes behind each qubit of a gate;
+    of more, behind gates of just so many. `width` 0: behind all qubits of a gate at once, `gate`
+    then takes their number."""
 
     name: str
     on: On
@@ -68,14 +68,15 @@ class NoiseChannel:
         if len(op.qubits) > _MOST_QUBITS:
             raise _wrong(
                 self.name,
-                f"the gate {op} has {len(op.qubits)} qubits, and at most {_MOST_QUBITS} are depolarized together; name a gateset under `compile`.",
+                f"the gate {op} has {len(op.qubits)} qubits, and at most {_MOST_QUBITS} are "
+                "depolarized together; name a gateset under `compile`.",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseModel:
-    """A spec that was read. `readout`: how likely a 0 is read as 1, and a 1 as 0. `canonical`: the same spec with all
-    that it leaves out, for hashes."""
+    """A spec that was read. `readout`: how likely a 0 is read as 1, and a 1 as 0. `canonical`: the
+    same spec with all that it leaves out, for hashes."""
 
     channels: tuple[NoiseChannel, ...]
     readout: tuple[float, float] | None
@@ -83,8 +84,8 @@ class NoiseModel:
 
 
 def add_noise(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
-    """`circuit` with the channels and readout errors of `spec`. The noise of a conditional gate comes when the gate
-    does. Raises ToolError (`NoiseError`)."""
+    """`circuit` with the channels and readout errors of `spec`. The noise of a conditional gate
+    comes when the gate does. Raises ToolError (`NoiseError`)."""
     noise = parse(spec)
     moments: list[cirq.Moment] = []
     for moment in unroll(circuit):
@@ -126,7 +127,8 @@ def _misread(op: cirq.Operation, readout: tuple[float, float]) -> cirq.Operation
 
 
 def parse(spec: Spec) -> NoiseModel:
-    """Reads a spec: one mapping, or a list of them. Raises ToolError (`NoiseError`) that names the key."""
+    """Reads a spec: one mapping, or a list of them. Raises ToolError (`NoiseError`) that names the
+    key."""
     channels: list[NoiseChannel] = []
     canonical: list[JsonMap] = []
     readout: tuple[float, float] | None = None

@@ -53,7 +53,8 @@ def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Jso
 
 
 def part(value: Json, path: str | None) -> Json:
-    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without a path."""
+    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without
+    a path."""
     for name in path.split(".") if path else ():
         if isinstance(value, Mapping):
             value = value.get(name)

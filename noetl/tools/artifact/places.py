@@ -24,7 +24,8 @@ from noetl.tools.kit.http.addresses import AddressGuard, check_host
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its own, with its guard.
+#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its
+#: own, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
 
@@ -90,8 +91,9 @@ class StoredObject:
 def place_of(
     uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
 ) -> StoredObject:
-    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
-    driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
+    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`,
+    `gs://…`, `memory://…` with the driver's `options`. The URI of an artifact means that one.
+    `find` yields the path of a file (see `FilePolicy`).
 
     Raises ToolError(client_error).
     """

@@ -40,7 +40,8 @@ class ArtifactConfig(ToolConfig):
     )
     uri: str | None = Field(
         default=None,
-        description="Instead of a key: a file, from the playbook's directory on, or an object, `s3://bucket/name`.",
+        description="Instead of a key: a file, from the playbook's directory on, or an object, "
+        "`s3://bucket/name`.",
     )
     ref: str | dict[str, Json] | None = Field(
         default=None,
@@ -68,7 +69,8 @@ class ArtifactConfig(ToolConfig):
     prefix: str = Field(default="", description="For `list`: only keys that begin like this.")
     auth: str | dict[str, Json] | None = Field(
         default=None,
-        description="For `s3://` and `gs://`: name of a `generic` credential with the options of the driver, or those.",
+        description="For `s3://` and `gs://`: name of a `generic` credential with the options of the driver, "
+        "or those.",
     )
 
     @model_validator(mode="after")
@@ -97,15 +99,17 @@ _OF_INPUTS: Final = {
 
 
 class Artifact(Tool):
-    """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them back.
+    """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them
+    back.
 
-    A key belongs to its execution unless `scope: shared`; what is put again replaces what was there, at once and as a
-    whole. Nothing removes artifacts but you. `uri` reads and writes other files (`report.csv`, `file:///...`) by
-    [the rule for files](../operations.md#files), and objects of `s3://` and `gs://` where the worker has the
-    driver. `ref` reads a result that was too large for the log.
+    A key belongs to its execution unless `scope: shared`; what is put again replaces what was
+    there, at once and as a whole. Nothing removes artifacts but you. `uri` reads and writes other
+    files (`report.csv`, `file:///...`) by [the rule for files](../operations.md#files), and objects
+    of `s3://` and `gs://` where the worker has the driver. `ref` reads a result that was too large
+    for the log.
 
-    `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact without reading it.
-    """
+    `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact
+    without reading it."""
 
     declaration = ToolDeclaration(
         kind="artifact",
@@ -116,16 +120,17 @@ class Artifact(Tool):
         error_kind="client_error",
         description="Keeps files under keys, reads them back, lists them; also files and objects by URI.",
         result="""
-            `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
-            JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
-            `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
-            bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
-            fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
+            `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a
+            value where it is JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri,
+            file, bytes, sha256}`. `list`: `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with
+            `truncated: true`. `resolve`: `{exists, key, uri, bytes, content_type}`, for a `ref` also its
+            `preview`; with `path` that part of the value as `data`. For templates the fields of what `get`
+            reads stand behind those of its answer: `load.total` finds `load.data.total`.
         """,
         errors="""
-            An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
-            out of its root one of type `BadPath`. A store that does not answer is a `connection` error and retryable. More
-            than a result may hold is a `limit` error: use `to`.
+            An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a
+            name that leads out of its root one of type `BadPath`. A store that does not answer is a
+            `connection` error and retryable. More than a result may hold is a `limit` error: use `to`.
         """,
         example="""
             - step: keep

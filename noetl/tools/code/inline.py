@@ -1,9 +1,8 @@
 """Python code in the worker's own process: for trusted notebooks and for debuggers.
 
-What a child gives is missing: no deadline, no bound on memory, nothing between the code and the worker's environment
-and secrets, and a crash of the code is one of the worker. What it prints goes where the worker's own output goes,
-and to the log of its call.
-"""
+What a child gives is missing: no deadline, no bound on memory, nothing between the code and the
+worker's environment and secrets, and a crash of the code is one of the worker. What it prints goes
+where the worker's own output goes, and to the log of its call."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ _SAID_ELSEWHERE = PrintedText("", 0, False)
 
 
 def run(request: PythonRequest, scratch: Path, listen: Listen = ignore_output) -> RunnerReply:
-    """Runs one call in this thread. Raises ToolError where it needs a process, and what `keep` raises."""
+    """Runs one call in this thread. Raises ToolError where it needs a process, and what `keep`
+    raises."""
     if request.env:
         raise ToolError(
             "client_error", "env needs a process of its own; leave spec.isolation: inline or env away."

@@ -12,7 +12,8 @@ from noetl.tools.kit.opening import current_mask
 
 
 class MaskedStream:
-    """Bytes in, text without secrets out. Where a secret may have begun, its beginning waits for what follows."""
+    """Bytes in, text without secrets out. Where a secret may have begun, its beginning waits for
+    what follows."""
 
     def __init__(self, black: SecretMask) -> None:
         self._black = black

@@ -1,4 +1,5 @@
-"""kind: shell - runs commands in a process group of their own; a status other than zero is an error."""
+"""kind: shell - runs commands in a process group of their own; a status other than zero is an
+error."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class ShellConfig(ToolConfig):
     )
     env: dict[str, user_code.EnvValue] = Field(
         default_factory=dict,
-        description="Environment variables beside PATH, HOME, the locale, and those of NOETL_PYTHON_ENV_ALLOW.",
+        description="Environment variables beside PATH, HOME, the locale, and those of "
+        "NOETL_PYTHON_ENV_ALLOW.",
     )
     cwd: str | None = Field(
         default=None, description="Working directory; relative ones start at the playbook's directory."
@@ -60,20 +62,21 @@ class ShellConfig(ToolConfig):
 
 
 class Shell(Tool):
-    """Runs commands in a process group of their own; what is still running when they have ended is ended too. Texts are
-    read by bash, or by sh where there is no bash.
+    """Runs commands in a process group of their own; what is still running when they have ended is
+    ended too. Texts are read by bash, or by sh where there is no bash.
 
-    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that it is, whatever stands
-    in it. By itself a value is one word; between quotes, single or double, it goes on with them, so that
-    `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is no word, an empty text is one. A value where a shell
-    may read it as code whatever the quotes (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless.
-    `{{ options | safe }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command` that is
-    one template is used as it is. What a command hands to another shell (`bash -c "…"`, `ssh`, `eval`) is read there
-    again, unquoted: use `argv`, `env` or `stdin`.
+    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that
+    it is, whatever stands in it. By itself a value is one word; between quotes, single or double,
+    it goes on with them, so that `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is
+    no word, an empty text is one. A value where a shell may read it as code whatever the quotes
+    (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless. `{{ options | safe
+    }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command`
+    that is one template is used as it is. What a command hands to another shell (`bash -c "…"`,
+    `ssh`, `eval`) is read there again, unquoted: use `argv`, `env` or `stdin`.
 
-    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and `$TMPDIR` are a directory of
-    the call's own. `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
-    """
+    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and
+    `$TMPDIR` are a directory of the call's own. `spec.isolation: sandbox` is that of
+    [python](python.md) tasks: there the playbook's directory can only be read."""
 
     declaration = ToolDeclaration(
         kind="shell",
@@ -84,8 +87,8 @@ class Shell(Tool):
         description="Runs shell commands in processes of their own, with a deadline.",
         result="`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written.",
         errors="""
-            A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
-            above.
+            A status other than 0 is an error of kind `shell`; `error.status` is the status, and
+            `outcome.shell` the result as above.
         """,
         example="""
             - step: count
@@ -142,7 +145,8 @@ class Shell(Tool):
         start = self.services.files_of(call).start
         if cwd is None:
             return None if start is None else str(start)
-        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets them.
+        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets
+        # them.
         path = Path(cwd)
         if not path.is_absolute() and start is None:
             raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")

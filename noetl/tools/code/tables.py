@@ -1,4 +1,5 @@
-"""Tables and large values between the result store and python code, in files: past the worker's memory."""
+"""Tables and large values between the result store and python code, in files: past the worker's
+memory."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from noetl.usecases.ports import Results
 PARQUET: Final = "application/vnd.apache.parquet"
 #: References to more bytes than this reach the code in a file, written a part at a time.
 SPILL_BYTES: Final = 1024 * 1024
-#: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it is large.
+#: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it
+#: is large.
 _CELL_BYTES: Final = 6
 
 
@@ -36,7 +38,8 @@ class InputUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CodeInputs:
-    """The inputs of a call: `values` travel with it, in their order; the code reads those of `files` by itself."""
+    """The inputs of a call: `values` travel with it, in their order; the code reads those of
+    `files` by itself."""
 
     values: Mapping[str, Json]
     files: Mapping[str, InputFile]
@@ -77,7 +80,8 @@ def _is_parquet(value: Json) -> bool:
 
 
 def _bytes(value: Json) -> int:
-    """About how large that is which `value` stands for: a list that is read lazily counts as large."""
+    """About how large that is which `value` stands for: a list that is read lazily counts as
+    large."""
     if isinstance(value, Lazy):
         return SPILL_BYTES + 1
     if isinstance(value, Mapping):
@@ -103,7 +107,8 @@ def _spilt(value: Json, load: Load, folder: str) -> Path:
 
 
 def _write(value: Json, load: Load, file: TextIO) -> None:
-    """The JSON of `value` with its references opened, as little of it in memory at a time as they allow."""
+    """The JSON of `value` with its references opened, as little of it in memory at a time as they
+    allow."""
     if isinstance(value, Mapping) and is_reference(value):
         _write(load(value), load, file)
     elif isinstance(value, Lazy):
@@ -131,7 +136,8 @@ def _write_list(items: Iterator[Json], load: Load, file: TextIO) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ResultTables:
-    """What becomes of the tables in a result: small ones are lists of mappings, others are kept by reference."""
+    """What becomes of the tables in a result: small ones are lists of mappings, others are kept by
+    reference."""
 
     results: Results | None
     inline_bytes: int

@@ -1,4 +1,5 @@
-"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are installed."""
+"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are
+installed."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def attach(
     services: Services,
     policy: FilePolicy,
 ) -> None:
-    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
+    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not
+    installed."""
     import duckdb  # see `duckdb_open`
 
     for alias, given in wanted.items():
@@ -57,7 +59,8 @@ def attach(
             # The message is left out: it may quote the connection string, and with it the password.
             raise ToolError(
                 "connection",
-                f"`attach.{alias}`: the {one.type} database cannot be attached; check its credential or path.",
+                f"`attach.{alias}`: the {one.type} database cannot be attached; check its "
+                "credential or path.",
                 retryable=one.type == "postgres",
                 type=type(error).__name__,
             ) from None
@@ -74,8 +77,10 @@ def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
         package = f"duckdb-extension-{extension.replace('_', '-')}"
         raise ToolError(
             "client_error",
-            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version {duckdb.__version__}, which is not "
-            f"installed on this worker: install it there (pip install {package}, or INSTALL {extension}), or read the rows "
+            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version "
+            f"{duckdb.__version__}, which is not "
+            f"installed on this worker: install it there (pip install {package}, or INSTALL "
+            f"{extension}), or read the rows "
             f"with a {one.type} or transfer task and hand them over in `tables`.",
             type="ExtensionMissing",
         ) from error
@@ -96,8 +101,8 @@ def _packaged_extension(extension: str) -> Path | None:
 def describe(
     alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
 ) -> AttachedDatabase:
-    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
-    credential that is unknown or incomplete."""
+    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth)
+    for a credential that is unknown or incomplete."""
     config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
     unknown = next((key for key in config if key not in _KEYS), None)
     if unknown is not None:

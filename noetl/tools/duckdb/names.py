@@ -1,9 +1,9 @@
 """Names of files in DuckDB's SQL: found, checked by the rule for files, and made absolute.
 
-DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are bound as parameters where
-a file is named, are checked here and granted one by one; what SQL computes is left to DuckDB's own confinement, which holds
-with `allow_external`, too: what reaches outward stands first and runs before it.
-"""
+DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are
+bound as parameters where a file is named, are checked here and granted one by one; what SQL
+computes is left to DuckDB's own confinement, which holds with `allow_external`, too: what reaches
+outward stands first and runs before it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ _WHAT: Final = "The file"
 
 @dataclass(frozen=True, slots=True)
 class AllowedFiles:
-    """What DuckDB is let at: directories with all below them, single files, and hosts (`https://host/`)."""
+    """What DuckDB is let at: directories with all below them, single files, and hosts
+    (`https://host/`)."""
 
     directories: list[Path] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -85,9 +86,9 @@ def locate_files(
 ) -> list[BoundStatement]:
     """The statements with absolute names of files, which are added to `grants`.
 
-    `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for files refuses, for one
-    that SQL computes where nobody could hold it to the rule, and for a statement that needs `allow_external`.
-    """
+    `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for
+    files refuses, for one that SQL computes where nobody could hold it to the rule, and for a
+    statement that needs `allow_external`."""
     refuse_files_of_its_own(bounds)
     if not external:
         refuse_outward(bounds)
@@ -128,7 +129,8 @@ class _Statement:
         values = {key: value for key, value in self._values.items() if key in used}
         return replace(self._bound, pieces=(text,), values=values)
 
-    # --- where names stand ---------------------------------------------------------------------------------
+    # --- where names stand
+    # ---------------------------------------------------------------------------------
 
     def _names(self) -> Iterator[int]:
         """Where the tokens stand that name files."""
@@ -186,11 +188,12 @@ class _Statement:
             _Statement(inner, self._policy, self._grants, self._external).located()
 
     def _refuse_computed(self, where: str, *, past: bool) -> None:
-        """DuckDB itself holds what is computed to what it was granted, but not what opens files `past` it, and before 2.0 it
-        does not see where links lead."""
+        """DuckDB itself holds what is computed to what it was granted, but not what opens files
+        `past` it, and before 2.0 it does not see where links lead."""
         if past or not _sees_links():
             raise bad_path(
-                f"{where} is given a name that SQL computes, and nobody can see where that leads; write the name itself, or "
+                f"{where} is given a name that SQL computes, and nobody can see where that "
+                "leads; write the name itself, or "
                 "bind it as a parameter."
             )
 
@@ -206,7 +209,8 @@ class _Statement:
             return False
         return _TABLE_FILE.search(str(self._value(at + 1))) is not None
 
-    # --- what becomes of them ------------------------------------------------------------------------------
+    # --- what becomes of them
+    # ------------------------------------------------------------------------------
 
     def _locate(self, at: int) -> None:
         name, text = self._value(at), self._source(at)
@@ -261,7 +265,8 @@ class _Statement:
         return str(directory / magic)
 
     def _grant_hosts(self) -> None:
-        """Where the network is reached, by the names that stand anywhere in the text or are its parameters."""
+        """Where the network is reached, by the names that stand anywhere in the text or are its
+        parameters."""
         for at in range(len(self._tokens)):
             self._grants.hosts.extend(f"{host}/" for host in _HOST.findall(str(self._value(at) or "")))
 
@@ -278,7 +283,8 @@ class _Statement:
             ):
                 self._policy.checked(found.resolve(), value, _WHAT)
 
-    # --- tokens --------------------------------------------------------------------------------------------
+    # --- tokens
+    # --------------------------------------------------------------------------------------------
 
     def _source(self, at: int) -> str:
         token = self._tokens[at]

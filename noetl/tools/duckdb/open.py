@@ -40,8 +40,9 @@ class DatabaseSetup:
 
     @contextlib.contextmanager
     def opened(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
-        """A connection that is confined to what the configuration names; with `allow_external` whoever uses it calls
-        `confine`. Raises ToolError, and Busy where somebody without a lease has the file."""
+        """A connection that is confined to what the configuration names; with `allow_external`
+        whoever uses it calls `confine`. Raises ToolError, and Busy where somebody without a lease
+        has the file."""
         import duckdb  # see `_connect`
 
         connection = self._connect(wait)
@@ -61,7 +62,8 @@ class DatabaseSetup:
             connection.close()
 
     def _connect(self, wait: LeaseWait) -> DuckDBPyConnection:
-        # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
+        # Imported here: the driver takes 90 ms, and the compiler reads this module without calling
+        # it.
         import duckdb
 
         path = self.path
@@ -84,15 +86,17 @@ class DatabaseSetup:
             "temp_directory": str(self.services.scratch / "duckdb"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach` of PostgreSQL.
+            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach`
+            # of PostgreSQL.
             "secret_directory": str(self.folder / "secrets"),
             # Otherwise SQL can name Python variables of the worker.
             "python_enable_replacements": False,
         }
 
     def confine(self, connection: DuckDBPyConnection) -> None:
-        """Lets SQL touch what its names were granted, what `files` names, the directories that relative names start from,
-        the objects behind `tables` and the call's own folder, and nothing else."""
+        """Lets SQL touch what its names were granted, what `files` names, the directories that
+        relative names start from, the objects behind `tables` and the call's own folder, and
+        nothing else."""
         if self.policy.start is not None:
             connection.execute(f"SET home_directory = {_quote_text(str(self.policy.start.resolve()))}")
         for directory in self.policy.places:

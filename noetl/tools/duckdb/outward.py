@@ -13,7 +13,8 @@ from noetl.tools.sql.text import BoundStatement, tokens
 _OUTWARD: Final = (("attach",), ("load",), ("install",), ("force", "install"), ("update", "extensions"))
 #: Words of a statement that say what it is: `CREATE OR REPLACE TEMPORARY SECRET`.
 _LONGEST_BEGINNING: Final = 5
-#: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it closes, and ends the process.
+#: Functions that write logs of DuckDB's own. Of a file that it may not write it learns when it
+#: closes, and ends the process.
 _LOGS: Final = frozenset({"enable_logging"})
 #: Settings that name files, which not every DuckDB holds to its confinement.
 _SETTINGS: Final = frozenset(
@@ -26,7 +27,8 @@ _SETS: Final = frozenset({"set", "pragma", "reset", "call", "explain", "prepare"
 
 
 def outward(bounds: Sequence[BoundStatement]) -> int:
-    """How many statements at the beginning reach outward, or say with which secret: they run before the confinement."""
+    """How many statements at the beginning reach outward, or say with which secret: they run before
+    the confinement."""
     begun = map(_begin, bounds)
     return sum(1 for _ in takewhile(lambda words: _is_outward(words) or _makes_secret(words), begun))
 
@@ -52,7 +54,8 @@ def refuse_outward(bounds: Sequence[BoundStatement]) -> None:
         if _is_outward(begun):
             raise ToolError(
                 "client_error",
-                f"{begun[0].upper()} reaches out of this database: set `allow_external: true`, or open another database "
+                f"{begun[0].upper()} reaches out of this database: set `allow_external: true`, "
+                "or open another database "
                 "with `attach`.",
                 line=bound.statement.line,
                 type="NotAllowed",
@@ -60,7 +63,8 @@ def refuse_outward(bounds: Sequence[BoundStatement]) -> None:
 
 
 def refuse_files_of_its_own(bounds: Sequence[BoundStatement]) -> None:
-    """Raises ToolError(client_error) for logs and settings by which DuckDB itself would write files."""
+    """Raises ToolError(client_error) for logs and settings by which DuckDB itself would write
+    files."""
     for bound in bounds:
         refused = _LOGS | _SETTINGS if _SETS.intersection(_begin(bound)[:1]) else _LOGS
         text = bound.dollar()

@@ -1,4 +1,5 @@
-"""Rows out of DuckDB: what Parquet keeps exactly DuckDB writes by itself, the rest goes through Python in pieces."""
+"""Rows out of DuckDB: what Parquet keeps exactly DuckDB writes by itself, the rest goes through
+Python in pieces."""
 
 from __future__ import annotations
 
@@ -12,17 +13,20 @@ from noetl.tools.sql.rows import quote
 
 #: Types that Parquet has not, or has with less in them.
 _INEXACT: Final = re.compile(
-    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|GEOMETRY|NULL"
+    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|"
+    r"GEOMETRY|NULL"
 )
 #: Types of a column that a table written as text can have.
 _PLAIN: Final = re.compile(
-    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|UUID|JSON|BLOB"
+    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|"
+    r"UUID|JSON|BLOB"
 )
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 
 def is_exact(types: Sequence[str]) -> bool:
-    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as decimals)."""
+    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
+    decimals)."""
     return all(kind == "HUGEINT" or not _INEXACT.search(_outside_of_json(kind)) for kind in types)
 
 

@@ -1,4 +1,5 @@
-"""Rows that a playbook hands to DuckDB: temporary tables with types that follow the values, and views of results."""
+"""Rows that a playbook hands to DuckDB: temporary tables with types that follow the values, and
+views of results."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _INT128 = 1 << 127
 
 @dataclass(frozen=True, slots=True)
 class InputTables:
-    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that does, and the path)."""
+    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that
+    does, and the path)."""
 
     rows: Mapping[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]]
     files: Mapping[str, tuple[str, Path]]
@@ -46,8 +48,8 @@ class InputTables:
 
 @contextlib.contextmanager
 def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
-    """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as SQL tools yield, or a
-    reference to such a thing or to a file. Raises ToolError."""
+    """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as
+    SQL tools yield, or a reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]] = {}
     files: dict[str, tuple[str, Path]] = {}
     with contextlib.ExitStack() as stack:
@@ -83,9 +85,8 @@ def _columns(given: Json) -> Sequence[str]:
 def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     """Makes a temporary table of rows, and a temporary view of a file.
 
-    Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT, and
-    what does not agree JSON. Rows that are no mappings make one column, `value`.
-    """
+    Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT,
+    and what does not agree JSON. Rows that are no mappings make one column, `value`."""
     for name, (reader, path) in tables.files.items():
         source = "'" + str(path).replace("'", "''") + "'"
         connection.execute(

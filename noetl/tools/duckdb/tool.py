@@ -34,29 +34,34 @@ from noetl.tools.sql.values import ResultBounds
 
 #: Seconds that a call may take where `spec.timeout` says nothing.
 DEADLINE_S = 300.0
-#: How long a call waits in the worker for a database that others have; then it waits outside, at most so long a time.
+#: How long a call waits in the worker for a database that others have; then it waits outside, at
+#: most so long a time.
 PATIENCE_S = 1.0
 _LONGEST_PAUSE_S = 15.0
 
 
 class DuckDb(Tool):
-    """Runs SQL over files and rows, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
+    """Runs SQL over files and rows, inside of the worker, or writes [rows into a
+    table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). Names of files follow [the rule for files](../operations.md#files): `read_csv('data/*.csv')` and
-    `COPY ... TO 'out.csv'` start at the playbook's directory. A name that SQL computes reaches only what lies below it,
-    or in `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where they lie, not copied.
+    `params` are those of [postgres](postgres.md). Names of files follow [the rule for
+    files](../operations.md#files): `read_csv('data/*.csv')` and `COPY ... TO 'out.csv'` start at
+    the playbook's directory. A name that SQL computes reaches only what lies below it, or in
+    `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where
+    they lie, not copied.
 
-    A database file is opened for each call and closed after it. One task at a time uses it for writing, among all workers
-    of a machine that share `NOETL_HOME`; tasks with `read_only: true` share it across processes. The others wait, up to
-    their deadline: for a second in the worker, then outside of it, so that they hold none. The lease is a lock of the
-    kernel: a worker that is killed holds nothing.
+    A database file is opened for each call and closed after it. One task at a time uses it for
+    writing, among all workers of a machine that share `NOETL_HOME`; tasks with `read_only: true`
+    share it across processes. The others wait, up to their deadline: for a second in the worker,
+    then outside of it, so that they hold none. The lease is a lock of the kernel: a worker that is
+    killed holds nothing.
 
-    `attach` opens a `postgres` credential, or an SQLite file (`database`, or a credential that has it), for reading unless
-    `read_only` is false. It needs DuckDB's own extensions `postgres_scanner` and `sqlite_scanner` on the worker, in the
-    version of its DuckDB, and nothing is downloaded while a task runs: the extra `attach` brings them with the DuckDB that
-    they fit, as does `INSTALL postgres_scanner` in a DuckDB with a network. Without them the task fails and says so;
-    [transfer](transfer.md) needs none.
-    """
+    `attach` opens a `postgres` credential, or an SQLite file (`database`, or a credential that has
+    it), for reading unless `read_only` is false. It needs DuckDB's own extensions
+    `postgres_scanner` and `sqlite_scanner` on the worker, in the version of its DuckDB, and nothing
+    is downloaded while a task runs: the extra `attach` brings them with the DuckDB that they fit,
+    as does `INSTALL postgres_scanner` in a DuckDB with a network. Without them the task fails and
+    says so; [transfer](transfer.md) needs none."""
 
     declaration = ToolDeclaration(
         kind="duckdb",
@@ -67,17 +72,20 @@ class DuckDb(Tool):
             "Runs SQL in DuckDB over files and rows and yields {rows, row_count, columns, command_0, ...}."
         ),
         result="""
-            As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time, and DuckDB writes
-            Parquet by itself.
+            As for [postgres](postgres.md#result); a query whose answer turns out large runs a second time,
+            and DuckDB writes Parquet by itself.
         """,
-        errors="They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds `{statement_index, statement}`.",
+        errors="They are of kind `sql`, `connection` or `timeout`; `outcome.duckdb` holds "
+        "`{statement_index, statement}`.",
         example="""
             - step: totals
               tool:
                 kind: duckdb
                 tables: {sales: "{{ workload.sales }}"}
                 params: {least: 10}
-                command: SELECT city, sum(amount) AS amount FROM sales GROUP BY city HAVING sum(amount) >= :least
+                command: >-
+                  SELECT city, sum(amount) AS amount FROM sales
+                  GROUP BY city HAVING sum(amount) >= :least
               next: end
             - step: end
               tool: {kind: noop, input: {rows: "{{ totals.rows }}"}}

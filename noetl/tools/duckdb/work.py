@@ -95,7 +95,8 @@ class DuckDbAttempt:
             self._order.confine()
 
     def _run(self, bound: BoundStatement, index: int) -> StatementResult:
-        # From the first word on: DuckDB counts lines of errors in two ways where a comment stands before it.
+        # From the first word on: DuckDB counts lines of errors in two ways where a comment stands
+        # before it.
         text = bound.dollar()[bound.statement.lead :]
         kind, yields = self._kind(text)
         cursor = self._connection.execute(text, dict(bound.values) or None)
@@ -116,7 +117,8 @@ class DuckDbAttempt:
             return gathered.answer(kind)
 
     def _keep(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
-        """The rows of a query that turned out large: it runs once more, and DuckDB writes them by itself."""
+        """The rows of a query that turned out large: it runs once more, and DuckDB writes them by
+        itself."""
         folder, shelf = self._order.folder, self._order.bounds.shelf
         assert folder is not None
         assert shelf is not None  # otherwise nothing is large
@@ -156,7 +158,8 @@ class DuckDbAttempt:
         hint = ""
         if name == "PermissionException":
             hint = (
-                " (names of files stand in the text or are parameters; `files` names what else SQL reaches; with "
+                " (names of files stand in the text or are parameters; `files` names what else "
+                "SQL reaches; with "
                 "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
             )
         return ToolError(

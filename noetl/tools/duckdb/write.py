@@ -22,7 +22,8 @@ _DIRECT = re.compile(
 def write_rows(
     connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
+    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises
+    ToolError."""
     planned = _plan(connection, write)
     _check_bytes(planned)
     if write.mode == "replace":

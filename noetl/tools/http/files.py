@@ -1,4 +1,5 @@
-"""Bodies of any size: from the connection to a file, and from there to the result store, never all in memory."""
+"""Bodies of any size: from the connection to a file, and from there to the result store, never all
+in memory."""
 
 from __future__ import annotations
 

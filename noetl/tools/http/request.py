@@ -85,7 +85,8 @@ class HttpConfig(ToolConfig):
     allow_redirects: bool = Field(default=True, description="Follow up to 5 redirects.")
     proxy: str | Proxy | None = Field(
         default=None,
-        description="`http://host:port`, or `{url, auth}` with a credential of type `basic`; by default there is none.",
+        description="`http://host:port`, or `{url, auth}` with a credential of type `basic`; by default "
+        "there is none.",
     )
     auth: str | dict[str, Json] | None = Field(
         default=None,
@@ -94,13 +95,15 @@ class HttpConfig(ToolConfig):
     as_: Form | Literal["file"] | None = Field(
         default=None,
         alias="as",
-        description="Read the body as this, whatever its content type says; `file` keeps it out of memory and log.",
+        description="Read the body as this, whatever its content type says; `file` keeps it out of memory "
+        "and log.",
     )
 
 
 def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimits:
     """The tighter of `timeout` and `spec.timeout` bounds the whole call."""
-    # Imported here as in `http`: it brings `requests`, and the compiler needs only the configuration.
+    # Imported here as in `http`: it brings `requests`, and the compiler needs only the
+    # configuration.
     from noetl.tools.kit.http.transport import RequestLimits
 
     match config.timeout:
@@ -116,7 +119,8 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimi
 
 
 def order_of(config: HttpConfig, call: Call, services: Services) -> Request:
-    """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error | auth)."""
+    """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error
+    | auth)."""
     from noetl.tools.kit.http.transport import Request  # see `limits_of`
 
     url = (config.url or config.endpoint or "").strip()

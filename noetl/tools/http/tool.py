@@ -29,22 +29,25 @@ if TYPE_CHECKING:
 class Http(Tool):
     """One request. Connections are pooled for each worker process.
 
-    At most one kind of body, except that form fields may stand beside `files`. `POST`, `PUT`, `PATCH` and `DELETE` carry an
-    `Idempotency-Key` that is the same for every attempt, unless `headers` set one. A redirect to another origin takes no
-    credentials along. `timeout.connect` and `timeout.read` bound each wait; `total` bounds the call with its redirects,
-    its body, and the token that is fetched for it; `spec.timeout` bounds the call as well. No proxy is taken from the
-    environment; `auth` is one of the [credentials](../tools.md#credentials).
+    At most one kind of body, except that form fields may stand beside `files`. `POST`, `PUT`,
+    `PATCH` and `DELETE` carry an `Idempotency-Key` that is the same for every attempt, unless
+    `headers` set one. A redirect to another origin takes no credentials along. `timeout.connect`
+    and `timeout.read` bound each wait; `total` bounds the call with its redirects, its body, and
+    the token that is fetched for it; `spec.timeout` bounds the call as well. No proxy is taken from
+    the environment; `auth` is one of the [credentials](../tools.md#credentials).
 
-    With a credential of type `oauth2` the worker fetches an access token, once for all of its calls, and keeps it until
-    shortly before its end. A token that the service refuses (401) is fetched again, once, and the request sent again.
+    With a credential of type `oauth2` the worker fetches an access token, once for all of its
+    calls, and keeps it until shortly before its end. A token that the service refuses (401) is
+    fetched again, once, and the request sent again.
 
-    What `auth` adds is not seen again: where a server echoes it, `***` stands in the result, in errors and in addresses.
-    Secrets of fewer than six characters, or of fewer than ten small letters, are taken out of addresses only.
+    What `auth` adds is not seen again: where a server echoes it, `***` stands in the result, in
+    errors and in addresses. Secrets of fewer than six characters, or of fewer than ten small
+    letters, are taken out of addresses only.
 
-    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` addresses that are not public are refused, in whatever spelling, also behind
-    names, redirects and of proxies, except those of `NOETL_ALLOWED_NETWORKS`. A host is resolved once; what was checked is
-    what is connected to. Behind a proxy the host is checked as well, but it is the proxy that resolves it for itself.
-    """
+    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` addresses that are not public are refused, in whatever
+    spelling, also behind names, redirects and of proxies, except those of `NOETL_ALLOWED_NETWORKS`.
+    A host is resolved once; what was checked is what is connected to. Behind a proxy the host is
+    checked as well, but it is the proxy that resolves it for itself."""
 
     declaration = ToolDeclaration(
         kind="http",
@@ -53,20 +56,21 @@ class Http(Tool):
         effects="external",
         description="Calls an HTTP service and yields {status_code, headers, url, elapsed, data}.",
         result="""
-            `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body: JSON where it is
-            JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that is no JSON is an error; `text` is
-            never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store a block at a time,
-            and `data` is its reference: what stands behind it is read where somebody looks. For templates the fields of a JSON
-            body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
+            `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body:
+            JSON where it is JSON, else text, else base64 with `encoding: base64`. With `as: json` a body that
+            is no JSON is an error; `text` is never parsed; `bytes` are base64. With `as: file` the body, up
+            to 8 GiB, goes to the result store a block at a time, and `data` is its reference: what stands
+            behind it is read where somebody looks. For templates the fields of a JSON body stand behind those
+            of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
             also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
             has `links` as well, `{next: address, ...}`, those to the same server.
             [Pagination](../playbooks.md#pagination) collects the pages of a list.
         """,
         errors="""
-            A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500 and above
-            `server_error`, the others `client_error`. `outcome.http` holds `{status, headers, retry_after, body}`, with the
-            beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are retryable; a retry waits at least as long as
-            `Retry-After` asked.
+            A status of 400 or more is an error: 401, 403 and 407 `auth`, 408 `timeout`, 429 `rate_limit`, 500
+            and above `server_error`, the others `client_error`. `outcome.http` holds `{status, headers,
+            retry_after, body}`, with the beginning of the body. 429, 408, 425 and 5xx except 501 and 505 are
+            retryable; a retry waits at least as long as `Retry-After` asked.
         """,
         example="""
             - step: orders
@@ -145,7 +149,8 @@ class Http(Tool):
             refused = token
 
     def _connect(self) -> tuple[HttpClient, AccessTokens]:
-        # Imported here: `requests` takes 90 ms, and the compiler reads this module without calling it.
+        # Imported here: `requests` takes 90 ms, and the compiler reads this module without calling
+        # it.
         from noetl.tools.kit.http.tokens import AccessTokens
         from noetl.tools.kit.http.transport import HttpClient
 

@@ -42,14 +42,15 @@ def no_directories(_execution_id: str) -> tuple[Path, ...]:
 class Services:
     """What tools may reach. Sizes are bytes, times seconds."""
 
-    #: The data of a credential by name, for the call that the thread is in. Raises ToolError(kind="auth") that names
-    #: the nearest one.
+    #: The data of a credential by name, for the call that the thread is in. Raises
+    #: ToolError(kind="auth") that names the nearest one.
     credential: Callable[[str], Mapping[str, Json]] = no_credentials
     #: Opens references to secrets. None: this process opens none.
     safe: Safe | None = None
     #: Seals the references that a tool makes.
     seal: Seal = unsealed
-    #: Where large results are kept; None: there is no such place, and whatever a tool yields is held in memory.
+    #: Where large results are kept; None: there is no such place, and whatever a tool yields is
+    #: held in memory.
     results: Results | None = None
     #: Rows of an answer with more text than this go to `results`, where that is.
     inline_bytes: int = 64 * 1024
@@ -59,8 +60,8 @@ class Services:
     allow_private_networks: bool = False
     #: Networks that tools may connect to although private ones are not allowed.
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    #: Where user code runs unless its task asks for more. `process`: a child with limits. `sandbox`: the same inside
-    #: bubblewrap.
+    #: Where user code runs unless its task asks for more. `process`: a child with limits.
+    #: `sandbox`: the same inside bubblewrap.
     python_isolation: Literal["process", "sandbox"] = "process"
     #: Whether tasks may run python code in the worker's own process.
     python_inline: bool = False
@@ -88,7 +89,8 @@ class Services:
     result_limit: int = 64 * 1024 * 1024
 
     def files_of(self, call: Call) -> FilePolicy:
-        """The rule for files, for one call: relative names start where its execution was started."""
+        """The rule for files, for one call: relative names start where its execution was
+        started."""
         if self.files.directories or not self.files.as_user:
             return self.files
         return replace(self.files, directories=self.directories(call.where.execution_id))
@@ -97,10 +99,11 @@ class Services:
 class Tool(ABC):
     """One instance serves all threads of a worker process.
 
-    The docstring of a kind's class is its page (see `noetl.tools.kit.manual`): Markdown, for those who use it.
-    """
+    The docstring of a kind's class is its page (see `noetl.tools.kit.manual`): Markdown, for those
+    who use it."""
 
-    #: What the kind is; of a class without one, what its class variables say (see `declaration_of`).
+    #: What the kind is; of a class without one, what its class variables say (see
+    #: `declaration_of`).
     declaration: ClassVar[ToolDeclaration]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -111,7 +114,8 @@ class Tool(ABC):
     def __init__(self, services: Services) -> None:
         self.services = services
 
-    # `config` is an instance of the declaration's `config_model`; `Any` lets each tool name its own class.
+    # `config` is an instance of the declaration's `config_model`; `Any` lets each tool name its own
+    # class.
     @abstractmethod
     def run(self, call: Call, config: Any) -> Outcome | Suspension:
         """Runs one attempt. Raises ToolError where the call failed."""
@@ -121,23 +125,25 @@ class Tool(ABC):
         return self.services.default_deadline_s if call.deadline_s is None else call.deadline_s
 
     def interrupt(self, call: Call) -> None:  # noqa: B027 - what is quick need not be stopped
-        """Ends `call`, the very object, if it runs: its `run` then raises ToolError of kind `cancelled`."""
+        """Ends `call`, the very object, if it runs: its `run` then raises ToolError of kind
+        `cancelled`."""
 
     def close(self) -> None:  # noqa: B027 - most tools hold nothing
         """Gives back what the instance holds. Called once, when no call runs."""
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:  # noqa: ARG003 - for those that override it
-        """What a call reaches outside of NoETL, in a few words each: an address, a command, a file. For `noetl plan`.
+        """What a call reaches outside of NoETL, in a few words each: an address, a command, a file.
+        For `noetl plan`.
 
-        Nothing is checked yet: in `config` any key may be missing or of another type, and templates are left wherever
-        a value is known only then. Never tells a password, and raises nothing.
-        """
+        Nothing is checked yet: in `config` any key may be missing or of another type, and templates
+        are left wherever a value is known only then. Never tells a password, and raises nothing."""
         return ()
 
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:  # noqa: ARG003 - see `touches`
-        """Where and why `text` is no SQL that the kind could run, as its parser says; None where it is, or nobody knows.
+        """Where and why `text` is no SQL that the kind could run, as its parser says; None where it
+        is, or nobody knows.
 
         `with_params`: `:name` in it is bound.
         """

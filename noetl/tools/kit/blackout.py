@@ -1,4 +1,5 @@
-"""Takes secrets out of what may be seen: the second net, behind references that are opened only in a call."""
+"""Takes secrets out of what may be seen: the second net, behind references that are opened only in
+a call."""
 
 from __future__ import annotations
 
@@ -17,18 +18,20 @@ from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.usecases.credential_types import PUBLIC
 
 MASK: Final = "***"
-#: Shorter secrets, and short ones that are plain words, are left where they stand: taking out `password`
-#: wherever it occurs would tear up innocent data.
+#: Shorter secrets, and short ones that are plain words, are left where they stand: taking out
+#: `password` wherever it occurs would tear up innocent data.
 SHORTEST: Final = 6
 _WORD: Final = re.compile(r"[a-z]{0,9}")
-#: Texts looked through at once: enough that most results take one look, few enough that memory stays flat.
+#: Texts looked through at once: enough that most results take one look, few enough that memory
+#: stays flat.
 _CHARS: Final = 1_000_000
 #: Bytes of a file that are looked through at once.
 _BLOCK: Final = 1024 * 1024
 
 
 class SecretMask:
-    """Knows secrets, in the spellings in which they come back. Thread-safe. `most` spellings are remembered."""
+    """Knows secrets, in the spellings in which they come back. Thread-safe. `most` spellings are
+    remembered."""
 
     def __init__(self, most: int = 100_000) -> None:
         self._most = most
@@ -72,7 +75,8 @@ class SecretMask:
         return data
 
     def file(self, source: Path, target: Path) -> Path:
-        """The same for a file of any size, a block at a time: `target`, or `source` where there is nothing to hide."""
+        """The same for a file of any size, a block at a time: `target`, or `source` where there is
+        nothing to hide."""
         if not self._ordered:
             return source
         # What may be the beginning of a secret waits for the block behind it.
@@ -87,7 +91,8 @@ class SecretMask:
         return target
 
     def cut(self, text: str) -> str:
-        """`text` without secrets, also where one stands at its end or beginning and was cut there."""
+        """`text` without secrets, also where one stands at its end or beginning and was cut
+        there."""
         text = self.text(text)
         for secret in self._ordered:
             for length in range(min(len(secret) - 1, len(text)), SHORTEST - 1, -1):
@@ -98,8 +103,8 @@ class SecretMask:
         return text
 
     def border(self, text: str) -> int:
-        """How much of `text` can be shown before what follows it is known: where that ends no secret is divided, and
-        none may have begun."""
+        """How much of `text` can be shown before what follows it is known: where that ends no
+        secret is divided, and none may have begun."""
         border = len(text)
         for secret in self._ordered:
             border = min(border, _beginning(text, secret, border))
@@ -144,7 +149,8 @@ class SecretMask:
                 return value
 
     def _is_in(self, value: Json) -> bool:
-        """Looks through joined texts: one look for each spelling costs less than many into each text."""
+        """Looks through joined texts: one look for each spelling costs less than many into each
+        text."""
         return any(self.text(chunk) != chunk for chunk in _chunks(value))
 
     def _mask(self, value: Json) -> Json:
@@ -199,7 +205,8 @@ def _chunks(value: Json) -> Iterator[str]:
 
 
 def texts_of(value: Json) -> Iterator[str]:
-    """What is secret in the fields of a credential, or in a secret that is a text: not its public fields."""
+    """What is secret in the fields of a credential, or in a secret that is a text: not its public
+    fields."""
     match value:
         case bool() | None:
             return
@@ -232,7 +239,8 @@ def _inside(text: str) -> Iterator[str]:
 
 
 def spellings(secret: str) -> set[str]:
-    """A text, and the same in addresses, JSON, SQL and base64 (also in the middle of something longer)."""
+    """A text, and the same in addresses, JSON, SQL and base64 (also in the middle of something
+    longer)."""
     in_json = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
     plain = {
         secret,

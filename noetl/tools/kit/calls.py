@@ -1,4 +1,5 @@
-"""The calls that run in this process: what ends one from outside, by its deadline or by a cancellation."""
+"""The calls that run in this process: what ends one from outside, by its deadline or by a
+cancellation."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class StopSignal:
 
     @contextlib.contextmanager
     def watch(self, seconds: float, bark: Callable[[], None]) -> Iterator[None]:
-        """Calls `bark` at the deadline or at a cancellation within the block. Raises ToolError(cancelled)."""
+        """Calls `bark` at the deadline or at a cancellation within the block. Raises
+        ToolError(cancelled)."""
         with Watchdog(seconds, bark) as self._dog:
             with self._lock:
                 self._bark = bark
@@ -83,8 +85,8 @@ class StopSignal:
             )
 
     def why(self, error: ToolError, deadline_s: float) -> ToolError:
-        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where that was the cause.
-        Raises ToolError(cancelled)."""
+        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where
+        that was the cause. Raises ToolError(cancelled)."""
         self.refuse_cancelled()
         if not self.late:
             return error

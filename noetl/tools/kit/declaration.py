@@ -1,4 +1,5 @@
-"""What a tool says of itself: one frozen value, of which the compiler, the registry and the manual read."""
+"""What a tool says of itself: one frozen value, of which the compiler, the registry and the manual
+read."""
 
 from __future__ import annotations
 
@@ -13,9 +14,8 @@ from noetl.net.model import KindInfo
 class ToolConfig(BaseModel):
     """Base of configurations: unknown keys are errors; every field carries a description.
 
-    Validators look at nothing but the values: the compiler runs them too, with templates where values are not
-    known.
-    """
+    Validators look at nothing but the values: the compiler runs them too, with templates where
+    values are not known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,21 +24,22 @@ class ToolConfig(BaseModel):
 class ToolDeclaration(KindInfo):
     """What a tool says of itself: all that the language knows of a kind (see `KindInfo`), and more.
 
-    `schema`, `faults` and `parse` are not declared: `Tool.info` makes them of the class. `description` is one
-    sentence, for lists. `effects` decides how often the iterations of a loop are committed.
-    """
+    `schema`, `faults` and `parse` are not declared: `Tool.info` makes them of the class.
+    `description` is one sentence, for lists. `effects` decides how often the iterations of a loop
+    are committed."""
 
     description: str
     #: The keys of a task.
     config_model: type[ToolConfig]
-    #: What the compiler checks besides: names and needs that only the call itself would find at fault. Of its
-    #: keys those are reported that `config_model` finds no fault with.
+    #: What the compiler checks besides: names and needs that only the call itself would find at
+    #: fault. Of its keys those are reported that `config_model` finds no fault with.
     written_model: type[BaseModel] | None = None
     #: Error kind of results that are not JSON (see `noetl.facts.outcome.ErrorKind`).
     error_kind: str = "internal"
     #: Whether references to secrets stay closed: the tool only hands them on.
     hands_on: bool = False
-    #: What a call yields, which errors it ends with, and a list of steps that runs as it stands: Markdown, YAML.
+    #: What a call yields, which errors it ends with, and a list of steps that runs as it stands:
+    #: Markdown, YAML.
     result: str = ""
     errors: str = ""
     example: str = ""
@@ -52,12 +53,11 @@ _NAMES: Final = tuple(one.name for one in fields(ToolDeclaration) if one.name no
 
 
 def declaration_of(tool: type[Any]) -> ToolDeclaration | None:
-    """The declaration of a class that has none in its own body: the one that it inherits, with its class
-    variables in it. None as long as they do not say all that is needed.
+    """The declaration of a class that has none in its own body: the one that it inherits, with its
+    class variables in it. None as long as they do not say all that is needed.
 
-    Packages that were made before there was a `ToolDeclaration` say everything in class variables of the same
-    names.
-    """
+    Packages that were made before there was a `ToolDeclaration` say everything in class variables
+    of the same names."""
     inherited: ToolDeclaration | None = getattr(tool, "declaration", None)
     said = {name: getattr(tool, name) for name in _NAMES if hasattr(tool, name)}
     if inherited is not None:

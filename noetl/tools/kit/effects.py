@@ -1,4 +1,5 @@
-"""What calls touch, in words: what `touches` of the tools is made of. Configurations here are not checked yet."""
+"""What calls touch, in words: what `touches` of the tools is made of. Configurations here are not
+checked yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a tool cannot take of a configuration, as pydantic tells it: asked by the compiler, and before each call."""
+"""What a tool cannot take of a configuration, as pydantic tells it: asked by the compiler, and
+before each call."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ def unknown_keys(tool: ToolDeclaration, config: Mapping[str, Json]) -> list[str]
 
 
 def validate_config(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
-    """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's ValidationError."""
+    """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's
+    ValidationError."""
     unknown = set(unknown_keys(tool, config))
     return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
 
 
 def faults(tool: ToolDeclaration, config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
-    """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown key in a mapping the context
-    has `known`: the keys that it takes."""
+    """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown
+    key in a mapping the context has `known`: the keys that it takes."""
     found = _faults(partial(validate_config, tool), tool.config_model, config)
     if tool.written_model is not None:
         told = {fault["loc"][:1] for fault in found}
@@ -45,15 +47,16 @@ def _faults(
         validate(config)
     except ValidationError as error:
         return [_explain(fault, model) for fault in error.errors(include_url=False)]
-    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs, and is told then.
+    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs,
+    # and is told then.
     except Exception:  # noqa: BLE001
         return []
     return []
 
 
 def _explain(fault: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
-    """Of an unknown key with the names of those that are known there, as `known` of its context; of a mapping whose kind is
-    not known, as a fault of the key that says the kind."""
+    """Of an unknown key with the names of those that are known there, as `known` of its context; of
+    a mapping whose kind is not known, as a fault of the key that says the kind."""
     place, context = fault["loc"], fault.get("ctx") or {}
     match fault["type"]:
         case "extra_forbidden":

@@ -1,4 +1,5 @@
-"""Answers too large for the log: their rows go to the result store as a table, and never all of them into memory."""
+"""Answers too large for the log: their rows go to the result store as a table, and never all of
+them into memory."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ NEVER_INLINE: Final = -1
 PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
 
 _INT64: Final = 1 << 63
-#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is JSON.
+#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is
+#: JSON.
 _ALIKE: Final[Mapping[type, str]] = {
     bool: "BOOLEAN",
     int: "BIGINT",
@@ -42,7 +44,8 @@ _ALIKE: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are refused."""
+    """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are
+    refused."""
 
     results: Results
     keep: Keep
@@ -51,11 +54,13 @@ class TableStore:
     scratch: Path
 
     def takes(self, names: Sequence[str]) -> bool:
-        """Whether a table can have these columns: in Parquet's readers names that differ by case are the same."""
+        """Whether a table can have these columns: in Parquet's readers names that differ by case
+        are the same."""
         return bool(names) and all(names) and len({name.lower() for name in names}) == len(names)
 
     def put(self, path: Path, form: TextType, columns: Sequence[Column]) -> JsonMap:
-        """The reference to the table in a text file. Raises ToolError, and BadRequest where it is none."""
+        """The reference to the table in a text file. Raises ToolError, and BadRequest where it is
+        none."""
         try:
             return self.results.put_table(path, form, columns, self.keep)
         except Unavailable as error:
@@ -95,8 +100,8 @@ def _not_kept(error: Exception) -> ToolError:
 
 
 class RowSpool:
-    """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the values, unless `types`
-    knows better."""
+    """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the
+    values, unless `types` knows better."""
 
     def __init__(
         self, shelf: TableStore, names: Sequence[str], types: Mapping[str, str] | None = None
@@ -119,7 +124,8 @@ class RowSpool:
         if self.size > self._shelf.most_bytes:
             raise ToolError(
                 "limit",
-                f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may have; select less.",
+                f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may "
+                "have; select less.",
                 type="TooManyBytes",
             )
 
@@ -144,7 +150,8 @@ class RowSpool:
             try:
                 return self._shelf.put(self._path, NDJSON, self._columns(self._types))
             except BadRequest:
-                # What no type can hold (infinite days, years before Christ) stays what it is as text.
+                # What no type can hold (infinite days, years before Christ) stays what it is as
+                # text.
                 return self._shelf.put(self._path, NDJSON, self._columns({}))
         except BadRequest as error:
             raise ToolError("sql", f"The rows make no table: {error}", type="BadTable") from error

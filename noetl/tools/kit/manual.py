@@ -38,8 +38,9 @@ _EFFECTS: Final[Mapping[Effects, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ManualKey:
-    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`. `default` means nothing
-    where the key is `required`, and nothing is told of it where the keys of its mapping follow."""
+    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`.
+    `default` means nothing where the key is `required`, and nothing is told of it where the keys of
+    its mapping follow."""
 
     name: str
     type: str
@@ -158,8 +159,8 @@ def _keys(
 
 
 def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]:
-    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart, each key says which ones
-    have it."""
+    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart,
+    each key says which ones have it."""
     kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
     found: list[tuple[ManualKey, list[str]]] = []
     for kind in kinds:

@@ -1,4 +1,5 @@
-"""Secrets inside of a tool call: opened just before it, known to it alone, and out of sight in what it reports."""
+"""Secrets inside of a tool call: opened just before it, known to it alone, and out of sight in what
+it reports."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _seen: Final = SecretMask(most=20_000)
 
 @dataclass(slots=True)
 class CallSecrets:
-    """What one call has opened. `versions`: those of its secrets, where their providers keep versions."""
+    """What one call has opened. `versions`: those of its secrets, where their providers keep
+    versions."""
 
     safe: Safe | None
     execution_id: str
@@ -35,8 +37,8 @@ class CallSecrets:
     within: list[str] = field(default_factory=list)
 
     def opened(self, call: Call) -> Call:
-        """`call` with every reference and marker in its configuration and args replaced by the secret; the very
-        object where there is none. Raises ToolError."""
+        """`call` with every reference and marker in its configuration and args replaced by the
+        secret; the very object where there is none. Raises ToolError."""
         if not (holds_secret(call.config) or holds_secret(call.args)):
             return call
         return replace(call, config=self.values(call.config), args=self.values(call.args))
@@ -130,7 +132,8 @@ def credential(safe: Safe, name: str) -> Mapping[str, Json]:
 
 
 def open_data(data: Mapping[str, Json]) -> Mapping[str, Json]:
-    """`data` of a secret with those opened that it refers to, for the call that this thread is in. Raises ToolError."""
+    """`data` of a secret with those opened that it refers to, for the call that this thread is in.
+    Raises ToolError."""
     now = _current.get()
     return now.values(data) if now is not None and holds_secret(data) else data
 
@@ -144,8 +147,8 @@ def find_secret(safe: Safe, provider: str, name: str, version: str | None) -> Se
 
 
 def hide(secrets: Iterable[str], params: Iterable[str] = ()) -> None:
-    """Keeps `secrets` (and the values of the parameters of addresses called `params`) out of what the call that this
-    thread is in reports, and out of the log."""
+    """Keeps `secrets` (and the values of the parameters of addresses called `params`) out of what
+    the call that this thread is in reports, and out of the log."""
     now = _current.get()
     if now is not None:
         now.hide(secrets, params)

@@ -1,10 +1,10 @@
 """Values of user code as JSON: what is converted, and which value is to blame where it cannot be.
 
-Converted: tuples, dates and times (ISO 8601), Decimal (a number), UUID and paths (text), enumerations
-(their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or null (text), circuits and other
-values of Cirq (text: their JSON). Frames are converted by a hook (see `frames`).
-Not converted, because the author should choose: sets, bytes, NaN, infinities, objects.
-"""
+Converted: tuples, dates and times (ISO 8601), Decimal (a number), UUID and paths (text),
+enumerations (their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or
+null (text), circuits and other values of Cirq (text: their JSON). Frames are converted by a hook
+(see `frames`). Not converted, because the author should choose: sets, bytes, NaN, infinities,
+objects."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 def dumps(value: Any, name: str = "result", hook: Convert | None = None) -> bytes:
-    """JSON text of a result; `hook` in the place of `convert`. Raises NotJson, whose message begins with the
-    path of the value."""
+    """JSON text of a result; `hook` in the place of `convert`. Raises NotJson, whose message begins
+    with the path of the value."""
     change = hook or convert
     if _too_deep(value):
         raise NotJson(f"{name} is nested deeper than {MAX_DEPTH} levels, or contains itself.")
@@ -88,7 +88,8 @@ def convert(value: Any) -> Any:
 
 
 def _cirq_json(value: Any) -> str:
-    """Cirq's JSON with sorted keys and without spaces (as in `noetl.quantum.circuits.canonical`)."""
+    """Cirq's JSON with sorted keys and without spaces (as in
+    `noetl.quantum.circuits.canonical`)."""
     try:
         written = json.loads(sys.modules["cirq"].to_json(value, indent=None))
         return json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -103,7 +104,8 @@ def _number(value: decimal.Decimal) -> int | float:
 
 
 def fault(value: Any, change: Convert, path: str = "result", depth: int = 0) -> str:
-    """The first value inside of `value` that has no JSON form, as a sentence; empty where all have one."""
+    """The first value inside of `value` that has no JSON form, as a sentence; empty where all have
+    one."""
     if depth > MAX_DEPTH:
         return f"{path[:200]} is nested deeper than {MAX_DEPTH} levels, or contains itself."
     if isinstance(value, dict):
@@ -146,7 +148,10 @@ def _fault_of_scalar(value: Any, change: Convert, path: str, depth: int) -> str:
         case set() | frozenset():
             return f"{path} is a set, which JSON cannot express; make it a list."
         case bytes() | bytearray() | memoryview():
-            return f"{path} is {type(value).__name__}, which JSON cannot express; decode it or encode it in base64."
+            return (
+                f"{path} is {type(value).__name__}, which JSON cannot express; decode it or encode "
+                "it in base64."
+            )
     return _fault_of_object(value, change, path, depth)
 
 

@@ -11,7 +11,8 @@ from noetl.usecases.ports import Results
 
 
 def load_reference(value: Json, results: Results | None, place: str) -> Json:
-    """What `value` stands for where it is a reference, else `value`. Raises ToolError that names `place`."""
+    """What `value` stands for where it is a reference, else `value`. Raises ToolError that names
+    `place`."""
     if not is_reference(value):
         return value
     if results is None:
@@ -27,7 +28,8 @@ def load_reference(value: Json, results: Results | None, place: str) -> Json:
 
 
 def rows_in(given: Json) -> Json:
-    """The rows in what a playbook hands over: those of `{rows: ...}`, as SQL tools yield them, or `given` itself."""
+    """The rows in what a playbook hands over: those of `{rows: ...}`, as SQL tools yield them, or
+    `given` itself."""
     if isinstance(given, Mapping) and not is_reference(given):
         return given.get("rows")
     return given

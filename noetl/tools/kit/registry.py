@@ -1,4 +1,5 @@
-"""All tool kinds behind one port: finds the kind, checks its configuration, measures, and never raises."""
+"""All tool kinds behind one port: finds the kind, checks its configuration, measures, and never
+raises."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def is_built_in(kind: str) -> bool:
 
 
 def origin(kind: str) -> str:
-    """Where an installed kind comes from: `built in`, or the name and version of its distribution."""
+    """Where an installed kind comes from: `built in`, or the name and version of its
+    distribution."""
     if is_built_in(kind):
         return "built in"
     distribution = entry_points()[kind].dist
@@ -64,11 +66,13 @@ def load(kind: str) -> type[Tool]:
         )
     try:
         loaded = point.load()
-    # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
+    # Broad on purpose: an import runs foreign code, and one broken tool must not take the others
+    # along.
     except Exception as error:
         raise ToolError(
             "internal",
-            f"Tool kind '{kind}' cannot be loaded from {point.value}: {type(error).__name__}: {error}{_place(error)}.",
+            f"Tool kind '{kind}' cannot be loaded from {point.value}: {type(error).__name__}: "
+            f"{error}{_place(error)}.",
             type=type(error).__name__,
             traceback=traceback.format_exc(),
         ) from error
@@ -95,8 +99,8 @@ def load_errors() -> list[str]:
 
 
 class InstalledKinds(Mapping[str, KindInfo]):
-    """What the compiler needs to know of every installed kind, by name. Each is loaded when it is looked at first:
-    most playbooks use two or three."""
+    """What the compiler needs to know of every installed kind, by name. Each is loaded when it is
+    looked at first: most playbooks use two or three."""
 
     def __getitem__(self, kind: str) -> KindInfo:
         if kind not in entry_points():
@@ -131,7 +135,8 @@ def _info(kind: str) -> KindInfo:
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a call with `config` reaches outside of NoETL, as its kind tells it (see `Tool.touches`)."""
+    """What a call with `config` reaches outside of NoETL, as its kind tells it (see
+    `Tool.touches`)."""
     try:
         return load(kind).touches(config)
     # Broad on purpose: this may be foreign code, and a plan is made of all the other tasks as well.
@@ -154,7 +159,8 @@ class Registry:
         return kinds()
 
     def run(self, call: Call) -> Outcome | Suspension:
-        """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a wait."""
+        """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a
+        wait."""
         started = time.perf_counter()
         outcome = self._outcome(call)
         if not isinstance(outcome, Outcome):
@@ -220,7 +226,8 @@ class Registry:
             )
 
     def interrupt(self, call: Call) -> None:
-        """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run on."""
+        """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run
+        on."""
         tool = self._tools.get(call.kind)
         if tool is not None:
             tool.interrupt(self._opened.get(id(call), call))
@@ -234,7 +241,8 @@ class Registry:
 
 
 def _place(error: BaseException) -> str:
-    """Where a defect is, as ` (file.py:12)`: the innermost line that is neither ours nor the importing itself."""
+    """Where a defect is, as ` (file.py:12)`: the innermost line that is neither ours nor the
+    importing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = [one for one in frames if not one.filename.startswith((_OURS, "<frozen"))]
     near = (foreign or frames)[-1:]
@@ -267,7 +275,8 @@ def _add_warnings(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -
 
 
 def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
-    """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
+    """The configuration as the tool's own class, without keys that mean nothing to it. Raises
+    ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
             names = " or ".join(f"'{key}'" for key in group)
@@ -293,7 +302,10 @@ def _explain(tool: ToolDeclaration, error: ValidationError, config: Mapping[str,
     reason = fault["msg"].removeprefix("Value error, ")
     if not where:
         return f"The {tool.kind} task cannot be run: {reason}."
-    return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
+    return (
+        f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type "
+        f"{type(fault['input']).__name__})."
+    )
 
 
 def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:

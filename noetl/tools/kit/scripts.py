@@ -1,4 +1,5 @@
-"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an address."""
+"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an
+address."""
 
 from __future__ import annotations
 
@@ -35,12 +36,14 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ScriptSource(BaseModel):
-    """What the `uri` of a script is, and what another system needs besides, which means nothing here."""
+    """What the `uri` of a script is, and what another system needs besides, which means nothing
+    here."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     type: Literal["file", "http", "ref", "inline"] = Field(
-        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the text."
+        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the "
+        "text."
     )
     code: str | None = Field(default=None, description="The text, where `type` is inline.")
 
@@ -54,7 +57,8 @@ class Script(BaseModel):
     path: str | None = Field(default=None, description="The same as `file`.")
     ref: str | dict[str, Any] | None = Field(
         default=None,
-        description="A result that is a text: its reference (`noetl://...`, or the mapping), or a template that yields it.",
+        description="A result that is a text: its reference (`noetl://...`, or the mapping), or a template "
+        "that yields it.",
     )
     url: str | None = Field(default=None, description="An http or https address; needs `sha256`.")
     uri: str | None = Field(
@@ -92,7 +96,8 @@ class ScriptText:
 
 
 class Scripts:
-    """Finds scripts. What was downloaded is kept by its hash, for as long as the worker runs. Thread-safe."""
+    """Finds scripts. What was downloaded is kept by its hash, for as long as the worker runs.
+    Thread-safe."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -147,7 +152,8 @@ class Scripts:
         if _scheme(url) not in ("http", "https"):
             raise ToolError(
                 "client_error",
-                f"The script '{url[:200]}' has no address that is spoken here: http, https and noetl are; a file is "
+                f"The script '{url[:200]}' has no address that is spoken here: http, https and "
+                "noetl are; a file is "
                 "named by its path.",
                 type="InvalidUrl",
             )

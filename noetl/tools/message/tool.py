@@ -75,15 +75,15 @@ class MessageConfig(ToolConfig):
 
 
 class Message(Tool):
-    """Publishes one message. Nothing is declared: queues and exchanges belong to who reads from them.
+    """Publishes one message. Nothing is declared: queues and exchanges belong to who reads from
+    them.
 
-    On AMQP the call ends when the broker has confirmed the message. On Redis it is in its list, as kombu and Celery lay
-    them. The call's idempotency key is the `message_id` and the header `idempotency-key`, the same for every attempt:
-    readers can tell a repetition by it.
+    On AMQP the call ends when the broker has confirmed the message. On Redis it is in its list, as
+    kombu and Celery lay them. The call's idempotency key is the `message_id` and the header
+    `idempotency-key`, the same for every attempt: readers can tell a repetition by it.
 
-    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` brokers at addresses that are not public are refused, as for
-    [http](http.md).
-    """
+    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` brokers at addresses that are not public are refused,
+    as for [http](http.md)."""
 
     declaration = ToolDeclaration(
         kind="message",
@@ -92,10 +92,12 @@ class Message(Tool):
         sections=(),
         effects="external",
         description="Publishes a message on RabbitMQ or Redis and waits until the broker has it.",
-        result="`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, which confirms nothing.",
+        result="`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, "
+        "which confirms nothing.",
         errors="""
-            `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth` where the broker
-            refuses the login or the access, `timeout`, else `connection`; the last two are retryable.
+            `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth`
+            where the broker refuses the login or the access, `timeout`, else `connection`; the last two are
+            retryable.
         """,
         example="""
             - step: tell
@@ -179,7 +181,8 @@ def _url(config: MessageConfig, services: Services) -> str:
     if parts.scheme not in _SCHEMES or not parts.hostname or ";" in str(found):
         raise ToolError(
             "client_error" if config.auth is None else "auth",
-            "The broker's `url` cannot be used; write amqp://user:password@host:port/vhost or redis://host:port/0.",
+            "The broker's `url` cannot be used; write amqp://user:password@host:port/vhost or "
+            "redis://host:port/0.",
             type="BadUrl",
         )
     check_host(parts.hostname, AddressGuard(services.allow_private_networks, services.allowed_networks))

@@ -1,4 +1,5 @@
-"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try again."""
+"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try
+again."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ class PostgresErrors:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether an error without a SQLSTATE came from the connection, not from what the driver was given."""
+    """Whether an error without a SQLSTATE came from the connection, not from what the driver was
+    given."""
     import psycopg2  # see `Postgres.run`
 
     mine = (psycopg2.ProgrammingError, psycopg2.DataError, psycopg2.NotSupportedError)
@@ -144,7 +146,8 @@ def _is_lost(error: Exception) -> bool:
 
 
 def adapt_values(bound: BoundStatement) -> dict[str, Any]:
-    """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to JSON."""
+    """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to
+    JSON."""
     from psycopg2.extras import Json as AsJson  # see `Postgres.run`
 
     as_json = {piece.key for piece in bound.pieces if isinstance(piece, Placeholder) and piece.is_json}

@@ -1,4 +1,5 @@
-"""The ledger of `exactly_once`: in the user's database, so that it commits together with the effect."""
+"""The ledger of `exactly_once`: in the user's database, so that it commits together with the
+effect."""
 
 from __future__ import annotations
 
@@ -44,14 +45,16 @@ def refuse_endings(bound: list[BoundStatement]) -> None:
         if words and words[0] in _ENDS and not inner:
             raise ToolError(
                 "sql",
-                f"`exactly_once` runs all statements in one transaction of its own: leave {words[0].upper()} out.",
+                "`exactly_once` runs all statements in one transaction of its own: leave "
+                f"{words[0].upper()} out.",
                 line=one.statement.line,
                 type="TransactionRefused",
             )
 
 
 class WriteLedger:
-    """The entry of one call. `make` comes before the transaction, `claim` first in it, `record` last."""
+    """The entry of one call. `make` comes before the transaction, `claim` first in it, `record`
+    last."""
 
     def __init__(self, cursor: extensions.cursor, call: Call, faults: PostgresErrors) -> None:
         self._cursor = cursor
@@ -77,8 +80,8 @@ class WriteLedger:
         return None if found is None else str(found[0])
 
     def claim(self, started: Any = None) -> tuple[bool, Any]:
-        """(True, None): the call is new, and `started` is entered. (False, result): it has been made, and this is what
-        it returned, or last recorded.
+        """(True, None): the call is new, and `started` is entered. (False, result): it has been
+        made, and this is what it returned, or last recorded.
 
         Waits for another transaction that makes the same call.
         """

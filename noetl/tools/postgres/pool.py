@@ -42,9 +42,9 @@ class ConnectionPool:
     def lend(self, settings: Mapping[str, str], timeout_s: float) -> Iterator[extensions.connection]:
         """A connection whose statements the server ends after `timeout_s` seconds.
 
-        It is reset and kept after a clean use (errors of SQL are clean), and closed where it broke or
-        where the block was left by anything else. Raises psycopg2.Error where none can be had.
-        """
+        It is reset and kept after a clean use (errors of SQL are clean), and closed where it broke
+        or where the block was left by anything else. Raises psycopg2.Error where none can be
+        had."""
         key = (os.getpid(), *sorted(settings.items()))
         connection = self._reuse(key, timeout_s) or _open(settings, timeout_s)
         reset = False
@@ -138,7 +138,8 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 
 def _casters() -> list[Any]:
-    """Dates and times as ISO 8601 text, also those that Python's types cannot hold (infinity, BC)."""
+    """Dates and times as ISO 8601 text, also those that Python's types cannot hold (infinity,
+    BC)."""
     casters: list[Any] = []
     for oid, array in _TEMPORAL.items():
         plain = extensions.new_type((oid,), f"ISO{oid}", _iso)

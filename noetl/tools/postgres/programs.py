@@ -14,8 +14,8 @@ _WITH_BODY = frozenset({"do", "create"})
 def refuse_programs(bound: Iterable[BoundStatement]) -> None:
     """Raises ToolError(sql) at the first `COPY ... PROGRAM`, also in the body of a routine.
 
-    What a routine puts together while it runs is the server's to refuse: see docs/tools/postgres.md.
-    """
+    What a routine puts together while it runs is the server's to refuse: see
+    docs/tools/postgres.md."""
     for one in bound:
         if _runs_program(one.statement.text):
             raise ToolError(

@@ -1,4 +1,5 @@
-"""Rows out of PostgreSQL: `COPY` writes them to a file, and no more of them is in memory than is handed back inline."""
+"""Rows out of PostgreSQL: `COPY` writes them to a file, and no more of them is in memory than is
+handed back inline."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from psycopg2 import extensions
 
 _READS = frozenset({"select", "values", "table", "with"})
-#: Words of statements that change or lock something, or that are no query: these are sent as they are.
+#: Words of statements that change or lock something, or that are no query: these are sent as they
+#: are.
 _OTHERS = frozenset({"into", "insert", "update", "delete", "merge", "share"})
 _BLOCK: Final = 5_000
 #: Bytes that are written, and looked at, at once.
@@ -90,7 +92,8 @@ class QueryReader:
         self._go_on = go_on
 
     def read(self, bound: BoundStatement, index: int) -> StatementResult | None:
-        """The answer; None where the query has no columns. The query runs once. Raises ToolError."""
+        """The answer; None where the query has no columns. The query runs once. Raises
+        ToolError."""
         text = self._text(bound, index)
         columns = self._describe(text, index)
         if not columns:
@@ -244,7 +247,8 @@ class CsvSink(io.RawIOBase):
     def _look(self, block: bytes) -> None:
         self._go_on()
         self.size += len(block)
-        # A quote in a text is written twice: what stands between two of them is outside for a moment, and empty.
+        # A quote in a text is written twice: what stands between two of them is outside for a
+        # moment, and empty.
         parts = block.split(b'"')
         self.rows += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
         self._quoted ^= len(parts) % 2 == 0
@@ -256,5 +260,6 @@ class CsvSink(io.RawIOBase):
             refuse_too_many(self._place, self.rows)
 
     def leave(self) -> None:
-        """From now on nothing is written: the buffer in front of it writes what it still has when it is dropped."""
+        """From now on nothing is written: the buffer in front of it writes what it still has when
+        it is dropped."""
         self._file = None

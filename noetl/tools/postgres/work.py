@@ -1,4 +1,5 @@
-"""What one call does on its connection: statements or rows, in one transaction or each on its own."""
+"""What one call does on its connection: statements or rows, in one transaction or each on its
+own."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ _LINES = 64
 def write_rows(
     cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors, go_on: Callable[[], None]
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
+    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises
+    ToolError."""
     if len(write.table) > 2:
         raise ToolError(
             "client_error",
@@ -69,7 +70,8 @@ def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[s
 
 
 def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
-    """The server takes the rows apart by the types of the columns: arrays, documents and exact numbers alike."""
+    """The server takes the rows apart by the types of the columns: arrays, documents and exact
+    numbers alike."""
     fields = ", ".join(f"c{index} {_field(kind)}" for index, kind in enumerate(planned.types))
     values = ", ".join(
         f"decode(r.c{index}, 'base64')" if kind == "bytea" else f"r.c{index}"

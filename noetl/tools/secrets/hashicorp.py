@@ -1,4 +1,5 @@
-"""The provider `vault`: the KV engine, version 2, of HashiCorp Vault (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2)."""
+"""The provider `vault`: the KV engine, version 2, of HashiCorp Vault
+(https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _LARGEST: Final = 1_048_576
 
 
 class HashicorpVault:
-    """Secrets as `mount/path`; a secret is the mapping of its fields. Certificates are always checked."""
+    """Secrets as `mount/path`; a secret is the mapping of its fields. Certificates are always
+    checked."""
 
     keep_s = 60.0
 

@@ -23,11 +23,11 @@ COMMAND_KEPT_S: Final = 300.0
 
 @dataclass(slots=True)
 class KeySource:
-    """The keys, newest first and separated by commas: `given`, else what `command` prints, else what `file` holds.
+    """The keys, newest first and separated by commas: `given`, else what `command` prints, else
+    what `file` holds.
 
-    `make`: a missing file is made. The file is read again when it changed, so that keys can be added while processes
-    run. Safe for threads.
-    """
+    `make`: a missing file is made. The file is read again when it changed, so that keys can be
+    added while processes run. Safe for threads."""
 
     given: str = field(default="", repr=False)
     command: str = ""
@@ -48,7 +48,8 @@ class KeySource:
             return self._kept[1]
 
     def add(self) -> None:
-        """Puts a new key in front of the file's. Raises ConfigError where the keys come from elsewhere."""
+        """Puts a new key in front of the file's. Raises ConfigError where the keys come from
+        elsewhere."""
         if self.given or self.command:
             where = "NOETL_SECRET_KEY" if self.given else "NOETL_SECRET_KEY_COMMAND"
             raise ConfigError(f"The keys come from {where}; put the new key in front of the others there.")
@@ -128,7 +129,8 @@ def _read(path: Path) -> str:
 
 
 def _create(path: Path, key: str) -> None:
-    """Written under another name and linked: nobody ever sees half a key, and the first one wins."""
+    """Written under another name and linked: nobody ever sees half a key, and the first one
+    wins."""
     draft = _draft(path, key)
     try:
         try:

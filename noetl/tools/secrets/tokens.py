@@ -1,4 +1,5 @@
-"""Access tokens of keychain entries: fetched when they are first wanted, kept by the worker, renewed before they end."""
+"""Access tokens of keychain entries: fetched when they are first wanted, kept by the worker,
+renewed before they end."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class TokenSource:
         self._tokens: AccessTokens | None = None
 
     def __call__(self, order: TokenOrder) -> str:
-        """Raises ToolError(auth | rate_limit | server_error | timeout | connection | client_error)."""
+        """Raises ToolError(auth | rate_limit | server_error | timeout | connection |
+        client_error)."""
         # Imported here: `requests` takes 90 ms, and most workers fetch no token.
         from noetl.tools.kit.http.tokens import TokenRoute
         from noetl.tools.kit.http.transport import RequestLimits

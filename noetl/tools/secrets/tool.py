@@ -1,4 +1,5 @@
-"""kind: secrets - finds a secret, and yields a reference to it: other tasks hand it on, and their tools open it."""
+"""kind: secrets - finds a secret, and yields a reference to it: other tasks hand it on, and their
+tools open it."""
 
 from __future__ import annotations
 
@@ -43,10 +44,9 @@ class SecretsConfig(ToolConfig):
 
 
 class Secrets(Tool):
-    """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a later task hands the
-    reference to. For names that only a run knows; what is known before belongs into the
-    [keychain](../playbooks.md#secrets).
-    """
+    """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a
+    later task hands the reference to. For names that only a run knows; what is known before belongs
+    into the [keychain](../playbooks.md#secrets)."""
 
     declaration = ToolDeclaration(
         kind="secrets",
@@ -56,8 +56,8 @@ class Secrets(Tool):
         effects="none",
         description="Finds a secret and yields a reference to it, which only tools open.",
         result="""
-            `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found. `<step>.<field>` is a
-            reference to a field of it.
+            `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found.
+            `<step>.<field>` is a reference to a field of it.
         """,
         errors="A secret that is not there, and a provider that is turned off, are errors of kind `auth`.",
         example="""

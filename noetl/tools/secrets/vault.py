@@ -35,7 +35,8 @@ class FernetVault:
         from cryptography.fernet import MultiFernet
 
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
-        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a credential.
+        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a
+        # credential.
         self._seals = [
             hmac.digest(text.encode(), b"noetl: references to secrets", "sha256") for text in texts
         ]
@@ -60,7 +61,8 @@ class FernetVault:
             text = self._fernet.decrypt(bytes(token))
         except InvalidToken:
             raise ConfigError(
-                "A credential cannot be decrypted with the keys of this process; add the key that encrypted it "
+                "A credential cannot be decrypted with the keys of this process; add the key "
+                "that encrypted it "
                 "behind the current one, or set the credential again."
             ) from None
         data: dict[str, Json] = json.loads(text)

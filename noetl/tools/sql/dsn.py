@@ -39,9 +39,9 @@ POSTGRES_FIELDS = {
 def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
     """Keyword arguments of `psycopg2.connect` from a credential of type postgres.
 
-    `data` holds host, port, user, password, database, or `dsn` (`url`) as a URL or `key=value` pairs;
-    single fields win over those of the dsn. Raises ToolError(auth) that never quotes a value.
-    """
+    `data` holds host, port, user, password, database, or `dsn` (`url`) as a URL or `key=value`
+    pairs; single fields win over those of the dsn. Raises ToolError(auth) that never quotes a
+    value."""
     dsn = data.get("dsn") or data.get("url")
     settings = _parse(str(dsn)) if dsn else {}
     for name, value in data.items():

@@ -1,4 +1,5 @@
-"""What SQL tasks touch, in words (see `noetl.tools.kit.effects`). Configurations here are not checked yet."""
+"""What SQL tasks touch, in words (see `noetl.tools.kit.effects`). Configurations here are not
+checked yet."""
 
 from __future__ import annotations
 

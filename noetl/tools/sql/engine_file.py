@@ -24,7 +24,8 @@ def refuse_engine_file(path: Path) -> None:
 
 
 def refuse_engine(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises ToolError(client_error) where `connection` to the file `path` sees the engine's own database."""
+    """Raises ToolError(client_error) where `connection` to the file `path` sees the engine's own
+    database."""
     marks = ", ".join("?" for _ in _ENGINE)
     found = connection.execute(
         f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({marks})",  # noqa: S608

@@ -1,4 +1,5 @@
-"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time has each."""
+"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time
+has each."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _LOOK_S: Final = 0.01
 
 
 def database_path(database: str, policy: FilePolicy) -> Path | None:
-    """The database file, None for memory. Raises ToolError(client_error) where it may not be named."""
+    """The database file, None for memory. Raises ToolError(client_error) where it may not be
+    named."""
     if not database or database.startswith(MEMORY):
         return None
     return policy.path(database, "`database`")
@@ -42,10 +44,9 @@ class DatabaseBusy(Exception):
 class FileLocks:
     """One call at a time for each database file, on this machine.
 
-    Within a process one call has it: DuckDB shares an open database there, and with it what its settings allow. Among
-    processes one writer has it, or any number of readers. The leases are locks on files in `folder`, which the kernel
-    takes back when a process ends, however it does.
-    """
+    Within a process one call has it: DuckDB shares an open database there, and with it what its
+    settings allow. Among processes one writer has it, or any number of readers. The leases are
+    locks on files in `folder`, which the kernel takes back when a process ends, however it does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -78,7 +79,8 @@ class FileLocks:
 
     @contextlib.contextmanager
     def _lease(self, path: Path, wait: LeaseWait) -> Iterator[None]:
-        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed by for ever."""
+        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed
+        by for ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         lease = self._folder / f"{name}.lease"
@@ -99,7 +101,8 @@ class FileLocks:
 
 @dataclass(frozen=True, slots=True)
 class LeaseWait:
-    """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on` raises where it must end."""
+    """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on`
+    raises where it must end."""
 
     ends: float
     shared: bool

@@ -26,7 +26,8 @@ _PART = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """Rows on their way into a table. `table` is its name in parts; `columns` are those that any row has.
+    """Rows on their way into a table. `table` is its name in parts; `columns` are those that any
+    row has.
 
     `repeated` counts rows left out because a later one has the same key.
     """
@@ -49,8 +50,8 @@ class TableWrite:
         return ".".join(map(quote, self.table))
 
     def pages(self) -> Iterator[Sequence[JsonMap]]:
-        """The rows in order, in parts that are in memory; of those with one key a part holds the last only. Raises
-        ToolError(client_error) where one is no mapping."""
+        """The rows in order, in parts that are in memory; of those with one key a part holds the
+        last only. Raises ToolError(client_error) where one is no mapping."""
         if not isinstance(self.rows, Lazy):
             yield self.rows
             return
@@ -78,7 +79,8 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """A write against a table as it is: `names` are its own names of the columns, `types` their types.
+    """A write against a table as it is: `names` are its own names of the columns, `types` their
+    types.
 
     `extra` completes the INSERT for an upsert.
     """
@@ -99,13 +101,14 @@ def quote(name: str) -> str:
 
 
 def quote_table(text: str) -> str:
-    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a table."""
+    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a
+    table."""
     return ".".join(map(quote, table_of(text)))
 
 
 def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | None:
-    """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they are written.
-    Raises ToolError(client_error)."""
+    """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they
+    are written. Raises ToolError(client_error)."""
     if config.table is None:
         return None
     rows = _rows(config.rows, results)
@@ -152,7 +155,8 @@ def _check_rows(rows: Sequence[Json], start: int) -> None:
     for index, row in enumerate(rows, start):
         if not isinstance(row, Mapping):
             raise _unusable(
-                f"Row {index} (from 0) of `rows` is of type {type(row).__name__}; write it as a mapping of columns.",
+                f"Row {index} (from 0) of `rows` is of type {type(row).__name__}; write it as a "
+                "mapping of columns.",
                 "BadRows",
             )
 
@@ -162,7 +166,8 @@ def table_of(text: str) -> tuple[str, ...]:
     parts = _PART.findall(text)
     if not 1 <= len(parts) <= 3 or ".".join(parts) != text:
         raise _unusable(
-            f"`table` '{text[:200]}' is no name of a table; write `table`, `schema.table`, or parts in double quotes.",
+            f"`table` '{text[:200]}' is no name of a table; write `table`, `schema.table`, or "
+            "parts in double quotes.",
             "BadName",
         )
     names = tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part.strip() for part in parts)
@@ -174,7 +179,8 @@ def table_of(text: str) -> tuple[str, ...]:
 def _check_name(name: str, what: str) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise _unusable(
-            f"{name[:60]!r} cannot be the name of a {what}: names are 1 to {_LONGEST_NAME} printable characters.",
+            f"{name[:60]!r} cannot be the name of a {what}: names are 1 to {_LONGEST_NAME} "
+            "printable characters.",
             "BadName",
         )
 
@@ -238,7 +244,8 @@ def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
 
 
 def batches(write: TableWrite) -> Iterator[str]:
-    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks is null."""
+    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks
+    is null."""
     for page in write.pages():
         yield from _batches(page, write.columns)
 
@@ -265,7 +272,8 @@ def tuples(write: TableWrite, convert: Callable[[int, str, Json], object]) -> It
 
 
 def decode_bytes(value: Json, index: int, name: str) -> object:
-    """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is none."""
+    """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is
+    none."""
     if not isinstance(value, str):
         return value
     try:

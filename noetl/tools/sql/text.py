@@ -44,8 +44,9 @@ class SqlToken:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement without its semicolon. `offset` is where `text` begins in the command (characters
-    from 0), `line` the line of its first word (from 1), `lead` the length of the comments before that."""
+    """One statement without its semicolon. `offset` is where `text` begins in the command
+    (characters from 0), `line` the line of its first word (from 1), `lead` the length of the
+    comments before that."""
 
     text: str
     offset: int
@@ -59,7 +60,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A parameter in its place. `is_json`: a cast to json or jsonb follows. `source` is what was written."""
+    """A parameter in its place. `is_json`: a cast to json or jsonb follows. `source` is what was
+    written."""
 
     key: str
     source: str
@@ -220,7 +222,8 @@ class _Binder:
             raise ToolError("sql", self._missing(source), line=line, type="MissingParameter")
         self._used.add(source)
         is_json = _JSON_CAST.match(sql, token.end) is not None
-        # A value may stand in one place as it is and in another as JSON: these are two for a driver.
+        # A value may stand in one place as it is and in another as JSON: these are two for a
+        # driver.
         return Placeholder(self._keys[source] + ("j" if is_json else ""), source, is_json)
 
     def _missing(self, source: str) -> str:
@@ -235,7 +238,8 @@ class _Binder:
             kind = "`:name`" if self._by_name else "`$1`, `$2`"
             raise ToolError(
                 "sql",
-                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} outside of quotes, "
+                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} "
+                "outside of quotes, "
                 "or leave it out.",
                 type="UnusedParameter",
             )

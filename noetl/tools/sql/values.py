@@ -16,7 +16,8 @@ MAX_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
-    """What one statement left: `row_count` is rows returned or changed, `rows` a reference where they are too many."""
+    """What one statement left: `row_count` is rows returned or changed, `rows` a reference where
+    they are too many."""
 
     columns: Sequence[str]
     rows: Sequence[Mapping[str, Json]] | JsonMap
@@ -34,8 +35,8 @@ class StatementResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultBounds:
-    """What an answer may be: at most about `most_bytes` of text where it is in memory; where there is a shelf, rows
-    above its inline limit go there. `notes` gets what was left out of values."""
+    """What an answer may be: at most about `most_bytes` of text where it is in memory; where there
+    is a shelf, rows above its inline limit go there. `notes` gets what was left out of values."""
 
     most_bytes: int
     notes: set[str]
@@ -43,9 +44,10 @@ class ResultBounds:
 
 
 class RowCollector:
-    """The rows of one answer as they come: in a list, and from the inline limit on in a table of the result store
-    (`types`: what is known of its columns). Where there is no such place, adding raises ToolError(limit) at more than
-    `MAX_ROWS` rows or too much text, so that what is too large is not read to its end."""
+    """The rows of one answer as they come: in a list, and from the inline limit on in a table of
+    the result store (`types`: what is known of its columns). Where there is no such place, adding
+    raises ToolError(limit) at more than `MAX_ROWS` rows or too much text, so that what is too large
+    is not read to its end."""
 
     def __init__(
         self, place: str, names: Sequence[str], bounds: ResultBounds, types: Mapping[str, str] | None = None
@@ -131,7 +133,8 @@ def _weight(values: Iterable[object]) -> int:
 
 
 def result_of(answers: Sequence[StatementResult]) -> dict[str, Json]:
-    """`{rows, row_count, columns, command_0, command_1, ...}`; the top level is the last statement's."""
+    """`{rows, row_count, columns, command_0, command_1, ...}`; the top level is the last
+    statement's."""
     commands = [answer.as_json() for answer in answers]
     last = commands[-1]
     top = {name: last[name] for name in ("rows", "row_count", "columns")}

@@ -25,7 +25,8 @@ _SHORTEST_S: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LockWaits:
-    """How long a call may wait for others: until `ends` (monotonic seconds), each time at most `each_s`."""
+    """How long a call may wait for others: until `ends` (monotonic seconds), each time at most
+    `each_s`."""
 
     ends: float
     each_s: float
@@ -41,8 +42,8 @@ class LockWaits:
 
 @contextlib.contextmanager
 def connect(path: Path | None, read_only: bool, waits: LockWaits) -> Iterator[sqlite3.Connection]:
-    """A connection in autocommit mode with a write-ahead log. Raises ToolError where the file cannot be
-    used, and for the database of the engine itself."""
+    """A connection in autocommit mode with a write-ahead log. Raises ToolError where the file
+    cannot be used, and for the database of the engine itself."""
     try:
         connection = _connect(path, read_only, waits)
     except (sqlite3.Error, OSError) as error:
@@ -78,7 +79,8 @@ def _connect(path: Path | None, read_only: bool, waits: LockWaits) -> sqlite3.Co
 def _authorize(
     action: int, first: str | None, _two: str | None, _three: str | None, _four: str | None
 ) -> int:
-    # Not ATTACH and not VACUUM INTO: other files are not this task's. VACUUM attaches '', which is none.
+    # Not ATTACH and not VACUUM INTO: other files are not this task's. VACUUM attaches '', which is
+    # none.
     if action == sqlite3.SQLITE_ATTACH and first not in ("", MEMORY):
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PROCESS_WIDE:

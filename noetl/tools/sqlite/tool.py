@@ -47,13 +47,14 @@ class SqliteConfig(SqlConfig):
 
 
 class Sqlite(Tool):
-    """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a table](../tools.md#rows-into-a-table).
+    """Runs SQL in an SQLite file, inside of the worker, or writes [rows into a
+    table](../tools.md#rows-into-a-table).
 
-    `params` are those of [postgres](postgres.md). The file is named by [the rule for files](../operations.md#files), from
-    the playbook's directory on. It gets a write-ahead log: readers do not wait for the writer. Foreign keys are enforced. Lists and
-    mappings are bound as JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused, and
-    so is the database that the engine itself keeps, wherever it lies.
-    """
+    `params` are those of [postgres](postgres.md). The file is named by [the rule for
+    files](../operations.md#files), from the playbook's directory on. It gets a write-ahead log:
+    readers do not wait for the writer. Foreign keys are enforced. Lists and mappings are bound as
+    JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused,
+    and so is the database that the engine itself keeps, wherever it lies."""
 
     declaration = ToolDeclaration(
         kind="sqlite",
@@ -63,8 +64,8 @@ class Sqlite(Tool):
         description="Runs SQL in an SQLite file and yields {rows, row_count, columns, command_0, ...}.",
         result="As for [postgres](postgres.md#result); `status` is the statement's first word.",
         errors="""
-            They are of kind `sql`, `connection` or `timeout`; `outcome.sqlite` holds `{code, statement_index, statement}`. A file
-            that is in use for too long is a `connection` error and retryable.
+            They are of kind `sql`, `connection` or `timeout`; `outcome.sqlite` holds `{code, statement_index,
+            statement}`. A file that is in use for too long is a `connection` error and retryable.
         """,
         example="""
             - step: count
@@ -177,8 +178,8 @@ class _Work:
                 return gathered.answer(first_word(bound))
 
     def _patient(self) -> sqlite3.Connection:
-        """The connection, which waits for others no longer than the call may take: an interrupt does not
-        end such a wait."""
+        """The connection, which waits for others no longer than the call may take: an interrupt
+        does not end such a wait."""
         if self._stop.pulled:
             raise ToolError("sql", "The statement was interrupted.", type="Interrupted")
         self._waits.set(self._connection)

@@ -92,7 +92,8 @@ def _said(error: Exception, name: str) -> str:
 
 
 def _line(bound: BoundStatement, message: str) -> int:
-    """SQLite names the word where it stumbled, not its place: that is known where the word stands once."""
+    """SQLite names the word where it stumbled, not its place: that is known where the word stands
+    once."""
     statement = bound.statement
     near = _NEAR.search(message)
     if near is None:

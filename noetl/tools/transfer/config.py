@@ -83,7 +83,8 @@ class _Table(ToolConfig):
     table: str = Field(description="Table that the rows go to.")
     mode: Literal["append", "replace", "upsert"] = Field(
         default="append",
-        description="Whether rows are added, come in the place of all others, or change those with the same `key`.",
+        description="Whether rows are added, come in the place of all others, or change those with the same "
+        "`key`.",
     )
     key: str | list[str] | None = Field(
         default=None, description="Columns of a unique constraint, for `mode: upsert`."

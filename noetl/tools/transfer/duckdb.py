@@ -66,7 +66,8 @@ class DuckDbLoader(Loader):
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                # An error may have ended it already, and what interrupts the call ends the connection.
+                # An error may have ended it already, and what interrupts the call ends the
+                # connection.
                 with contextlib.suppress(Exception):
                     self._connection.execute("ROLLBACK")
                 raise
@@ -80,7 +81,8 @@ class DuckDbLoader(Loader):
         if found is not None:
             return mark_of(str(found[0]))
         self._connection.execute(
-            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES "  # noqa: S608 - a constant
+            "(?, ?, ?, ?, ?)",
             [key, mark.text(), where.execution_id, where.step, self.call.task],
         )
         return None

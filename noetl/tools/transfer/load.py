@@ -1,9 +1,9 @@
-"""The second half of a transfer: a table of the result store goes into another one, chunk after chunk.
+"""The second half of a transfer: a table of the result store goes into another one, chunk after
+chunk.
 
-Each chunk is one transaction of the target, in which an entry of its table `noetl_ledger` says how far the transfer has
-come. So each row arrives once, however often the worker dies, and two workers that believe to have the same transfer
-take turns.
-"""
+Each chunk is one transaction of the target, in which an entry of its table `noetl_ledger` says how
+far the transfer has come. So each row arrives once, however often the worker dies, and two workers
+that believe to have the same transfer take turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ MAKE_LEDGER: Final = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
 
 @dataclass(frozen=True, slots=True)
 class TransferMark:
-    """How far a transfer has come: `rows` of `total` in so many chunks. `of` is the hash of the table that it reads."""
+    """How far a transfer has come: `rows` of `total` in so many chunks. `of` is the hash of the
+    table that it reads."""
 
     of: str
     total: int
@@ -64,8 +65,8 @@ def mark_of(text: str) -> TransferMark:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """A Parquet file to be written: `columns` are those that go, as they are called and typed there; `names` what
-    they are called in the target."""
+    """A Parquet file to be written: `columns` are those that go, as they are called and typed
+    there; `names` what they are called in the target."""
 
     path: Path
     sha256: str
@@ -85,7 +86,8 @@ class StagedTable:
 def choose_columns(
     columns: list[Column], wanted: list[str] | dict[str, str] | None
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """The columns that go, and their names in the target. Raises ToolError(client_error) that names the nearest."""
+    """The columns that go, and their names in the target. Raises ToolError(client_error) that names
+    the nearest."""
     known = {column.name.lower(): column for column in columns}
     if wanted is None:
         return tuple(columns), tuple(column.name for column in columns)
@@ -131,7 +133,8 @@ class Loader(ABC):
 
     @abstractmethod
     def claim(self, mark: TransferMark) -> TransferMark | None:
-        """Enters `mark` into the ledger (None), or says what is there. Nobody else does until the transaction ends."""
+        """Enters `mark` into the ledger (None), or says what is there. Nobody else does until the
+        transaction ends."""
 
     @abstractmethod
     def empty(self) -> None:

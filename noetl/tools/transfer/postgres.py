@@ -1,4 +1,5 @@
-"""Rows of a transfer into PostgreSQL: by COPY into a temporary table of texts, and from there by the target's types."""
+"""Rows of a transfer into PostgreSQL: by COPY into a temporary table of texts, and from there by
+the target's types."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ _TYPES: Final = {
 
 
 class PostgresLoader(Loader):
-    """Writes into a table over `connection`; `reader` reads what is written, and puts it into a file in `folder`."""
+    """Writes into a table over `connection`; `reader` reads what is written, and puts it into a
+    file in `folder`."""
 
     def __init__(
         self,
@@ -96,7 +98,8 @@ class PostgresLoader(Loader):
         upsert = self.target.mode == "upsert"
         self._export(first, end, self._plan, last_of_each(self) if upsert else "")
         columns = ", ".join(f"c{index} text" for index in range(len(self.staged.names)))
-        # Not `ON COMMIT DROP` alone: what is made again in the same transaction would meet the older one.
+        # Not `ON COMMIT DROP` alone: what is made again in the same transaction would meet the
+        # older one.
         self._cursor.execute(f"CREATE TEMP TABLE {_CHUNK} ({columns}) ON COMMIT DROP")
         with self._path.open("rb") as file:
             self._cursor.copy_expert(f"COPY {_CHUNK} FROM STDIN (FORMAT csv)", file)

@@ -84,7 +84,8 @@ class SqliteLoader(Loader):
         if found is not None:
             return mark_of(str(found[0]))
         self._connection.execute(
-            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES "  # noqa: S608 - a constant
+            "(?, ?, ?, ?, ?)",
             (key, mark.text(), where.execution_id, where.step, self.call.task),
         )
         return None
@@ -122,7 +123,8 @@ class SqliteLoader(Loader):
 
 
 def _value(cell: object) -> object:
-    """A value as SQLite has it: exact numbers and long ones as text, which a column of numbers makes numbers again."""
+    """A value as SQLite has it: exact numbers and long ones as text, which a column of numbers
+    makes numbers again."""
     if isinstance(cell, Decimal) or (isinstance(cell, int) and not -_INT64 <= cell < _INT64):
         return str(cell)
     if isinstance(cell, bytes | bytearray | memoryview):

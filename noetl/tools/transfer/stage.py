@@ -1,7 +1,7 @@
 """The first half of a transfer: the rows of a source become a table of the result store.
 
-From there on they do not change, whatever the source does: so they can be counted, and gone on with after a crash.
-"""
+From there on they do not change, whatever the source does: so they can be counted, and gone on with
+after a crash."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class SourceReader:
             tool.close()
 
     def table(self, call: Call, source: Source, stop: StopSignal, seconds: float) -> JsonMap | Later:
-        """The reference to a Parquet table with the rows; Later where a database is in use. Raises ToolError."""
+        """The reference to a Parquet table with the rows; Later where a database is in use. Raises
+        ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             found: JsonMap = source.ref
             return found
@@ -91,7 +92,8 @@ class SourceReader:
         if not is_reference(rows):
             raise ToolError(
                 "client_error",
-                "The rows cannot be transferred: two of their columns have the same name but for its case; rename one.",
+                "The rows cannot be transferred: two of their columns have the same name but for "
+                "its case; rename one.",
                 type="RepeatedColumn",
             )
         return dict(rows)

@@ -55,46 +55,51 @@ _PAUSE_S = 1.0
 
 
 class Transfer(Tool):
-    """Moves rows from one place to another: exactly once, in bounded memory, however many there are.
+    """Moves rows from one place to another: exactly once, in bounded memory, however many there
+    are.
 
     `source` has a `kind`, and with it:
 
     - `postgres`: `auth` (a credential, or its fields), and `query` or `table`;
     - `duckdb`, `sqlite`: `database`, and `query` or `table`;
     - `http`: `url`, `path` to the rows in the answer (`data.items`), `headers`, `auth`;
-    - `file`: `file` by [the rule for files](../operations.md#files): Parquet, CSV, NDJSON or JSON, by its name or by `format`;
+    - `file`: `file` by [the rule for files](../operations.md#files): Parquet, CSV, NDJSON or
+      JSON, by its name or by `format`;
     - `result`: `ref`: a reference, a SQL task's result, or a list of mappings.
 
     So has `target`:
 
     - `postgres`: `auth`, `table`, `mode`, `key`, `create`;
     - `duckdb`, `sqlite`: `database`, `table`, `mode`, `key`, `create`;
-    - `file`: `file`, `format`: Parquet, CSV or NDJSON; it takes the place of an older file when all of it is there;
+    - `file`: `file`, `format`: Parquet, CSV or NDJSON; it takes the place of an older
+      file when all of it is there;
     - `result`: nothing else: the result has `ref`, a reference to the rows.
 
-    `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert` (by `key`, the columns of a
-    unique constraint; of rows with one key the last counts). `create: true` makes the table where it is missing, with `key`
-    unique.
+    `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert`
+    (by `key`, the columns of a unique constraint; of rows with one key the last counts). `create:
+    true` makes the table where it is missing, with `key` unique.
 
-    The rows of the source first become a table of the result store, from one snapshot. It goes into the target in chunks,
-    each in one transaction together with an entry in the target's table `noetl_ledger`. A transfer that is cut off, by an
-    error, a deadline or `kill -9`, goes on behind its last chunk with the same rows; one that is made again under the same
-    idempotency key does nothing. Others see the chunks as they are committed.
+    The rows of the source first become a table of the result store, from one snapshot. It goes into
+    the target in chunks, each in one transaction together with an entry in the target's table
+    `noetl_ledger`. A transfer that is cut off, by an error, a deadline or `kill -9`, goes on behind
+    its last chunk with the same rows; one that is made again under the same idempotency key does
+    nothing. Others see the chunks as they are committed.
 
-    Exact numbers keep their digits, instants their instant (UTC). What a target does not have becomes what is nearest: in
-    SQLite booleans are 0 and 1, times, identifiers and documents texts; in PostgreSQL lists and structures are `jsonb`, or
-    arrays where the column is one; from SQLite a column with values of several types is JSON.
-    """
+    Exact numbers keep their digits, instants their instant (UTC). What a target does not have
+    becomes what is nearest: in SQLite booleans are 0 and 1, times, identifiers and documents texts;
+    in PostgreSQL lists and structures are `jsonb`, or arrays where the column is one; from SQLite a
+    column with values of several types is JSON."""
 
     declaration = ToolDeclaration(
         kind="transfer",
         queue="transfer",
         sections=("duckdb", "pg", "sqlite"),
         effects="external",
-        description="Moves rows between databases, files, HTTP services and results and yields {rows, chunks, bytes, columns}.",
+        description="Moves rows between databases, files, HTTP services and results and yields {rows, "
+        "chunks, bytes, columns}.",
         result="""
-            `{rows, row_count, chunks, bytes, columns, source, target}`; `bytes` is the size of the table in the store. With the
-            target `result` also `ref`.
+            `{rows, row_count, chunks, bytes, columns, source, target}`; `bytes` is the size of the table in
+            the store. With the target `result` also `ref`.
         """,
         errors="Those of the source and of the target, as of [postgres](postgres.md#errors) and the others.",
         example="""
@@ -102,7 +107,13 @@ class Transfer(Tool):
               tool:
                 kind: transfer
                 source: {kind: result, ref: "{{ workload.rows }}"}
-                target: {kind: duckdb, database: warehouse.duckdb, table: readings, mode: upsert, key: [station, day], create: true}
+                target:
+                  kind: duckdb
+                  database: warehouse.duckdb
+                  table: readings
+                  mode: upsert
+                  key: [station, day]
+                  create: true
               next: end
             - step: end
               tool: {kind: noop, input: {rows: "{{ copy.rows }}"}}
@@ -262,7 +273,8 @@ class _Deadline:
 
     @contextlib.contextmanager
     def watched(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout | cancelled)."""
+        """Ends the block at the deadline and at a cancellation. Raises ToolError(timeout |
+        cancelled)."""
         with self.stop.watch(self.left(), interrupt):
             try:
                 yield
@@ -275,7 +287,8 @@ class _Deadline:
     def _late(self) -> ToolError:
         return ToolError(
             "timeout",
-            f"The transfer did not end within {self._seconds:g} s; it goes on behind its last chunk when it is tried "
+            f"The transfer did not end within {self._seconds:g} s; it goes on behind its last "
+            "chunk when it is tried "
             "again. Raise `spec.timeout`.",
             retryable=True,
             type="Interrupted",

@@ -1,4 +1,5 @@
-"""Tools that say what they are in class variables, as packages do that were made before `ToolDeclaration`."""
+"""Tools that say what they are in class variables, as packages do that were made before
+`ToolDeclaration`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class GreetConfig(ToolConfig):
     name: str = Field(description="Who is greeted.")
 
 
-#: Every class variable that `Tool` had at 46fb24c, and `spellings`, with another value than its default.
+#: Every class variable that `Tool` had at 46fb24c, and `spellings`, with another value than its
+#: default.
 OLD = {
     "kind": "greet",
     "queue": "voices",

@@ -238,7 +238,8 @@ def test_the_built_in_kinds_need_no_heavy_driver_to_be_known() -> None:
         "import sys\n"
         "from noetl.tools.kit.registry import load\n"
         "for kind in ('noop', 'python', 'shell'): load(kind).info()\n"
-        "print([m for m in ('celery', 'sqlalchemy', 'duckdb', 'psycopg2', 'requests', 'flask') if m in sys.modules])"
+        "print([m for m in ('celery', 'sqlalchemy', 'duckdb', 'psycopg2', 'requests', 'flask') "
+        "if m in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -1,4 +1,5 @@
-"""A child: waits for calls on its channel, runs them one by one, and says when it should be replaced."""
+"""A child: waits for calls on its channel, runs them one by one, and says when it should be
+replaced."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from . import python_code, shell_command, wire
 
 CHANNEL, OUT, ERR = 3, 4, 5
 
-#: Address space (MB) that libraries reserve and do not use (allocators, stacks of threads). What is used is bound
-#: by `memory_mb`.
+#: Address space (MB) that libraries reserve and do not use (allocators, stacks of threads). What is
+#: used is bound by `memory_mb`.
 RESERVED_MB = 4096
 #: Peak memory (kB) above which a child is replaced after its call.
 GROWN_KB = 256 * 1024
@@ -29,12 +30,14 @@ USER_PROCESSES = 4096
 
 
 def scratch(root: str, pid: int) -> str:
-    """The directory of a child: its `$SCRATCH` and `$TMPDIR`, and where it starts unless it is said."""
+    """The directory of a child: its `$SCRATCH` and `$TMPDIR`, and where it starts unless it is
+    said."""
     return os.path.join(root, str(pid))
 
 
 def tables(directory: str) -> str:
-    """Where a child with that scratch directory puts tables, which outlive its call until the worker has them."""
+    """Where a child with that scratch directory puts tables, which outlive its call until the
+    worker has them."""
     return f"{directory}.tables"
 
 
@@ -151,9 +154,10 @@ class ChildProcess:
 
     def _prepare(self, request: dict[str, Any]) -> None:
         if not self.limited:
-            # Bound is what can be written to, so that an allocation beyond it fails by itself: programs (node,
-            # java) and libraries (polars, duckdb) reserve much address space and use little. Shared memory
-            # does not count as data, hence the second bound on code that asks for it.
+            # Bound is what can be written to, so that an allocation beyond it fails by itself:
+            # programs (node, java) and libraries (polars, duckdb) reserve much address space and
+            # use little. Shared memory does not count as data, hence the second bound on code that
+            # asks for it.
             _lower(resource.RLIMIT_DATA, request["memory_mb"] << 20)
             if request["op"] == "python":
                 _lower(resource.RLIMIT_AS, request["memory_mb"] + RESERVED_MB << 20)

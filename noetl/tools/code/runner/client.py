@@ -51,9 +51,9 @@ class LeasedChild:
 class Runner:
     """Starts its process with the first call, and again where that process died or this one forked.
 
-    Thread-safe: every call has a child of its own. A child goes on to the next call of the same owner,
-    with fresh globals, until a call fails, it has grown, threads or processes are left, or 256 calls.
-    """
+    Thread-safe: every call has a child of its own. A child goes on to the next call of the same
+    owner, with fresh globals, until a call fails, it has grown, threads or processes are left, or
+    256 calls."""
 
     def __init__(self, settings: RunnerSettings) -> None:
         self.settings = settings
@@ -71,17 +71,18 @@ class Runner:
     def call(
         self, request: Request, deadline_s: float, token: object = None, listen: Listen = ignore_output
     ) -> RunnerReply:
-        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox can, and what
-        the request's `keep` raises.
+        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox
+        can, and what the request's `keep` raises.
 
-        `token` is any object that `interrupt` can name the call by. `listen` takes what is printed, as it comes.
-        """
+        `token` is any object that `interrupt` can name the call by. `listen` takes what is printed,
+        as it comes."""
         child = self._take((type(request), request.owner, request.limits), token)
         try:
             with child.control.showing() as show:
                 return self._converse(child, request, encode_request(request, show), deadline_s, listen)
         except BaseException:
-            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
+            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes
+            # on.
             self._end(child, kill=True)
             child.lease.close()
             raise
@@ -90,8 +91,9 @@ class Runner:
                 self._busy.pop(child, None)
 
     def interrupt(self, token: object) -> None:
-        """Ends the call of `token`, which is then answered as one whose process died. A call that is about
-        to start is ended as soon as it has a process; one that has just ended is not harmed."""
+        """Ends the call of `token`, which is then answered as one whose process died. A call that
+        is about to start is ended as soon as it has a process; one that has just ended is not
+        harmed."""
         with self._lock:
             running = [child for child, whose in self._busy.items() if whose is token]
             if not running:
@@ -268,7 +270,8 @@ def put_tables(value: Any, written: Mapping[str, Any], files: Sequence[Path], ke
 
 
 def _convert(value: Any) -> Any:
-    """What a call hands over beyond JSON: views of the context become mappings, functions nothing."""
+    """What a call hands over beyond JSON: views of the context become mappings, functions
+    nothing."""
     if isinstance(value, Mapping):
         return dict(value)
     with contextlib.suppress(TypeError):

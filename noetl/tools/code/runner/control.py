@@ -37,7 +37,8 @@ INHERITED = (
     "REQUESTS_CA_BUNDLE",
 )
 
-#: Directory below the root for the files that calls are shown: inside of a sandbox it cannot be written.
+#: Directory below the root for the files that calls are shown: inside of a sandbox it cannot be
+#: written.
 SHOWN = "shown"
 
 LAUNCH = Path(__file__).with_name("launch.py")
@@ -54,9 +55,9 @@ class RunnerGone(Exception):
 class RunnerSettings:
     """`warm` children are forked ahead; at most `idle` used ones are kept for their owners.
 
-    `readable` are the directories that a sandbox shows beside those of the system, `hidden` those that it
-    never shows. `inherited` are variables of the worker's environment that are handed on beside INHERITED.
-    """
+    `readable` are the directories that a sandbox shows beside those of the system, `hidden` those
+    that it never shows. `inherited` are variables of the worker's environment that are handed on
+    beside INHERITED."""
 
     scratch: Path
     sandbox: bool = False
@@ -160,8 +161,8 @@ class Control:
 
     @contextlib.contextmanager
     def tables(self, lease: Lease, count: int) -> Iterator[list[Path]]:
-        """The files of tables that a child wrote, out of its reach, while the block runs. Raises RunnerGone
-        where one is not there or is no plain file."""
+        """The files of tables that a child wrote, out of its reach, while the block runs. Raises
+        RunnerGone where one is not there or is no plain file."""
         written = Path(tables(scratch(str(self._root), lease.pid)))
         with tempfile.TemporaryDirectory(dir=self._root / SHOWN, ignore_cleanup_errors=True) as folder:
             files = [Path(folder, f"{number}.parquet") for number in range(count)]

@@ -1,4 +1,5 @@
-"""Distributions in the place of modules: `python-dateutil` is what is installed, `dateutil` what it brings."""
+"""Distributions in the place of modules: `python-dateutil` is what is installed, `dateutil` what it
+brings."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 
 def modules(entry: str) -> dict[str, ModuleType] | None:
-    """The top-level modules of the installed distribution that `entry` names, by name; None where it names a module,
-    or nothing that is installed."""
+    """The top-level modules of the installed distribution that `entry` names, by name; None where
+    it names a module, or nothing that is installed."""
     found = _REQUIREMENT.match(entry)
     if found is None or _is_module(entry):
         return None

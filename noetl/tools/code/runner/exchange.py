@@ -1,4 +1,5 @@
-"""One call of one child, from the worker's side: send, collect output, wait, mind deadline and limits."""
+"""One call of one child, from the worker's side: send, collect output, wait, mind deadline and
+limits."""
 
 from __future__ import annotations
 
@@ -92,8 +93,8 @@ class AnswerBytes:
 
 
 class Exchange:
-    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well. `listen` hears all
-    of it, the rest and the end with `finish`."""
+    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well.
+    `listen` hears all of it, the rest and the end with `finish`."""
 
     def __init__(self, lease: Lease, limits: CodeLimits, listen: Listen = ignore_output) -> None:
         self.lease = lease

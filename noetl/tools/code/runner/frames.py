@@ -1,4 +1,5 @@
-"""Frames of pandas, polars and Arrow: inputs become them, and results that are one become Parquet files.
+"""Frames of pandas, polars and Arrow: inputs become them, and results that are one become Parquet
+files.
 
 None of the libraries is imported unless the code has done so, or the task asks for its frames.
 """
@@ -33,7 +34,8 @@ class NoFrame(Exception):
 
 
 def to_frame(name: str, value: Any, sort: str) -> Any:
-    """An input as a frame where it is a table (a list of mappings), else as it is. Raises NoFrame."""
+    """An input as a frame where it is a table (a list of mappings), else as it is. Raises
+    NoFrame."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return value
     return _make(name, sort, lambda: _FROM_ROWS[sort](value))
@@ -105,8 +107,8 @@ _READERS = {"pandas": _pandas_file, "polars": _polars_file, "arrow": _arrow_file
 
 
 class FrameFiles:
-    """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each frame, and
-    `{<mark>: <number of the file>}` stands in its place."""
+    """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each
+    frame, and `{<mark>: <number of the file>}` stands in its place."""
 
     def __init__(self, folder: str) -> None:
         self.sizes: list[tuple[int, int]] = []
@@ -132,7 +134,8 @@ class FrameFiles:
             _WRITERS[sort](frame, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
         except (OSError, MemoryError, plain.NotConverted):
             raise
-        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot hold.
+        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot
+        # hold.
         except Exception as error:
             raise plain.NotConverted(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
         self.sizes.append((rows, columns))

@@ -1,8 +1,7 @@
 """The runner's entry: `python -I launch.py CONTROL_FD ROOT WARM`.
 
-Loads the files of NoETL as a package of another name, without running what `noetl` itself does when it is
-imported: nothing that user code could shadow or miss is looked up.
-"""
+Loads the files of NoETL as a package of another name, without running what `noetl` itself does when
+it is imported: nothing that user code could shadow or miss is looked up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs a python call: the code as a module of its own, its inputs as globals, its result as JSON."""
+"""Runs a python call: the code as a module of its own, its inputs as globals, its result as
+JSON."""
 
 from __future__ import annotations
 
@@ -46,9 +47,8 @@ class CodeError(Exception):
 def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
     """The answer (`"value": ...` or `"error": {...}` as JSON text) and whether it went well.
 
-    Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of what size,
-    and by which mark the value names them.
-    """
+    Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of
+    what size, and by which mark the value names them."""
     tables = frames.FrameFiles(folder)
     module = types.ModuleType(MODULE)
     # Registered while it runs: dataclasses, pickle and type hints look their module up by name.
@@ -72,8 +72,8 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
 
 
 def rehearse() -> None:
-    """Runs a little code. A forked process copies each page when it first writes to it; done before the
-    first call, that is not part of its time."""
+    """Runs a little code. A forked process copies each page when it first writes to it; done before
+    the first call, that is not part of its time."""
     rehearsal = PythonRequest("result = [a]", {"a": 1}).message(lambda path: path)
     run(rehearsal, "")
 
@@ -121,14 +121,16 @@ def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], input
 
 
 def _start_in(directory: str | None) -> None:
-    """A directory that is not there, or that a sandbox does not show, is not started in: code starts in scratch."""
+    """A directory that is not there, or that a sandbox does not show, is not started in: code
+    starts in scratch."""
     if directory is not None:
         with contextlib.suppress(OSError):
             os.chdir(directory)
 
 
 def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
-    """All inputs by name: those that came as files read, and tables as frames where the task asks for them."""
+    """All inputs by name: those that came as files read, and tables as frames where the task asks
+    for them."""
     inputs: dict[str, Any] = request["inputs"]
     sort, read = request["frames"], set()
     for name, (path, form) in request["files"].items():
@@ -145,7 +147,8 @@ def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result_of(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
-    """The global `result`, else what `main` returns. An input called `result` gives way to `main`."""
+    """The global `result`, else what `main` returns. An input called `result` gives way to
+    `main`."""
     result = names.get("result", _MISSING)
     main = names.get("main")
     given = "result" in inputs and result is inputs["result"]
@@ -198,7 +201,8 @@ def _refuse_missing(parameter: inspect.Parameter, inputs: Mapping[str, Any]) -> 
 
 
 def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
-    """The compiled source, and whether it is a function's; kept for the next call of the same code."""
+    """The compiled source, and whether it is a function's; kept for the next call of the same
+    code."""
     cached = _compiled.get((source, name))
     if cached is None:
         if len(_compiled) >= CACHED:
@@ -250,7 +254,8 @@ def _library(path: str) -> Any:
 def _not_installed(path: str, module: str) -> CodeError:
     top = module.partition(".")[0]
     return CodeError(
-        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): install it for "
+        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): "
+        "install it for "
         f"{sys.executable} with `pip install {top}`, or the package that holds it.",
         "ModuleNotFoundError",
     )

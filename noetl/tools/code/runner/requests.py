@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class CodeLimits:
-    """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the child."""
+    """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the
+    child."""
 
     memory_mb: int = 2048
     file_mb: int = 512
@@ -55,10 +56,9 @@ ShowPath: TypeAlias = Callable[[Path], Path]
 class PythonRequest:
     """`inputs` become globals; `context` is what `context` names, where the code names it.
 
-    Those inputs that `files` names are read from there. `frames`: inputs that are tables come as such frames.
-    `name` is how tracebacks call the source, `file` its path where it has one. Calls of the same `owner` (a
-    playbook's net) may share a child; different owners never do.
-    """
+    Those inputs that `files` names are read from there. `frames`: inputs that are tables come as
+    such frames. `name` is how tracebacks call the source, `file` its path where it has one. Calls
+    of the same `owner` (a playbook's net) may share a child; different owners never do."""
 
     code: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -143,10 +143,9 @@ class PrintedText:
 class RunnerReply:
     """How a call ended.
 
-    `ok`: `value` is its result. `error`: the child reports {kind, type, message, line?, traceback?}.
-    `died`: the child ended without an answer; `reason` says how. `timeout`: it was killed at its
-    deadline. `limit`: it was killed because of what `reason` says.
-    """
+    `ok`: `value` is its result. `error`: the child reports {kind, type, message, line?,
+    traceback?}. `died`: the child ended without an answer; `reason` says how. `timeout`: it was
+    killed at its deadline. `limit`: it was killed because of what `reason` says."""
 
     status: Literal["ok", "error", "died", "timeout", "limit"]
     stdout: PrintedText

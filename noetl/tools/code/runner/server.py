@@ -6,9 +6,9 @@ One thread, no state but its children. The worker asks over the control socket:
     K <pid>  kill the child and all that descends from it; the answer is its wait status
     R <pid>  the same for a child that is ending by itself: it is given a moment to do so
 
-When the socket closes, the worker is gone: everything is killed. Every child adopts its own orphans,
-so a child of the runner that it did not fork belonged to a child that has died, and is killed.
-"""
+When the socket closes, the worker is gone: everything is killed. Every child adopts its own
+orphans, so a child of the runner that it did not fork belonged to a child that has died, and is
+killed."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class RunnerServer:
                 self.warm.append(self.fork())
 
     def patience(self) -> float:
-        """Milliseconds of quiet after which another child is forked ahead. While one still stands by that can
-        wait: what was just leased runs now, and a fork beside it would slow it down."""
+        """Milliseconds of quiet after which another child is forked ahead. While one still stands
+        by that can wait: what was just leased runs now, and a fork beside it would slow it down."""
         return REFILL_MS if self.warm else 0
 
     @staticmethod
@@ -125,7 +125,8 @@ class RunnerServer:
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
-            # Its descriptor is closed below by number; the object must not close whoever gets it next.
+            # Its descriptor is closed below by number; the object must not close whoever gets it
+            # next.
             self.control.detach()
             signal.set_wakeup_fd(-1)
             child.main(runner, self.root, child_channel, child_out, child_err)

@@ -7,7 +7,8 @@ import struct
 
 HEADER = struct.Struct("!I")
 
-#: What a child advises after a call: to keep it, to replace it, to kill it with the processes that it left.
+#: What a child advises after a call: to keep it, to replace it, to kill it with the processes that
+#: it left.
 KEEP, REPLACE, KILL = range(3)
 
 

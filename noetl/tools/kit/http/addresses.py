@@ -94,7 +94,8 @@ def _dotted(host: str) -> str:
 
 
 def why_forbidden(address: str) -> str | None:
-    """Why `address` (an IP address) is not public, such as `a loopback`; None where it is public."""
+    """Why `address` (an IP address) is not public, such as `a loopback`; None where it is
+    public."""
     ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
     for block, reason in _BLOCKS:
         if ip.version == block.version and ip in block:
@@ -114,7 +115,8 @@ def _carried_address(ip: IpAddress) -> IpAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
-    """Which addresses may be reached: public ones, those in `networks`, or all where private ones are allowed."""
+    """Which addresses may be reached: public ones, those in `networks`, or all where private ones
+    are allowed."""
 
     allow_private: bool = False
     networks: Networks = ()
@@ -155,7 +157,8 @@ def reachable(host: str, port: int, *, guard: AddressGuard) -> list[Endpoint]:
 
 
 def check_host(host: str, guard: AddressGuard) -> None:
-    """The same for drivers that connect by themselves: what they resolve later is theirs. Raises ToolError."""
+    """The same for drivers that connect by themselves: what they resolve later is theirs. Raises
+    ToolError."""
     try:
         reachable(host, 0, guard=guard)
     except socket.gaierror as error:

@@ -1,4 +1,5 @@
-"""What the tool `http` makes of an answer: the data of its body, or the error that it stands for."""
+"""What the tool `http` makes of an answer: the data of its body, or the error that it stands
+for."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
 def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, Json]:
-    """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with `encoding`.
+    """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with
+    `encoding`.
 
-    With `form` the body is read as that, whatever the content type says. An empty one is null. Raises
-    ToolError(server_error | limit) where it must be JSON and is none.
-    """
+    With `form` the body is read as that, whatever the content type says. An empty one is null.
+    Raises ToolError(server_error | limit) where it must be JSON and is none."""
     content_type = answer.headers.get("content-type", "").lower()
     if not answer.body:
         return {"data": None}
@@ -54,7 +55,8 @@ def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, J
 
 
 def mask_secrets(answer: Response) -> Response:
-    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
+    """`answer` without the secrets of the request, which servers echo: before anything of it is cut
+    for a message."""
     black = current_mask()
     if not black:
         return answer
@@ -64,8 +66,9 @@ def mask_secrets(answer: Response) -> Response:
 
 
 def links(answer: Response) -> dict[str, str]:
-    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the server that answered:
-    whoever follows them sends what this call was granted. Without its secrets, which may stand in the addresses."""
+    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the
+    server that answered: whoever follows them sends what this call was granted. Without its
+    secrets, which may stand in the addresses."""
     header = answer.headers.get("link")
     if not header:
         return {}
@@ -83,7 +86,8 @@ def links(answer: Response) -> dict[str, str]:
 
 
 def _without_masks(url: str) -> str:
-    """`url` without the parameters that a secret was taken out of: whoever calls it adds them again."""
+    """`url` without the parameters that a secret was taken out of: whoever calls it adds them
+    again."""
     head, sign, query = url.partition("?")
     kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
     return f"{head}{sign}{'&'.join(kept)}" if kept else head
@@ -106,7 +110,8 @@ def _declared_json(answer: Response, text: str | None, form: Form | None, notes:
     except ValueError as error:
         raise ToolError(
             "server_error",
-            f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is none: {error}.",
+            f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is "
+            f"none: {error}.",
             type="InvalidJson",
             extras={
                 "http": {"status": answer.status, "headers": dict(answer.headers), "body": _excerpt(answer)}
@@ -127,7 +132,8 @@ def _decode(body: bytes, content_type: str) -> str | None:
 
 
 def read_json(text: str, notes: set[str]) -> Json:
-    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says so."""
+    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says
+    so."""
 
     def finite(literal: str) -> float | None:
         number = float(literal)

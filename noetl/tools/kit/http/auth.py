@@ -1,4 +1,5 @@
-"""How a request of the tool `http` says who it is: headers, parameters, or a token that is fetched first."""
+"""How a request of the tool `http` says who it is: headers, parameters, or a token that is fetched
+first."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class RequestCredentials:
 
 
 def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> RequestCredentials:
-    """What `auth` stands for: a name, `{credential: name, ...}`, or the fields. Raises ToolError(auth)."""
+    """What `auth` stands for: a name, `{credential: name, ...}`, or the fields. Raises
+    ToolError(auth)."""
     if auth is None:
         return RequestCredentials()
     place, data = open_credential(auth, services)
@@ -88,7 +90,8 @@ def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
 
 
 def open_credential(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:
-    """How messages name the credential, and its data: fields beside `credential` win over the stored ones."""
+    """How messages name the credential, and its data: fields beside `credential` win over the
+    stored ones."""
     if isinstance(auth, str):
         return f"Credential '{auth}'", services.credential(auth)
     name = auth.get("credential")

@@ -138,7 +138,8 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class GuardedAdapter(HTTPAdapter):
-    """A pool of connections. Raises ToolError where a host leads to an address that is not allowed."""
+    """A pool of connections. Raises ToolError where a host leads to an address that is not
+    allowed."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,5 @@
-"""Access tokens of a worker process (OAuth 2.0 client credentials): fetched once, kept until shortly before they end."""
+"""Access tokens of a worker process (OAuth 2.0 client credentials): fetched once, kept until
+shortly before they end."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _CLIENTS: Final = 256
 _UNTOLD_S: Final = 300.0
 #: A token is given up this long before its end, or a fifth of its life if that is less.
 _EARLY_S: Final = 30.0
-#: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the request.
+#: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the
+#: request.
 _REASONS: Final = frozenset(
     {
         "invalid_request",
@@ -78,9 +80,9 @@ class AccessTokens:
     ) -> str:
         """A token that is good, as far as it is known; never `refused`, unless it is issued again.
 
-        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used; without `renew` one that
-        has ended is not replaced. Raises ToolError(auth | rate_limit | server_error | timeout | connection).
-        """
+        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used;
+        without `renew` one that has ended is not replaced. Raises ToolError(auth | rate_limit |
+        server_error | timeout | connection)."""
         kept = self._of(who.key)
         if not kept.lock.acquire(timeout=max(limits().total, 0.0)):
             raise ToolError(

@@ -41,8 +41,8 @@ _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed, and `file_body`
-    of one that is written to a file."""
+    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed,
+    and `file_body` of one that is written to a file."""
 
     connect: float
     read: float
@@ -55,7 +55,8 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content, type))`."""
+    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content,
+    type))`."""
 
     method: str
     url: str
@@ -73,8 +74,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body that was written
-    to `file` is empty here."""
+    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body
+    that was written to `file` is empty here."""
 
     status: int
     reason: str
@@ -130,8 +131,8 @@ class HttpClient:
     ) -> requests.Response:
         proxies = None
         if order.proxy is not None:
-            # The connection is the proxy's, which finds the host by itself: all that can be done here is
-            # to refuse what is known to be inside.
+            # The connection is the proxy's, which finds the host by itself: all that can be done
+            # here is to refuse what is known to be inside.
             self._look_at(request.url or "")
             proxies = {"http": order.proxy, "https": order.proxy}
         timeout = (limits.connect, limits.read)
@@ -213,7 +214,8 @@ def _redirect(before: requests.PreparedRequest, status: int, location: str) -> r
 
 
 def same_origin(old: str, new: str) -> bool:
-    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of TLS."""
+    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of
+    TLS."""
     a, b = urlsplit(old), urlsplit(new)
     if a.hostname != b.hostname:
         return False
@@ -258,7 +260,8 @@ def _read(response: requests.Response, limits: RequestLimits) -> bytes:
 
 
 def _write(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
-    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
+    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too
+    large is an error."""
     size = 0
     with file.open("wb") as target:
         for chunk in response.raw.stream(_CHUNK, decode_content=True):
@@ -272,7 +275,8 @@ def _write(response: requests.Response, file: Path, limits: RequestLimits) -> by
 def _too_large(response: requests.Response, limit: int) -> ToolError:
     return ToolError(
         "limit",
-        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter), or take it `as: file`.",
+        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a "
+        "page, a filter), or take it `as: file`.",
         type="BodyTooLarge",
     )
 
@@ -280,7 +284,8 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
 def _late(order: Request, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
-        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; raise `timeout` or ask for less.",
+        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; "
+        "raise `timeout` or ask for less.",
         retryable=True,
         type="Timeout",
     )

@@ -29,7 +29,8 @@ GATESETS = ("cz", "sqrt_iswap", "ionq", "ionq_aria", "ionq_forte", "aqt", "googl
 
 
 def random_circuit(seed: int, qubits: int = 4, gates: int = 14) -> cirq.Circuit:
-    """Gates on any pairs, and measurements in three keys whose order is neither that of qubits nor of moments."""
+    """Gates on any pairs, and measurements in three keys whose order is neither that of qubits nor
+    of moments."""
     rng = np.random.RandomState(seed)
     used = QUBITS[:qubits]
     circuit = cirq.Circuit()
@@ -202,8 +203,8 @@ def test_gates_of_known_circuits_are_counted() -> None:
 @pytest.mark.parametrize(
     ("gate", "name", "gates"),
     [
-        # Vidal and Dawson (2004), arXiv:quant-ph/0307177; Shende, Markov (2009), arXiv:0803.2316; Huang et al. (2021),
-        # arXiv:2105.06074.
+        # Vidal and Dawson (2004), arXiv:quant-ph/0307177; Shende, Markov (2009), arXiv:0803.2316;
+        # Huang et al. (2021), arXiv:2105.06074.
         (cirq.CX, "cz", 1),
         (cirq.SWAP, "cz", 3),
         (cirq.ISWAP, "cz", 2),

@@ -1,4 +1,5 @@
-"""Simulators of the worker: the same seed yields the same bits wherever it runs, and refusals are clear."""
+"""Simulators of the worker: the same seed yields the same bits wherever it runs, and refusals are
+clear."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def clifford_circuit() -> cirq.Circuit:
 
 
 def circuits() -> dict[str, tuple[str, cirq.Circuit]]:
-    """By name: the provider, and a circuit in which something is random beyond the last measurement."""
+    """By name: the provider, and a circuit in which something is random beyond the last
+    measurement."""
     plain = clifford_circuit()
     rotated = cirq.Circuit(cirq.rx(0.3).on_each(*QUBITS), plain)
     early = cirq.Circuit(cirq.H(A), cirq.measure(A, key="k"), cirq.H(A), cirq.measure(A, key="k"))

@@ -1,4 +1,5 @@
-"""Mitigation: what is known of readout errors is taken out, and pulses change nothing but the noise."""
+"""Mitigation: what is known of readout errors is taken out, and pulses change nothing but the
+noise."""
 
 from __future__ import annotations
 

@@ -138,7 +138,8 @@ def test_rates_of_nothing_and_of_certainty_are_rates(provider: str, spec: Json, 
 
 @pytest.mark.parametrize("spec", [{"depolarize": 0.1}, {"amplitude_damping": 0.2}, {"phase_damping": 0.3}])
 def test_noise_around_a_measurement_before_the_end_is_that_of_theory(spec: Json) -> None:
-    # Both branches by hand: what is measured is forgotten, and the channel comes behind each gate only.
+    # Both branches by hand: what is measured is forgotten, and the channel comes behind each gate
+    # only.
     circuit = cirq.Circuit(cirq.ry(1.0).on(A), cirq.measure(A, key="k"), cirq.ry(0.5).on(A))
     ((name, rate),) = spec.items()
     made = {

@@ -1,4 +1,5 @@
-"""What `noetl validate` tells of a quantum task without Cirq, and that it knows the names that the tool knows."""
+"""What `noetl validate` tells of a quantum task without Cirq, and that it knows the names that the
+tool knows."""
 
 from __future__ import annotations
 
