@@ -25,7 +25,7 @@ from noetl.store import exists, open_store
 from noetl.store.file_lock import Found, Lock, hold_lock, is_held
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
-from noetl.tools.kit import opening
+from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
@@ -159,12 +159,12 @@ def runtime(
     secrets_of_calls = safe(settings, opened, held)
 
     def credential(name: str) -> Mapping[str, Json]:
-        return opening.credential(secrets_of_calls, name)
+        return call_secrets.credential(secrets_of_calls, name)
 
     def seal(reference: JsonMap) -> JsonMap:
         return held.vault().seal(reference)
 
-    opening.mask_log()
+    call_secrets.mask_log()
     services = Services(
         credential=credential,
         safe=secrets_of_calls,

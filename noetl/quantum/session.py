@@ -12,7 +12,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.config.task import QuantumConfig
-from noetl.quantum.tickets import SendTokens
+from noetl.quantum.send_tokens import SendTokens
 from noetl.tools.code.user_code import Runners
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.calls import StopSignal

@@ -22,10 +22,10 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import open_secrets
 from noetl.tools.kit.http.auth import OAuthClient
 from noetl.tools.kit.http.tokens import AccessTokens, TokenRoute
 from noetl.tools.kit.http.transport import HttpClient, RequestLimits
-from noetl.tools.kit.opening import open_secrets
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped

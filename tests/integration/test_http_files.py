@@ -17,8 +17,8 @@ from noetl.results import open_results
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import open_secrets
 from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits
-from noetl.tools.kit.opening import open_secrets
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 

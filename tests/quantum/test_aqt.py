@@ -16,7 +16,7 @@ from noetl.quantum.backends.aqt import Aqt, _circuit
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.config.task import Backend
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.stand import samples_as_json, samples_from_json
+from noetl.quantum.jobs.ledger import samples_as_json, samples_from_json
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient

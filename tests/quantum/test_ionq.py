@@ -16,8 +16,8 @@ from noetl.quantum.backends.readout import counts_of
 from noetl.quantum.config.task import Backend
 from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import open_secrets
 from noetl.tools.kit.http.transport import HttpClient
-from noetl.tools.kit.opening import open_secrets
 
 from .ionq import CALIBRATION, KEY, IonQServer
 from .orders import bell, call, sweep

@@ -19,7 +19,7 @@ from noetl.quantum.backends.ionq import IonQ
 from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.opening import open_secrets
+from noetl.tools.kit.call_secrets import open_secrets
 
 from .ionq import KEY, IonQServer
 from .orders import bell

@@ -22,11 +22,11 @@ from noetl.quantum.backends.limiter import Bucket
 from noetl.quantum.backends.ports import MaybeSubmitted, unexpected_answer
 from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import hide
 from noetl.tools.kit.http.answer import mask_secrets, read_json, refusal
 from noetl.tools.kit.http.auth import open_credential
 from noetl.tools.kit.http.text import text_of
 from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
-from noetl.tools.kit.opening import hide
 from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.

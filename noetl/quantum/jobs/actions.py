@@ -33,7 +33,7 @@ from noetl.quantum.jobs.elsewhere import (
     sendable,
     status_of,
 )
-from noetl.quantum.jobs.stand import short
+from noetl.quantum.jobs.ledger import short
 from noetl.quantum.model import JobState, JobStatus
 from noetl.quantum.session import TaskSession, now
 from noetl.tools.kit.references import load_reference

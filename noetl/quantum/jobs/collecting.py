@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from noetl.quantum.jobs.stand import samples_as_json, samples_from_json
-from noetl.quantum.jobs.visit import JobPass
+from noetl.quantum.jobs.job_pass import JobPass
+from noetl.quantum.jobs.ledger import samples_as_json, samples_from_json
 from noetl.quantum.model import JobState, Samples
 
 

@@ -19,8 +19,8 @@ from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import collecting, sending, tending
 from noetl.quantum.jobs import errors as job_errors
 from noetl.quantum.jobs.collecting import JobResults
-from noetl.quantum.jobs.stand import DEAD, LIVE, JobLedger, hash_of, read_ledger
-from noetl.quantum.jobs.visit import Goal, JobContext, JobPass
+from noetl.quantum.jobs.job_pass import Goal, JobContext, JobPass
+from noetl.quantum.jobs.ledger import DEAD, LIVE, JobLedger, hash_of, read_ledger
 from noetl.quantum.model import CircuitRun, JobState
 
 #: Seconds after which a call begins no further request.

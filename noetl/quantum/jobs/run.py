@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from noetl.pipeline.model import Later
 from noetl.quantum.jobs.collecting import JobResults
+from noetl.quantum.jobs.job_pass import JobContext
 from noetl.quantum.jobs.machine import JobMachine
-from noetl.quantum.jobs.visit import JobContext
 from noetl.quantum.model import CircuitRun, JobState
 
 __all__ = ["JobContext", "JobResults", "cancel", "fetch", "poll", "run", "submit"]

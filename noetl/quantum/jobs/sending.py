@@ -10,8 +10,8 @@ from typing import Final
 
 from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import errors as job_errors
-from noetl.quantum.jobs.stand import DEAD, LIVE
-from noetl.quantum.jobs.visit import JobPass
+from noetl.quantum.jobs.job_pass import JobPass
+from noetl.quantum.jobs.ledger import DEAD, LIVE
 
 #: Orders that one ticket is for.
 _BATCH: Final = 10

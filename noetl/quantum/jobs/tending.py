@@ -4,9 +4,9 @@ them any more."""
 from __future__ import annotations
 
 from noetl.quantum.jobs import errors as job_errors
+from noetl.quantum.jobs.job_pass import JobPass
+from noetl.quantum.jobs.ledger import DEAD, LIVE
 from noetl.quantum.jobs.sending import adopt
-from noetl.quantum.jobs.stand import DEAD, LIVE
-from noetl.quantum.jobs.visit import JobPass
 
 
 def look(visit: JobPass) -> None:

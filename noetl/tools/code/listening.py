@@ -7,8 +7,8 @@ import codecs
 from noetl.facts.logs import Log, Stream
 from noetl.pipeline.model import Call
 from noetl.tools.code.runner.exchange import Listen, ignore_output
-from noetl.tools.kit.blackout import SecretMask
-from noetl.tools.kit.opening import current_mask
+from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.masking import SecretMask
 
 
 class MaskedStream:

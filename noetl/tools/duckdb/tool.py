@@ -13,12 +13,12 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension
+from noetl.tools.duckdb.attempt import DuckDbAttempt, DuckDbCall
 from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.names import AllowedFiles, locate_files
 from noetl.tools.duckdb.open import DatabaseSetup
 from noetl.tools.duckdb.outward import outward
 from noetl.tools.duckdb.tables import open_tables
-from noetl.tools.duckdb.work import DuckDbAttempt, DuckDbCall
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls

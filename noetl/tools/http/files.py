@@ -14,8 +14,8 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import current_mask
 from noetl.tools.kit.large import retention_of
-from noetl.tools.kit.opening import current_mask
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.transport import Response

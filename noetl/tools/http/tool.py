@@ -16,10 +16,10 @@ from noetl.tools.http.files import body_file, keep_body
 from noetl.tools.http.request import HttpConfig, add_credentials, limits_of, order_of
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.call_secrets import hide
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.http.answer import content, links, mask_secrets, refusal
 from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
-from noetl.tools.kit.opening import hide
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.kit.blackout import MASK
+from noetl.tools.kit.masking import MASK
 
 #: Characters of a command or an address that are told.
 _SHOWN: Final = 120

@@ -22,9 +22,9 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
 from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.call_secrets import CallSecrets, open_secrets
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
 from noetl.tools.kit.faults import known_keys, unknown_keys, validate_config
-from noetl.tools.kit.opening import CallSecrets, open_secrets
 from noetl.tools.kit.results import ResultRefused, check_result
 
 GROUP = "noetl.tools"

@@ -20,8 +20,8 @@ from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
 from noetl.tools.kit.large import shelf_of
+from noetl.tools.postgres.attempt import PostgresAttempt, PostgresCall
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.postgres.work import PostgresAttempt, PostgresCall
 from noetl.tools.sql import effects as sql_effects
 from noetl.tools.sql.config import NAMES, WORK, SqlConfig, WrittenSql
 from noetl.tools.sql.dsn import postgres_dsn

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.kit.opening import hide, open_data
+from noetl.tools.kit.call_secrets import hide, open_data
 from noetl.tools.secrets.sources import SourceSettings
 from noetl.usecases.credential_types import TOKEN, first
 from noetl.usecases.secrets import Secret

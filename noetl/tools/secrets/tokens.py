@@ -9,8 +9,8 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
+from noetl.tools.kit.call_secrets import hide, open_data
 from noetl.tools.kit.http.auth import client_of
-from noetl.tools.kit.opening import hide, open_data
 from noetl.usecases.secrets import TokenOrder
 
 if TYPE_CHECKING:

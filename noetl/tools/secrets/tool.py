@@ -12,7 +12,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
-from noetl.tools.kit import effects, opening
+from noetl.tools.kit import call_secrets, effects
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.secrets.sources import unknown_provider
@@ -88,7 +88,7 @@ class Secrets(Tool):
             raise ToolError("auth", "A secret is wanted, and this process opens none.", type="NoSecrets")
         wanted = None if config.version is None else str(config.version)
         name = config.path or config.name or ""
-        found = opening.find_secret(safe, config.provider, name, wanted)
+        found = call_secrets.find_secret(safe, config.provider, name, wanted)
         reference: dict[str, Json] = {
             "kind": SECRET_REF,
             "execution": call.where.execution_id,

@@ -11,8 +11,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.tools.kit import opening
-from noetl.tools.kit.blackout import MASK, SecretMask, texts_of
+from noetl.tools.kit import call_secrets
+from noetl.tools.kit.masking import MASK, SecretMask, texts_of
 
 SECRET = "Kanari/1+x\"y'z é"
 
@@ -117,9 +117,9 @@ def test_looking_through_a_large_result_costs_less_than_writing_it_as_json(black
 
 def test_the_log_of_a_process_tells_no_secret_that_was_opened_in_it(caplog: pytest.LogCaptureFixture) -> None:
     before = logging.getLogRecordFactory()
-    opening.mask_log()
+    call_secrets.mask_log()
     try:
-        opening.hide(["Kanari-of-the-log"])
+        call_secrets.hide(["Kanari-of-the-log"])
         log = logging.getLogger("noetl.tests")
         try:
             raise ValueError("bad Kanari-of-the-log")

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from noetl.tools.code.listening import MaskedStream
-from noetl.tools.kit.blackout import SecretMask, texts_of
+from noetl.tools.kit.masking import SecretMask, texts_of
 
 PEM = (
     "-----BEGIN PRIVATE KEY-----\n"

@@ -15,8 +15,8 @@ from urllib.parse import urljoin
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.tools.kit.blackout import MASK
-from noetl.tools.kit.opening import current_mask
+from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.masking import MASK
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.transport import Response

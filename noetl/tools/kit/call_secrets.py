@@ -15,7 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.secret import MARK, called, holds_secret, is_secret, unmarked
 from noetl.pipeline.model import Call, Later, Suspension
-from noetl.tools.kit.blackout import SecretMask, texts_of
+from noetl.tools.kit.masking import SecretMask, texts_of
 from noetl.usecases.credential_types import PUBLIC
 from noetl.usecases.secrets import Safe, Secret, base_name
 
