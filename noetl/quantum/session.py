@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class SharedResources:
-    """What the tool holds for all of its calls: processes for code, connections, and the tickets of
+    """What the tool holds for all of its calls: processes for code, connections, and the rights to send
     jobs. Safe for threads."""
 
     def __init__(self, services: Services) -> None:
         self.runners = Runners(services)
         #: The rights of this process to send jobs.
-        self.tickets = SendTokens()
+        self.send_tokens = SendTokens()
         self._services = services
         self._lock = threading.Lock()
         self._client: HttpClient | None = None

@@ -19,7 +19,7 @@ from noetl.quantum.send_tokens import SendTokens
 from .orders import call
 from .vendor import Clock
 
-#: What a task does in one call: `jobs.run` and its like, with all but the desk.
+#: What a task does in one call: `jobs.run` and its like, with all but the context.
 Task = Callable[[JobContext], Later | JobResults]
 
 
@@ -34,19 +34,19 @@ class Play:
     attempt: int = 1
     abandoned: bool = False
     recorded: list[Any] = field(default_factory=list)
-    tickets: SendTokens = field(init=False)
+    send_tokens: SendTokens = field(init=False)
     began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tickets = self._tickets()
+        self.send_tokens = self._send_tokens()
         self.began = self.clock()
 
-    def _tickets(self) -> SendTokens:
+    def _send_tokens(self) -> SendTokens:
         return SendTokens(clock=lambda: self.clock().timestamp())
 
     def restart(self) -> None:
         """The process is another one, which knows no ticket."""
-        self.tickets = self._tickets()
+        self.send_tokens = self._send_tokens()
 
     def call(self) -> Later | JobResults:
         """One call; nothing of it is recorded."""
@@ -56,8 +56,8 @@ class Play:
             assert left > 0.0, "the interpreter does not call a task whose time is over"
         checkpoint = self.recorded[-1] if self.recorded else None
         made = call(checkpoint, attempt=self.attempt, deadline_s=left, abandoned=self.abandoned)
-        desk = JobContext(self.backend, made, Polling(), self.tickets, now=self.clock)
-        return self.task(desk)
+        context = JobContext(self.backend, made, Polling(), self.send_tokens, now=self.clock)
+        return self.task(context)
 
     def record(self, later: Later) -> None:
         """As the log keeps it: JSON, and only where it has changed."""

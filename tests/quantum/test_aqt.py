@@ -113,7 +113,7 @@ def test_any_angle_is_sent_within_the_ranges_of_the_api(
 
 
 def test_a_whole_task_runs(aqt: AqtServer, backend: Aqt) -> None:
-    play = Play(backend, lambda desk: jobs.run(desk, [order(BELL)]))
+    play = Play(backend, lambda context: jobs.run(context, [order(BELL)]))
     play.step()
     play.step()
     play.step()
@@ -129,10 +129,12 @@ def test_an_answer_that_got_lost_is_not_sent_again_unless_the_author_would_rathe
     aqt.drop_next = True
     with pytest.raises(MaybeSubmitted):
         backend.submit(order(BELL), "noetl-1")
-    error = Play(backend, lambda desk: jobs.run(desk, [order(BELL)])).fails()
+    error = Play(backend, lambda context: jobs.run(context, [order(BELL)])).fails()
     assert error.type == "UnknownSubmission"
     assert next(iter(list(aqt.jobs.values())[1:])).label in error.message
-    bold = Play(opened(aqt, client, services, resubmit=True), lambda desk: jobs.run(desk, [order(BELL)]))
+    bold = Play(
+        opened(aqt, client, services, resubmit=True), lambda context: jobs.run(context, [order(BELL)])
+    )
     bold.step()
     bold.step()
     assert len(aqt.jobs) == 3
@@ -142,7 +144,7 @@ def test_an_answer_that_got_lost_is_not_sent_again_unless_the_author_would_rathe
     ("status", "said"), [("error", "failed: the trap is empty"), ("cancelled", "was cancelled")]
 )
 def test_a_job_that_came_to_nothing_says_why(aqt: AqtServer, backend: Aqt, status: str, said: str) -> None:
-    play = Play(backend, lambda desk: jobs.run(desk, [order(BELL)]))
+    play = Play(backend, lambda context: jobs.run(context, [order(BELL)]))
     play.step()
     play.step()
     next(iter(aqt.jobs.values())).status = status

@@ -15,7 +15,7 @@ from .vendor import Died, Vendor
 
 
 def running(vendor: Vendor, orders: list[CircuitRun]) -> Play:
-    return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock)
+    return Play(vendor, lambda context: jobs.run(context, orders), vendor.clock)
 
 
 def called_off(play: Play) -> ToolError:
@@ -95,8 +95,8 @@ def test_an_order_that_nobody_can_look_for_is_told_with_its_label() -> None:
 
 def test_a_task_that_looked_after_the_jobs_of_another_one_leaves_them() -> None:
     vendor = Vendor(run_s=600.0)
-    theirs = Play(vendor, lambda desk: jobs.submit(desk, [bell()]), vendor.clock).end().jobs
-    play = Play(vendor, lambda desk: jobs.poll(desk, theirs), vendor.clock)
+    theirs = Play(vendor, lambda context: jobs.submit(context, [bell()]), vendor.clock).end().jobs
+    play = Play(vendor, lambda context: jobs.poll(context, theirs), vendor.clock)
     play.step()
 
     assert called_off(play).kind == "cancelled"

@@ -59,7 +59,7 @@ def test_every_order_has_one_paid_job_and_one_result(
     left = iter(fated)
     vendor = Vendor(run_s=3600.0, late_s=late_s, fate=lambda _: next(left, "ok"))
     wanted = sweep(orders)
-    play = Play(vendor, lambda desk: jobs.run(desk, wanted), vendor.clock)
+    play = Play(vendor, lambda context: jobs.run(context, wanted), vendor.clock)
     done, deaths = finished(play, iter(ended))
 
     assert set(done.samples) == {order.name for order in wanted}
@@ -77,7 +77,7 @@ def test_where_jobs_cannot_be_found_nothing_is_paid_twice(fated: list[str], ende
     left = iter(fated)
     vendor = Vendor(run_s=3600.0, finds=False, fate=lambda _: next(left, "ok"))
     wanted = sweep(3)
-    play = Play(vendor, lambda desk: jobs.run(desk, wanted), vendor.clock)
+    play = Play(vendor, lambda context: jobs.run(context, wanted), vendor.clock)
     endings, error = iter(ended), None
     for _ in range(100):
         try:

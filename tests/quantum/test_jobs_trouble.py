@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 
 def running(vendor: Vendor, orders: list[CircuitRun], deadline_s: float | None = None) -> Play:
-    return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock, deadline_s=deadline_s)
+    return Play(vendor, lambda context: jobs.run(context, orders), vendor.clock, deadline_s=deadline_s)
 
 
 def away(*verbs: str, kind: str = "server_error", after: float | None = None) -> object:

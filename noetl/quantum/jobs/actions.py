@@ -26,7 +26,7 @@ from noetl.quantum.experiments.running import EarlierPoints, identity, on_simula
 from noetl.quantum.jobs import run as jobs
 from noetl.quantum.jobs.elsewhere import (
     cached_orders,
-    desk,
+    context,
     finish,
     job_of,
     note_decisions,
@@ -75,7 +75,7 @@ def submit(session: TaskSession) -> Outcome | Later:
     if isinstance(sent, Later):
         return sent
     orders = cached_orders(session, story, experiment, 0, sent.points)
-    came = jobs.submit(desk(session, backend), orders)
+    came = jobs.submit(context(session, backend), orders)
     if isinstance(came, Later):
         return note_decisions(came, sent)
     return _submit(story, sent, job_of(experiment, came.jobs), came.jobs)
@@ -124,7 +124,7 @@ def _look_after(
     inner, backend = _there(session, reference)
     if isinstance(backend, LocalBackend):
         return succeeded(_standing(reference, locally, reference.states))
-    came = call(desk(inner, backend), reference.states)
+    came = call(context(inner, backend), reference.states)
     if isinstance(came, Later):
         return note_decisions(came, PointBudget(reference.points, reference.stopped))
     return succeeded(_standing(reference, status_of(came.jobs), came.jobs))
@@ -144,7 +144,7 @@ def fetch(session: TaskSession) -> Outcome | Later:
         return on_simulator(inner, experiment, backend)
     story = provenance(inner, experiment)
     orders = cached_orders(inner, story, experiment, 0, reference.points)
-    came = jobs.fetch(desk(inner, backend), orders, reference.states)
+    came = jobs.fetch(context(inner, backend), orders, reference.states)
     sent = PointBudget(reference.points, reference.stopped)
     if isinstance(came, Later):
         return note_decisions(came, sent)

@@ -18,25 +18,25 @@ class JobResults:
     samples: Mapping[str, Samples] = field(default_factory=dict)
 
 
-def jobs_to_fetch(visit: JobPass) -> dict[str, JobState]:
+def jobs_to_fetch(job_pass: JobPass) -> dict[str, JobState]:
     """The jobs that are done and whose results are wanted, by order."""
-    if visit.goal != "fetched":
+    if job_pass.goal != "fetched":
         return {}
-    done = visit.stand.those({"done"})
-    return {name: job for name, job in done.items() if name not in visit.stand.samples}
+    done = job_pass.ledger.those({"done"})
+    return {name: job for name, job in done.items() if name not in job_pass.ledger.samples}
 
 
-def fetch(visit: JobPass) -> None:
+def fetch(job_pass: JobPass) -> None:
     """Fetches what is there, as much as there is time for."""
-    for name, job in jobs_to_fetch(visit).items():
-        if not visit.has_time():
+    for name, job in jobs_to_fetch(job_pass).items():
+        if not job_pass.has_time():
             return
-        said = samples_as_json(visit.backend.fetch(job.id, visit.orders[name]))
-        visit.note(samples={**visit.stand.samples, name: said}, changed_at=visit.now)
+        said = samples_as_json(job_pass.backend.fetch(job.id, job_pass.orders[name]))
+        job_pass.note(samples={**job_pass.ledger.samples, name: said}, changed_at=job_pass.now)
 
 
-def done(visit: JobPass) -> JobResults:
+def done(job_pass: JobPass) -> JobResults:
     """What the task has come to."""
-    stand = visit.stand
-    samples = {name: samples_from_json(said, visit.orders[name]) for name, said in stand.samples.items()}
-    return JobResults(stand.jobs, samples)
+    ledger = job_pass.ledger
+    samples = {name: samples_from_json(said, job_pass.orders[name]) for name, said in ledger.samples.items()}
+    return JobResults(ledger.jobs, samples)

@@ -58,13 +58,13 @@ def orders_of(experiment: Experiment, first: int, points: int) -> list[CircuitRu
     ]
 
 
-def desk(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
+def context(session: TaskSession, backend: RemoteBackend) -> jobs.JobContext:
     """What jobs are made with; what `note_decisions` put around their checkpoint is taken off
     it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
     return jobs.JobContext(
-        backend, call, session.config.polling, session.held.tickets, session.check_cancelled
+        backend, call, session.config.polling, session.held.send_tokens, session.check_cancelled
     )
 
 
@@ -76,7 +76,7 @@ def on_machine(session: TaskSession, experiment: Experiment, backend: RemoteBack
     if isinstance(allowed, Later):
         return allowed
     orders = cached_orders(session, story, experiment, len(before.points), allowed.points)
-    came = jobs.run(desk(session, backend), orders)
+    came = jobs.run(context(session, backend), orders)
     if isinstance(came, Later):
         return note_decisions(came, allowed)
     return finish(session, experiment, came, before, allowed, story)

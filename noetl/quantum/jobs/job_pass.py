@@ -1,4 +1,4 @@
-"""One call of a task: what it works with, how far it is to go, and where its jobs stand by now."""
+"""One call of a task: what it works with, how far it is to go, and its ledger."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _go_on() -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What jobs are made with. `go_on` raises ToolError where the call must end at once; `tickets`
+    """What jobs are made with. `go_on` raises ToolError where the call must end at once; `send_tokens`
     are those of the process."""
 
     backend: RemoteBackend
     call: Call
     polling: Polling
-    tickets: SendTokens
+    send_tokens: SendTokens
     go_on: Callable[[], None] = _go_on
     now: Callable[[], datetime] = _utc
 
@@ -57,53 +57,53 @@ class JobPass:
     cancelled with it. From `ends` on (as `time.monotonic`) the call begins no further request.
     `submitting`: an order is just being sent."""
 
-    desk: JobContext
+    context: JobContext
     orders: Mapping[str, CircuitRun]
     goal: Goal
     owns: bool
-    stand: JobLedger
+    ledger: JobLedger
     ends: float
     submitting: bool = False
 
     @property
     def backend(self) -> RemoteBackend:
-        return self.desk.backend
+        return self.context.backend
 
     @property
     def missing(self) -> list[str]:
         """Orders without a job."""
-        return [name for name in self.orders if name not in self.stand.jobs]
+        return [name for name in self.orders if name not in self.ledger.jobs]
 
     def note(self, **changes: Any) -> None:
-        """Changes the stand."""
-        self.stand = replace(self.stand, **changes)
+        """Changes the ledger."""
+        self.ledger = replace(self.ledger, **changes)
 
     def hear(self, name: str, job: JobState) -> None:
         """How the job of an order stands. Raises ToolError where it is said of another job."""
-        known = self.stand.jobs.get(name)
+        known = self.ledger.jobs.get(name)
         if known is not None and known.id != job.id:
             raise unexpected_answer(
-                self.desk.provider, f"asked for job {known.id}, it answered with job {job.id[:100]}"
+                self.context.provider, f"asked for job {known.id}, it answered with job {job.id[:100]}"
             )
-        self.stand = self.stand.with_job(name, job, self.now)
+        self.ledger = self.ledger.with_job(name, job, self.now)
 
     def has_time(self) -> bool:
         """Whether there is time for one more request. Raises ToolError where the call must end at
         once."""
-        self.desk.go_on()
+        self.context.go_on()
         return time.monotonic() <= self.ends
 
     @property
     def now(self) -> str:
-        return self.desk.now().isoformat()
+        return self.context.now().isoformat()
 
     def age(self, instant: str) -> float:
         """Seconds since then; 0 where another machine's clock is ahead of this one's."""
-        return max(0.0, (self.desk.now() - datetime.fromisoformat(instant)).total_seconds())
+        return max(0.0, (self.context.now() - datetime.fromisoformat(instant)).total_seconds())
 
     def grown(self, instant: str, first: float) -> float:
         """Seconds until the next look at what has been waited for since `instant`: with each,
         `backoff` times the one before. As a sum of those pauses that is a line in the time gone by,
         so the checkpoint need not count."""
-        polling = self.desk.polling
+        polling = self.context.polling
         return min(polling.max, first + self.age(instant) * (polling.backoff - 1))

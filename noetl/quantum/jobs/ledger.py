@@ -1,4 +1,4 @@
-"""Where the jobs of a task stand: what its checkpoint holds."""
+"""The ledger of a task's jobs: what its checkpoint holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl.quantum.model import CircuitRun, JobState, Samples
 LIVE: Final = frozenset({"queued", "running"})
 #: Of a job that counts no more.
 DEAD: Final = frozenset({"failed", "cancelled"})
-#: Fields of a stand that are lists in JSON.
+#: Fields of a ledger that are lists in JSON.
 _TUPLES: Final = ("sending", "doubted", "surplus", "resent")
 
 

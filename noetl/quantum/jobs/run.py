@@ -18,28 +18,30 @@ from noetl.quantum.model import CircuitRun, JobState
 __all__ = ["JobContext", "JobResults", "cancel", "fetch", "poll", "run", "submit"]
 
 
-def run(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
+def run(context: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
     """One call of a task that submits, waits and fetches. Raises ToolError, as all of these do."""
-    return JobMachine(desk, orders, "fetched").advance()
+    return JobMachine(context, orders, "fetched").advance()
 
 
-def submit(desk: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
+def submit(context: JobContext, orders: Sequence[CircuitRun]) -> Later | JobResults:
     """One call of a task that leaves its jobs behind: `jobs` of what it is done with is what the
     others take."""
-    return JobMachine(desk, orders, "submitted").advance()
+    return JobMachine(context, orders, "submitted").advance()
 
 
-def poll(desk: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
+def poll(context: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
     """One call of a task that waits for the jobs of another one, however they end."""
-    return JobMachine(desk, (), "ended", jobs).advance()
+    return JobMachine(context, (), "ended", jobs).advance()
 
 
-def fetch(desk: JobContext, orders: Sequence[CircuitRun], jobs: Mapping[str, JobState]) -> Later | JobResults:
+def fetch(
+    context: JobContext, orders: Sequence[CircuitRun], jobs: Mapping[str, JobState]
+) -> Later | JobResults:
     """One call of a task that waits for the jobs of another one, and fetches what they measured."""
-    return JobMachine(desk, orders, "fetched", jobs).advance()
+    return JobMachine(context, orders, "fetched", jobs).advance()
 
 
-def cancel(desk: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
+def cancel(context: JobContext, jobs: Mapping[str, JobState]) -> Later | JobResults:
     """One call of a task that cancels the jobs of another one. Those that ended stay as they
     are."""
-    return JobMachine(desk, (), "cancelled", jobs).advance()
+    return JobMachine(context, (), "cancelled", jobs).advance()
