@@ -89,7 +89,7 @@ def estimate(session: TaskSession) -> Outcome | Later:
     except Throttled as error:
         return Later(error.seconds)
     first = experiment.points[0]
-    circuit = unroll(experiment.sent(first)[0].circuit)
+    circuit = unroll(experiment.as_sent(first)[0].circuit)
     qubits, after = len(circuit.all_qubits()), size_report(circuit)
     return succeeded(
         {
@@ -101,7 +101,7 @@ def estimate(session: TaskSession) -> Outcome | Later:
             "qubits": qubits,
             "depth": after["depth"],
             "operations": after["operations"],
-            "report": {"before": size_report(unroll(experiment.resolved(first))), "after": after},
+            "report": {"before": size_report(unroll(experiment.resolve(first))), "after": after},
             "bytes": checks.state_bytes(qubits, experiment.capabilities),
             "cost": told.cost,
             "currency": told.currency,
@@ -141,7 +141,7 @@ def compile_(session: TaskSession) -> Outcome:
 
 
 def _compile(experiment: Experiment, point: Point) -> JsonMap:
-    done = compile_circuit(experiment.resolved(point), experiment.config.compile, experiment.capabilities)
+    done = compile_circuit(experiment.resolve(point), experiment.config.compile, experiment.capabilities)
     circuit = mitigation.decouple(done.circuit, experiment.mitigation.decoupling)
     text, after = canonical.text(circuit), size_report(circuit)
     return {

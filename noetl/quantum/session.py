@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class SharedResources:
-    """What the tool holds for all of its calls: processes for code, connections, and the rights to send
-    jobs. Safe for threads."""
+    """What the tool holds for all of its calls: processes for code, connections, and the rights to
+    send jobs. Safe for threads."""
 
     def __init__(self, services: Services) -> None:
         self.runners = Runners(services)

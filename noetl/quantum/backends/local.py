@@ -83,7 +83,7 @@ class Simulator(LocalBackend):
                 "provider simulator.",
                 self.refusal,
             )
-        misread = misreading.applied(records, random_state(seed_of(order.seed, _READOUT)))
+        misread = misreading.apply(records, random_state(seed_of(order.seed, _READOUT)))
         return samples_of(order.circuit, misread)
 
     def expect(

@@ -80,7 +80,7 @@ def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
 def _parse(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
     parser = qasm_parser.fresh()
     try:
-        return parser.read(prepared.text), parser.declared()
+        return parser.read(prepared.text), parser.all_qubits()
     except qasm_parser.UnexpectedToken as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:
@@ -95,7 +95,7 @@ def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
     missing = place and statement[place - 1].line < token.line
     shape = _SHAPES.get(statement[0].text, "`cx q[0], q[1];` or `rx(pi/2) q[0];`")
     hint = " (is a `;` missing before it?)" if missing else f": what is known is {shape}"
-    return token.refused(f"{token.text!r} is not expected here{hint}")
+    return token.error(f"{token.text!r} is not expected here{hint}")
 
 
 def _explain(prepared: QasmProgram, message: str, line: int) -> QasmError:
@@ -105,4 +105,4 @@ def _explain(prepared: QasmProgram, message: str, line: int) -> QasmError:
     reason = _PLACE.sub("", message).rstrip(" ,.") or "it cannot be read"
     for pattern, meant in _REASONS:
         reason = pattern.sub(meant, reason)
-    return prepared.of_line(line).refused(reason)
+    return prepared.of_line(line).error(reason)

@@ -78,7 +78,7 @@ class Parser(QasmParser):
         self.parse(text)
         return cirq.Circuit(self._operations)
 
-    def declared(self) -> list[cirq.Qid]:
+    def all_qubits(self) -> list[cirq.Qid]:
         """The qubits of all registers."""
         return [
             cirq.NamedQubit(f"{name}_{place}") for name, size in self.qregs.items() for place in range(size)

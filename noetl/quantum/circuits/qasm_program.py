@@ -122,16 +122,16 @@ def program(text: str) -> QasmProgram:
 def _check_words(statement: Statement, version: str) -> None:
     head = statement[0]
     if head.text == "@":
-        raise head.refused("annotations are not known: leave it away")
+        raise head.error("annotations are not known: leave it away")
     if head.text in UNKNOWN:
-        raise head.refused(f"`{head.text}` is not known: {UNKNOWN[head.text]}")
+        raise head.error(f"`{head.text}` is not known: {UNKNOWN[head.text]}")
     for token in statement:
         if token.kind == "mark" and not _is_known(token.text, head.text, version):
-            raise token.refused(UNKNOWN_MARKS.get(token.text, f"{token.text!r} is not known here"))
+            raise token.error(UNKNOWN_MARKS.get(token.text, f"{token.text!r} is not known here"))
         if token.kind == "string" and head.text != "include":
-            raise token.refused("text in quotes stands behind `include` only")
+            raise token.error("text in quotes stands behind `include` only")
         if token.text == "^" and version == "3.0":
-            raise token.refused("`^` is a bitwise operation in OpenQASM 3 and is not known: powers are `**`")
+            raise token.error("`^` is a bitwise operation in OpenQASM 3 and is not known: powers are `**`")
 
 
 def _is_known(mark: str, head: str, version: str) -> bool:
@@ -149,9 +149,9 @@ def _check_inside(statement: Statement) -> None:
         if token.text == "(":
             depth += 1
         if depth > MOST_DEPTH:
-            raise token.refused(f"there are more than {MOST_DEPTH} parentheses within each other")
+            raise token.error(f"there are more than {MOST_DEPTH} parentheses within each other")
         if inside > MOST_INSIDE:
-            raise token.refused(f"there are more than {MOST_INSIDE} words and marks within parentheses")
+            raise token.error(f"there are more than {MOST_INSIDE} words and marks within parentheses")
 
 
 def _check_order(found: Sequence[Statement]) -> None:
@@ -161,11 +161,11 @@ def _check_order(found: Sequence[Statement]) -> None:
     for statement in found[1:]:
         head = statement[0]
         if head.text == "OPENQASM":
-            raise head.refused("the version is given twice")
+            raise head.error("the version is given twice")
         if head.text == "include":
             _check_include(statement)
             if began:
-                raise head.refused("`include` stands before all other statements, behind the version")
+                raise head.error("`include` stands before all other statements, behind the version")
         else:
             began = True
 
@@ -173,9 +173,9 @@ def _check_order(found: Sequence[Statement]) -> None:
 def _check_include(statement: Statement) -> None:
     name = statement[1] if len(statement) > 1 else statement[0]
     if len(statement) != 3 or name.kind != "string":
-        raise name.refused('`include` takes one library: `include "qelib1.inc";`')
+        raise name.error('`include` takes one library: `include "qelib1.inc";`')
     if name.text[1:-1] not in _LIBRARIES:
-        raise name.refused(f"{name.text[:80]} is not known: there are qelib1.inc and stdgates.inc")
+        raise name.error(f"{name.text[:80]} is not known: there are qelib1.inc and stdgates.inc")
 
 
 def _check_blocks(found: Sequence[Statement]) -> None:
@@ -190,37 +190,37 @@ def _check_blocks(found: Sequence[Statement]) -> None:
                 block = None
             case ";":
                 if block is not None and head.text in _NO_GATES:
-                    raise head.refused(
+                    raise head.error(
                         f"`{head.text}` in the body of `{block.text}`: it has gates and nothing else"
                     )
             case _:
-                raise end.refused("the text ends inside of a statement (is a `;` missing?)")
+                raise end.error("the text ends inside of a statement (is a `;` missing?)")
     if block is not None:
-        raise block.refused(f"the body of this {block.text} is never closed: a '}}' is missing")
+        raise block.error(f"the body of this {block.text} is never closed: a '}}' is missing")
 
 
 def _opening(statement: Statement, block: QasmToken | None) -> QasmToken:
     head, end = statement[0], statement[-1]
     if head.text not in ("gate", "if"):
-        raise end.refused("'{' opens the body of a `gate` or an `if` and nothing else")
+        raise end.error("'{' opens the body of a `gate` or an `if` and nothing else")
     if block is not None:
         hint = (
             "join the conditions with `&&`"
             if head.text == block.text == "if"
             else "it has gates and nothing else"
         )
-        raise head.refused(f"`{head.text}` in the body of `{block.text}`: {hint}")
+        raise head.error(f"`{head.text}` in the body of `{block.text}`: {hint}")
     if head.text == "if" and behind_condition(statement) != len(statement) - 1:
-        raise end.refused("'{' stands right behind the condition of `if`")
+        raise end.error("'{' stands right behind the condition of `if`")
     return head
 
 
 def _check_close(statement: Statement, block: QasmToken | None) -> None:
     end = statement[-1]
     if block is None:
-        raise end.refused("'}' closes nothing")
+        raise end.error("'}' closes nothing")
     if len(statement) > 1:
-        raise end.refused("a `;` is missing before '}'")
+        raise end.error("a `;` is missing before '}'")
 
 
 def _check_registers(found: Sequence[Statement]) -> None:
@@ -231,4 +231,4 @@ def _check_registers(found: Sequence[Statement]) -> None:
                 int(token.text) for token in statement if token.kind == "number" and token.text.isdecimal()
             )
             if total > MOST_BITS:
-                raise statement[0].refused(f"the registers have more than {MOST_BITS:,} qubits and bits")
+                raise statement[0].error(f"the registers have more than {MOST_BITS:,} qubits and bits")

@@ -75,7 +75,7 @@ def _comparison(term: Sequence[QasmToken]) -> Iterator[QasmToken]:
         case [*_, "==", "true" | "false" as bit]:
             yield from (*term[:-1], term[-1].instead("number", _BITS[bit]))
         case _ if "!" in words:
-            raise term[words.index("!")].refused(CONDITIONS)
+            raise term[words.index("!")].error(CONDITIONS)
         case _:
             yield from term
 

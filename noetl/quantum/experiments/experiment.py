@@ -85,7 +85,7 @@ class Experiment:
         """Repetitions of one point, all of its settings together."""
         return self.repetitions * (self.histogram + len(self.bases))
 
-    def resolved(self, point: Point) -> cirq.Circuit:
+    def resolve(self, point: Point) -> cirq.Circuit:
         """The circuit with the values of a point in it."""
         return resolve(self.loaded.circuit, point)
 
@@ -127,9 +127,9 @@ class Experiment:
         """The settings of a point as they run."""
         if not self.compiles:
             return tuple(_resolve(one, point) for one in self._ready)
-        return tuple(map(self._noisy, self.sent(point)))
+        return tuple(map(self._noisy, self.as_sent(point)))
 
-    def sent(self, point: Point) -> tuple[CircuitVariant, ...]:
+    def as_sent(self, point: Point) -> tuple[CircuitVariant, ...]:
         """The settings of a point as they are sent, and run without noise."""
         return tuple(self._as_sent(_resolve(one, point)) for one in self._as_asked)
 

@@ -31,8 +31,8 @@ def _go_on() -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What jobs are made with. `go_on` raises ToolError where the call must end at once; `send_tokens`
-    are those of the process."""
+    """What jobs are made with. `go_on` raises ToolError where the call must end at once;
+    `send_tokens` are those of the process."""
 
     backend: RemoteBackend
     call: Call
@@ -101,7 +101,7 @@ class JobPass:
         """Seconds since then; 0 where another machine's clock is ahead of this one's."""
         return max(0.0, (self.context.now() - datetime.fromisoformat(instant)).total_seconds())
 
-    def grown(self, instant: str, first: float) -> float:
+    def next_pause(self, instant: str, first: float) -> float:
         """Seconds until the next look at what has been waited for since `instant`: with each,
         `backoff` times the one before. As a sum of those pauses that is a line in the time gone by,
         so the checkpoint need not count."""

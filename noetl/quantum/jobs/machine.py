@@ -149,7 +149,7 @@ class JobMachine:
             return 0.0
         if self._is_done:
             return wait
-        return job_pass.grown(job_pass.ledger.changed_at, self._context.polling.every)
+        return job_pass.next_pause(job_pass.ledger.changed_at, self._context.polling.every)
 
     def _later(self, seconds: float) -> Later:
         left = self._context.call.deadline_s
@@ -188,7 +188,7 @@ class JobMachine:
             return None
         job_pass.note(troubled_at=since)
         asked = float(error.extras.get("http", {}).get("retry_after") or 0.0)
-        return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, job_pass.grown(since, _TROUBLE_S))
+        return max(min(asked, _LONG_PATIENCE_S), _TROUBLE_S, job_pass.next_pause(since, _TROUBLE_S))
 
     def _leave(self, recorded: JobLedger | None) -> Later:
         """Fails, once the jobs are cancelled that nobody will fetch, and the log knows what there

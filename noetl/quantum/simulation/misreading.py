@@ -51,7 +51,7 @@ class Misreading:
         moments = [cirq.Moment([bare(op) for op in moment]) for moment in circuit]
         return cls(cirq.Circuit(moments), found)
 
-    def applied(self, records: Records, random: np.random.RandomState) -> Records:
+    def apply(self, records: Records, random: np.random.RandomState) -> Records:
         """The records (see `sampling.samples_of`) with their readout errors."""
         if not self.gates:
             return records

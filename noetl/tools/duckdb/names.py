@@ -92,7 +92,7 @@ def locate_files(
     refuse_files_of_its_own(bounds)
     if not external:
         refuse_outward(bounds)
-    return [_Statement(bound, policy, grants, external).located() for bound in bounds]
+    return [_Statement(bound, policy, grants, external).locate() for bound in bounds]
 
 
 class _Statement:
@@ -111,7 +111,7 @@ class _Statement:
         self._edits: list[tuple[SqlToken, str]] = []
         self._verb = self._found_verb()
 
-    def located(self) -> BoundStatement:
+    def locate(self) -> BoundStatement:
         for at in list(self._names()):
             self._locate(at)
         if self._external:
@@ -185,7 +185,7 @@ class _Statement:
         """SQL in a text is read like any other; names in it have to be absolute."""
         for at in texts:
             inner = replace(self._bound, pieces=(str(self._value(at)),), values={})
-            _Statement(inner, self._policy, self._grants, self._external).located()
+            _Statement(inner, self._policy, self._grants, self._external).locate()
 
     def _refuse_computed(self, where: str, *, past: bool) -> None:
         """DuckDB itself holds what is computed to what it was granted, but not what opens files
@@ -253,13 +253,13 @@ class _Statement:
         above = above or ("/" if name.startswith("/") else ".")
         places = self._policy.candidates(above, _WHAT)
         directory = next((one for one in places if next(FilePattern(one, magic).files(), None)), places[0])
-        self._policy.checked(directory / "-", name, _WHAT)
+        self._policy.check(directory / "-", name, _WHAT)
         self._grants.files.append(directory / magic)
         for found in islice(FilePattern(directory, magic).files(), _MOST_FILES):
             # What is private there is not granted; a link that leads out is an error.
             real = found.resolve()
             if not self._policy.is_private(real) or (found != real and not _sees_links()):
-                self._grants.files.extend((found, self._policy.checked(real, name, _WHAT)))
+                self._grants.files.extend((found, self._policy.check(real, name, _WHAT)))
         if _sees_links() and not self._policy.holds_private(directory):
             self._grants.directories.append(directory)
         return str(directory / magic)
@@ -281,7 +281,7 @@ class _Statement:
             for found in (
                 one for place in places for one in islice(FilePattern(place, name).files(), _MOST_FILES)
             ):
-                self._policy.checked(found.resolve(), value, _WHAT)
+                self._policy.check(found.resolve(), value, _WHAT)
 
     # --- tokens
     # --------------------------------------------------------------------------------------------

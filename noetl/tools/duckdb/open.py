@@ -39,7 +39,7 @@ class DatabaseSetup:
     grants: AllowedFiles
 
     @contextlib.contextmanager
-    def opened(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
+    def connect(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
         """A connection that is confined to what the configuration names; with `allow_external`
         whoever uses it calls `confine`. Raises ToolError, and Busy where somebody without a lease
         has the file."""

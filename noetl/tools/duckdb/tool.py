@@ -135,7 +135,7 @@ class DuckDb(Tool):
             tables = stack.enter_context(open_tables(config.tables, self.services.results))
             folder = Path(stack.enter_context(scratch_folder(bounds.shelf)))
             database = DatabaseSetup(path, config, self.services, tables, folder, policy, grants)
-            connection = stack.enter_context(database.opened(wait))
+            connection = stack.enter_context(database.connect(wait))
             order = DuckDbCall(statements, write, config.transaction, config.is_one_text, bounds, folder)
             if config.allow_external:
                 order = replace(

@@ -36,7 +36,7 @@ class CallSecrets:
     #: What is being opened: a secret may be made of others.
     within: list[str] = field(default_factory=list)
 
-    def opened(self, call: Call) -> Call:
+    def open_call(self, call: Call) -> Call:
         """`call` with every reference and marker in its configuration and args replaced by the
         secret; the very object where there is none. Raises ToolError."""
         if not (holds_secret(call.config) or holds_secret(call.args)):
@@ -49,7 +49,7 @@ class CallSecrets:
         self.black.add(kept, params)
         _seen.add(kept)
 
-    def hidden(self, came: Outcome | Suspension) -> Outcome | Suspension:
+    def mask_outcome(self, came: Outcome | Suspension) -> Outcome | Suspension:
         """What may be reported of what came of the call."""
         if self.versions and isinstance(came, Outcome):
             came = replace(came, meta={**came.meta, "secret_versions": dict(self.versions)})

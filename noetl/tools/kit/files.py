@@ -58,12 +58,12 @@ class FilePolicy:
         `what` is how messages call the key that it stands in. Raises ToolError(client_error).
         """
         candidates = self.candidates(name, what)
-        return self.checked(next((path for path in candidates if path.exists()), candidates[0]), name, what)
+        return self.check(next((path for path in candidates if path.exists()), candidates[0]), name, what)
 
     def target(self, name: str, what: str) -> Path:
         """The file that `name` means for writing: of a relative name the one in the first place.
         Raises as `path`."""
-        return self.checked(self.candidates(name, what)[0], name, what)
+        return self.check(self.candidates(name, what)[0], name, what)
 
     def existing(self, name: str, what: str) -> Path:
         """The file that `name` means, which is there. Raises ToolError(client_error) that names
@@ -72,12 +72,12 @@ class FilePolicy:
         found = next((path for path in candidates if path.exists()), None)
         if found is None:
             for path in candidates:  # whether there is a file is told of those alone that may be named
-                self.checked(path, name, what)
+                self.check(path, name, what)
             places = "" if Path(name).is_absolute() else f" in {' or '.join(map(str, self.places))}"
             raise bad_path(f"{what} '{_show(name)}' cannot be read: there is no such file{places}.", "NoFile")
-        return self.checked(found, name, what)
+        return self.check(found, name, what)
 
-    def checked(self, path: Path, name: str, what: str) -> Path:
+    def check(self, path: Path, name: str, what: str) -> Path:
         """`path`, where files may be named there. Raises ToolError(client_error)."""
         if self.is_private(path):
             raise bad_path(

@@ -143,7 +143,7 @@ class RowSpool:
         self._file.close()
         self._folder.cleanup()
 
-    def kept(self) -> JsonMap:
+    def store(self) -> JsonMap:
         """The reference to the table. Raises ToolError."""
         self._file.close()
         try:

@@ -170,7 +170,7 @@ class Registry:
 
     def _outcome(self, call: Call) -> Outcome | Suspension:
         with open_secrets(call, self.services.safe) as secrets:
-            return secrets.hidden(self._try(call, secrets))
+            return secrets.mask_outcome(self._try(call, secrets))
 
     def _try(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         try:
@@ -196,7 +196,7 @@ class Registry:
             )
 
     def _run_tool(self, tool: Tool, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
-        opened = call if tool.declaration.hands_on else secrets.opened(call)
+        opened = call if tool.declaration.hands_on else secrets.open_call(call)
         if opened is call:
             return tool.run(call, configure(tool.declaration, call.config))
         self._opened[id(call)] = opened

@@ -88,7 +88,7 @@ class RowCollector:
         """Once all rows have come. Raises ToolError where they cannot be kept."""
         self.add([])  # where nothing is to stay inline that holds of no rows, too
         if self._spool is not None:
-            return StatementResult(self._names, self._spool.kept(), self._count, status)
+            return StatementResult(self._names, self._spool.store(), self._count, status)
         rows = self._dicts or as_dicts(self._names, self._raw, self._bounds.notes)
         return StatementResult(self._names, rows, self._count, status)
 

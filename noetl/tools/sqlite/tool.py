@@ -149,11 +149,11 @@ class _Work:
     def run(self, write: TableWrite | None) -> dict[str, Json]:
         if not self._transaction:
             return self._do(write)
-        with self._faults.explained():
+        with self._faults.explain():
             self._patient().execute("BEGIN IMMEDIATE" if write else "BEGIN")
         # What is not committed goes with the connection.
         result = self._do(write)
-        with self._faults.explained(len(self.bound) - 1):
+        with self._faults.explain(len(self.bound) - 1):
             if self._connection.in_transaction:
                 self._patient().execute("COMMIT")
         return result
@@ -164,7 +164,7 @@ class _Work:
         return result_of([self._answer(index, bound) for index, bound in enumerate(self.bound)])
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
-        with self._faults.explained(index):
+        with self._faults.explain(index):
             cursor = self._patient().execute(bound.dollar(), bindable(bound.values))
             names = unique_names(column[0] for column in cursor.description or ())
             if not names:

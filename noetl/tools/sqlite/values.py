@@ -44,7 +44,7 @@ class SqliteErrors:
         return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
 
     @contextlib.contextmanager
-    def explained(self, index: int = -1) -> Iterator[None]:
+    def explain(self, index: int = -1) -> Iterator[None]:
         """`index`: the statement that the block runs; none where it is negative."""
         try:
             yield

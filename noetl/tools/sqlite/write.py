@@ -17,7 +17,7 @@ def write_rows(connection: sqlite3.Connection, write: TableWrite, faults: Sqlite
         raise ToolError(
             "client_error", f"SQLite knows no table '{write.name}': write `table`.", type="BadName"
         )
-    with faults.explained():
+    with faults.explain():
         planned = _plan(connection, write)
         if write.mode == "replace":
             connection.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted

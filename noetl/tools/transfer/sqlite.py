@@ -55,7 +55,7 @@ class SqliteLoader(Loader):
 
     def prepare(self) -> None:
         self._waits.set(self._connection)
-        with self._faults.explained():
+        with self._faults.explain():
             self._connection.execute(MAKE_LEDGER)
             if self.target.create:
                 self._connection.execute(create_table(self, _type))
@@ -65,7 +65,7 @@ class SqliteLoader(Loader):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         self._waits.set(self._connection)
-        with self._faults.explained():
+        with self._faults.explain():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

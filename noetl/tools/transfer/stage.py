@@ -139,7 +139,7 @@ class SourceReader:
         spool = RowSpool(shelf, names)
         try:
             spool.add(([row.get(name) for name in names] for row in rows), set())
-            return spool.kept()
+            return spool.store()
         finally:
             spool.close()
 

@@ -249,7 +249,7 @@ class Transfer(Tool):
                 database = DatabaseSetup(
                     path, DuckDbConfig(query="-"), self.services, tables, folder, policy, AllowedFiles()
                 )
-                with self._files.hold(path, wait), database.opened(wait) as connection:
+                with self._files.hold(path, wait), database.connect(wait) as connection:
                     yield DuckDbLoader(connection, call, target, staged)
             case SqliteTarget():
                 waits = LockWaits(time.monotonic() + deadline.left(), _BUSY_S)

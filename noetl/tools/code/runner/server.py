@@ -142,7 +142,7 @@ class RunnerServer:
             if status is None:
                 processes.kill_tree(pid)
                 status = os.waitpid(pid, 0)[1]
-            self.buried(pid, status)
+            self.bury(pid, status)
         self.kill_orphans()
         return self.ended.pop(pid, 0)
 
@@ -155,12 +155,12 @@ class RunnerServer:
                 if not pid:
                     break
                 if pid in self.alive:
-                    self.buried(pid, status)
+                    self.bury(pid, status)
                     buried = True
         if buried:
             self.kill_orphans()
 
-    def buried(self, pid: int, status: int) -> None:
+    def bury(self, pid: int, status: int) -> None:
         self.alive.discard(pid)
         self.ended[pid] = status
         while len(self.ended) > REMEMBERED:
