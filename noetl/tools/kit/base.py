@@ -88,6 +88,17 @@ class Services:
     #: Largest result, as JSON text.
     result_limit: int = 64 * 1024 * 1024
 
+    @property
+    def base_dir(self) -> Path | None:
+        """The first directory that relative names start from. Packages of 46fb24c read it; `files_of`
+        knows the one of each call."""
+        return self.files.start
+
+    @property
+    def file_roots(self) -> tuple[Path, ...]:
+        """Directories that files must lie below. Packages of 46fb24c read it, as they do `base_dir`."""
+        return self.files.roots
+
     def files_of(self, call: Call) -> FilePolicy:
         """The rule for files, for one call: relative names start where its execution was
         started."""
