@@ -18,7 +18,7 @@ from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import open_secrets
-from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, RequestLimits
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 
@@ -131,7 +131,7 @@ def test_a_secret_that_is_echoed_is_taken_out_wherever_blocks_end(
 def test_a_body_that_is_too_large_for_a_file_is_a_limit(server: Server, tmp_path: Path) -> None:
     server.routes["/"] = lambda h: h.answer(b"x" * 3 * MEGABYTE)
     client = HttpClient(allow_private=True)
-    order = Request("GET", f"http://127.0.0.1:{server.server_port}/", into=tmp_path / "body")
+    order = HttpRequest("GET", f"http://127.0.0.1:{server.server_port}/", into=tmp_path / "body")
     with pytest.raises(ToolError, match="larger than 1000000 bytes") as raised:
         client.exchange(order, RequestLimits(5, 5, 20, MEGABYTE, file_body=MEGABYTE))
     client.close()

@@ -26,7 +26,7 @@ from noetl.tools.kit.call_secrets import hide
 from noetl.tools.kit.http.answer import mask_secrets, read_json, refusal
 from noetl.tools.kit.http.auth import open_credential
 from noetl.tools.kit.http.text import text_of
-from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
 from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.
@@ -87,15 +87,15 @@ class VendorApi:
 
     def _exchange(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
-    ) -> Response:
+    ) -> HttpResponse:
         headers = {"user-agent": f"NoETL/{__version__}", "accept": "application/json", **self.headers}
         sent = None if body is None else json.dumps(body, allow_nan=False).encode()
         if sent is not None:
             headers["content-type"] = "application/json"
-        order = Request(method, f"{self.base}/{path}", headers, params, sent, follow=False)
+        order = HttpRequest(method, f"{self.base}/{path}", headers, params, sent, follow=False)
         return self.client.exchange(order, _LIMITS)
 
-    def _content(self, method: str, answer: Response) -> Json:
+    def _content(self, method: str, answer: HttpResponse) -> Json:
         """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
         answer = mask_secrets(answer)
         if answer.status >= 300:
@@ -109,7 +109,7 @@ class VendorApi:
                 self.name, f"{bare(answer.url)} answered something that is no JSON"
             ) from error
 
-    def _refusal(self, method: str, answer: Response) -> ToolError:
+    def _refusal(self, method: str, answer: HttpResponse) -> ToolError:
         error = refusal(method, answer, {"status": answer.status, "headers": dict(answer.headers)})
         asked = error.extras.get("http", {}).get("retry_after")
         if asked is not None and answer.status in (429, 503):

@@ -18,7 +18,7 @@ from noetl.tools.kit.call_secrets import current_mask
 from noetl.tools.kit.large import retention_of
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Response
+    from noetl.tools.kit.http.transport import HttpResponse
 
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -37,7 +37,7 @@ def body_file(config: HttpConfig, services: Services) -> Iterator[Path | None]:
         yield Path(folder, "body")
 
 
-def keep_body(answer: Response, call: Call, services: Services) -> Json:
+def keep_body(answer: HttpResponse, call: Call, services: Services) -> Json:
     """The reference of the body, which is kept as `spec.result` says; null for an empty one."""
     assert answer.file is not None, "an answer that is no error was written to it"
     assert services.results is not None, "asked for before the call"

@@ -24,7 +24,7 @@ from noetl.tools.kit.http.text import header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Request, RequestLimits
+    from noetl.tools.kit.http.transport import HttpRequest, RequestLimits
 
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
@@ -118,10 +118,10 @@ def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimi
     return RequestLimits(min(CONNECT_S, total), total, total, services.result_limit)
 
 
-def order_of(config: HttpConfig, call: Call, services: Services) -> Request:
+def order_of(config: HttpConfig, call: Call, services: Services) -> HttpRequest:
     """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error
     | auth)."""
-    from noetl.tools.kit.http.transport import Request  # see `limits_of`
+    from noetl.tools.kit.http.transport import HttpRequest  # see `limits_of`
 
     url = (config.url or config.endpoint or "").strip()
     if not url:
@@ -140,7 +140,7 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Request:
     files = [(name, _part(name, part)) for name, part in (config.files or {}).items()]
     if files:
         headers.pop("content-type", None)
-    return Request(
+    return HttpRequest(
         method,
         url,
         headers,
@@ -206,7 +206,7 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
     )
 
 
-def add_credentials(order: Request, grant: RequestCredentials) -> Request:
+def add_credentials(order: HttpRequest, grant: RequestCredentials) -> HttpRequest:
     """The same request with what the credential adds."""
     return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 

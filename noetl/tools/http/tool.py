@@ -23,7 +23,7 @@ from noetl.tools.kit.http.auth import OAuthClient, RequestCredentials, grant_of
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens
-    from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response
+    from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits
 
 
 class Http(Tool):
@@ -123,14 +123,16 @@ class Http(Tool):
                 self._wire = None
 
     def _exchange(
-        self, order: Request, grant: RequestCredentials, limits: Callable[[], RequestLimits]
-    ) -> Response:
+        self, order: HttpRequest, grant: RequestCredentials, limits: Callable[[], RequestLimits]
+    ) -> HttpResponse:
         client, _ = self._connect()
         if grant.client is None:
             return client.exchange(add_credentials(order, grant), limits())
         return self._with_token(order, grant.client, limits)
 
-    def _with_token(self, order: Request, who: OAuthClient, limits: Callable[[], RequestLimits]) -> Response:
+    def _with_token(
+        self, order: HttpRequest, who: OAuthClient, limits: Callable[[], RequestLimits]
+    ) -> HttpResponse:
         """A token may end before its time: one that is refused is replaced, once."""
         from noetl.tools.kit.http.tokens import TokenRoute  # see `_connect`
         from noetl.tools.kit.http.transport import same_origin
@@ -175,7 +177,9 @@ def _running(limits: RequestLimits) -> Callable[[], RequestLimits]:
     return left
 
 
-def _outcome(config: HttpConfig, answer: Response, related: JsonMap, in_file: Callable[[], Json]) -> Outcome:
+def _outcome(
+    config: HttpConfig, answer: HttpResponse, related: JsonMap, in_file: Callable[[], Json]
+) -> Outcome:
     seen = {"status": answer.status, "headers": dict(answer.headers)}
     if answer.status >= 400:
         raise refusal(config.method.upper(), answer, seen)

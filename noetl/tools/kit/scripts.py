@@ -179,13 +179,13 @@ class Scripts:
 
     def _download(self, url: str, deadline_s: float) -> bytes:
         from noetl.tools.kit.http.transport import (  # `requests` takes 90 ms, and few scripts need it
-            Request,
+            HttpRequest,
             RequestLimits,
         )
 
         seconds = min(deadline_s, _PATIENCE_S)
         answer = self._connect().exchange(
-            Request("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
+            HttpRequest("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
         )
         if answer.status >= 400:
             raise refusal("GET", answer, {"status": answer.status})

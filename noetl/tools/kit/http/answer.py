@@ -19,7 +19,7 @@ from noetl.tools.kit.call_secrets import current_mask
 from noetl.tools.kit.masking import MASK
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Response
+    from noetl.tools.kit.http.transport import HttpResponse
 
 #: How a body is read; None: as its content type says.
 Form = Literal["json", "text", "bytes"]
@@ -28,7 +28,7 @@ _ERROR_BODY = 4096
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
-def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, Json]:
+def content(answer: HttpResponse, form: Form | None, notes: set[str]) -> dict[str, Json]:
     """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with
     `encoding`.
 
@@ -54,7 +54,7 @@ def content(answer: Response, form: Form | None, notes: set[str]) -> dict[str, J
     return {"data": text}
 
 
-def mask_secrets(answer: Response) -> Response:
+def mask_secrets(answer: HttpResponse) -> HttpResponse:
     """`answer` without the secrets of the request, which servers echo: before anything of it is cut
     for a message."""
     black = current_mask()
@@ -65,7 +65,7 @@ def mask_secrets(answer: Response) -> Response:
     return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
-def links(answer: Response) -> dict[str, str]:
+def links(answer: HttpResponse) -> dict[str, str]:
     """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the
     server that answered: whoever follows them sends what this call was granted. Without its
     secrets, which may stand in the addresses."""
@@ -97,7 +97,7 @@ def _in_base64(body: bytes) -> dict[str, Json]:
     return {"data": base64.b64encode(body).decode("ascii"), "encoding": "base64"}
 
 
-def _declared_json(answer: Response, text: str | None, form: Form | None, notes: set[str]) -> Json:
+def _declared_json(answer: HttpResponse, text: str | None, form: Form | None, notes: set[str]) -> Json:
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
     place = bare(answer.url)
@@ -145,7 +145,7 @@ def read_json(text: str, notes: set[str]) -> Json:
     return json.loads(text, parse_float=finite, parse_constant=finite)
 
 
-def refusal(method: str, answer: Response, seen: JsonMap) -> ToolError:
+def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
@@ -181,7 +181,7 @@ def _meaning(status: int) -> tuple[str, bool]:
             return "client_error", False
 
 
-def _excerpt(answer: Response) -> Json:
+def _excerpt(answer: HttpResponse) -> Json:
     """At most 4 kB of the body: JSON where it is short and JSON, else text."""
     text = answer.body[:_ERROR_BODY].decode("utf-8", "replace")
     if len(answer.body) > _ERROR_BODY:

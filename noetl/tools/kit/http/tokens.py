@@ -17,7 +17,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.http.answer import retry_after
 from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.transport import HttpClient, Request, RequestLimits, Response, bare
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
 
 #: Clients that are remembered; the one that was not asked for the longest is forgotten.
 _CLIENTS: Final = 256
@@ -123,7 +123,7 @@ def fetch_token(
 ) -> tuple[str, float]:
     """A new token and the seconds that it lasts."""
     # Not followed: a redirect would take the secret to an address that nobody named.
-    order = Request(
+    order = HttpRequest(
         "POST",
         who.token_url,
         headers={"accept": "application/json", "accept-encoding": "gzip, deflate", **who.headers},
@@ -155,7 +155,7 @@ def _lasts(said: Json) -> float:
     return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
 
 
-def _refusal(who: OAuthClient, answer: Response) -> ToolError:
+def _refusal(who: OAuthClient, answer: HttpResponse) -> ToolError:
     reason = _mapping(answer.body).get("error")
     why = f"{answer.status}, {reason}" if reason in _REASONS else str(answer.status)
     seen: dict[str, Json] = {"status": answer.status}

@@ -54,7 +54,7 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content,
     type))`."""
 
@@ -73,7 +73,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body
     that was written to `file` is empty here."""
 
@@ -94,7 +94,7 @@ class HttpClient:
         self._guard = AddressGuard(allow_private, networks)
         self._adapter = GuardedAdapter(self._guard)
 
-    def exchange(self, order: Request, limits: RequestLimits) -> Response:
+    def exchange(self, order: HttpRequest, limits: RequestLimits) -> HttpResponse:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
         started = time.monotonic()
         with hold_sockets() as grip, Watchdog(limits.total, grip.cut) as dog:
@@ -111,8 +111,8 @@ class HttpClient:
         self._adapter.close()
 
     def _follow(
-        self, request: requests.PreparedRequest, order: Request, limits: RequestLimits, started: float
-    ) -> Response:
+        self, request: requests.PreparedRequest, order: HttpRequest, limits: RequestLimits, started: float
+    ) -> HttpResponse:
         for hop in range(limits.redirects + 1):
             response = self._send(request, order, limits)
             with contextlib.closing(response):
@@ -127,7 +127,7 @@ class HttpClient:
         )
 
     def _send(
-        self, request: requests.PreparedRequest, order: Request, limits: RequestLimits
+        self, request: requests.PreparedRequest, order: HttpRequest, limits: RequestLimits
     ) -> requests.Response:
         proxies = None
         if order.proxy is not None:
@@ -176,7 +176,7 @@ def _bad_url(url: str, why: str) -> ToolError:
     return ToolError("client_error", f"'{shown}' cannot be called: {why}.", type="InvalidUrl")
 
 
-def _prepare(order: Request) -> requests.PreparedRequest:
+def _prepare(order: HttpRequest) -> requests.PreparedRequest:
     check_url(order.url)
     request = requests.Request(
         order.method,
@@ -227,10 +227,10 @@ def same_origin(old: str, new: str) -> bool:
 
 def _answer(
     response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
-) -> Response:
+) -> HttpResponse:
     file = into if response.status_code < 400 else None
     body = _read(response, limits) if file is None else _write(response, file, limits)
-    return Response(
+    return HttpResponse(
         status=response.status_code,
         reason=str(response.reason or ""),
         headers={str(name).lower(): str(value) for name, value in response.headers.items()},
@@ -281,7 +281,7 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
     )
 
 
-def _late(order: Request, limits: RequestLimits) -> ToolError:
+def _late(order: HttpRequest, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
         f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; "
