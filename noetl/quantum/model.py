@@ -98,8 +98,8 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What orders would take. None: the vendor does not tell. `currency` is that of `cost` (`usd`,
-    `credits`)."""
+    """What orders would take. None: the vendor does not report it. `currency` is that of `cost`
+    (`usd`, `credits`)."""
 
     cost: float | None = None
     currency: str = ""
@@ -112,8 +112,8 @@ JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or None:
-    not told. `retryable`: it failed, and the same job may go well another time."""
+    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or
+    None: unknown. `retryable`: it failed, and the same job may go well another time."""
 
     id: str
     status: JobStatus

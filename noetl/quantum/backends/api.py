@@ -96,7 +96,7 @@ class VendorApi:
         return self.client.exchange(order, _LIMITS)
 
     def _content(self, method: str, answer: HttpResponse) -> Json:
-        """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
+        """The JSON of an answer. Raises ToolError where it is a refusal, or not JSON."""
         answer = mask_secrets(answer)
         if answer.status >= 300:
             raise self._refusal(method, answer)

@@ -93,7 +93,7 @@ def _in_gates(circuit: cirq.Circuit, name: str, optimize: bool) -> cirq.Circuit:
 
 
 def size_report(circuit: cirq.Circuit) -> JsonMap:
-    """What is told of the size of an unrolled circuit: `operations`, with measurements; `depth`, in
+    """The size of an unrolled circuit: `operations`, with measurements; `depth`, in
     moments; `two_qubit`, gates of two qubits or more, and `two_qubit_depth`, moments with such
     gates; `gates`, operations of each kind."""
     ops = list(circuit.all_operations())

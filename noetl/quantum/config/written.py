@@ -1,4 +1,4 @@
-"""What can be told of a task as it is written, without Cirq: what its mappings cannot take, and
+"""What can be checked of a task as it is written, without Cirq: what its mappings cannot take, and
 what an action needs.
 
 `noetl validate` asks, so that nobody waits for Cirq, or a queue, to hear of a mistyped name. Who
@@ -61,7 +61,7 @@ class BackendNames(BaseModel):
 
 
 class WrittenQuantum(BaseModel):
-    """The keys of a task of which something can be told. `action` comes last: it needs some of the
+    """The keys of a task that can be checked. `action` comes last: it needs some of the
     others."""
 
     backend: Annotated[BackendNames, BeforeValidator(backend_mapping)] | None = None

@@ -1,4 +1,4 @@
-"""What a task asks for, checked: the circuits that run at each point, and what comes of their
+"""What a task asks for, checked: the circuits that run at each point, and the results of their
 samples."""
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Experiment:
         return 2 * readout.repetitions if isinstance(readout, Calibrate) else 0
 
     def readout(self, calibrated: Sequence[Samples]) -> ConfusionMatrices | None:
-        """What is known of errors of readout; `calibrated` is what came of `calibrations`."""
+        """What is known of errors of readout; `calibrated` are the samples of `calibrations`."""
         found = self.mitigation.readout
         return mitigation.read_calibration(*calibrated) if isinstance(found, Calibrate) else found
 

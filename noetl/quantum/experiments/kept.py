@@ -62,8 +62,8 @@ class KeptTables:
         self._stack.close()
 
     def samples(self, point: int, order: str, samples: Samples) -> bool:
-        """Adds the repetitions of an order; False where they are wanted and the backend told only
-        counts."""
+        """Adds the repetitions of an order; False where they are wanted and the backend
+        reported only counts."""
         if "samples" not in self._wanted:
             return True
         if samples.bits is None:

@@ -96,8 +96,8 @@ def _affordable(most: float, need: PointCost) -> int:
 
 
 def check_estimate(limits: Limits, estimate: Estimate, provider: str) -> None:
-    """Raises ToolError(limit) where a limit cannot be checked because the backend does not tell, or
-    too much waits there."""
+    """Raises ToolError(limit) where a limit cannot be checked because the backend does not report
+    it, or too much waits there."""
     if limits.max_cost is not None and estimate.cost is None:
         raise _not_known("max_cost", f"{provider} does not tell what jobs cost. Leave it out to run without.")
     most = limits.max_queue

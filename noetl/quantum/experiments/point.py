@@ -1,4 +1,4 @@
-"""One point of a sweep: what comes of its samples, and on a simulator the samples themselves."""
+"""One point of a sweep: its result from the samples, and on a simulator the samples themselves."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _config(experiment: Experiment) -> dict[str, Json]:
 
 
 def repeat_config(task: JsonMap, place: str) -> QuantumConfig:
-    """The configuration of a task that `repeatable` told of; its circuit has to be opened. Raises
+    """The configuration of a task that `repeatable` wrote; its circuit has to be opened. Raises
     ToolError."""
     try:
         return QuantumConfig.model_validate({**task["config"], "cirq_json": task["circuit"]})
@@ -114,7 +114,7 @@ def repeat_config(task: JsonMap, place: str) -> QuantumConfig:
 
 
 def open_task(task: Json, session: TaskSession, place: str) -> JsonMap:
-    """What `repeatable` told, with its circuit opened. Raises ToolError."""
+    """What `repeatable` wrote, with its circuit opened. Raises ToolError."""
     results = session.services.results
     found = load_reference(task, results, f"`{place}`")
     if not isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""Experiments on machines elsewhere: which of their orders are sent, and what comes of the
+"""Experiments on machines elsewhere: which of their orders are sent, and the results of the
 answers."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said of jobs that came to nothing."""
+"""The errors of jobs that failed, were cancelled, or are unknown."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def with_fate(error: ToolError, live: Mapping[str, JobState], why: ToolError | N
 
 
 def task_abandoned() -> ToolError:
-    """Nothing is left of a task that was called off."""
+    """Nothing is left of a task that was cancelled."""
     return ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
 
 
 def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
-    """What goes on of a task that was called off, and why."""
+    """The jobs of a cancelled task that still run, and why."""
     which = f"Jobs {ids(live.values())}" if live else "Jobs that may have been sent"
     because = f" ({why.message.rstrip('.')})" if why else ""
     return ToolError(

@@ -86,7 +86,7 @@ def read_ledger(checkpoint: Json) -> JobLedger | None:
 
 
 def short(job: JobState) -> JsonMap:
-    """The state as JSON, without what is not told."""
+    """The state as JSON, without what is unknown."""
     return {name: value for name, value in asdict(job).items() if value not in ("", None, {}, False)}
 
 

@@ -36,7 +36,7 @@ def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
 
 
 def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
-    """`{data, content_type}`, and `encoding` where it is no text."""
+    """`{data, content_type}`, and `encoding` where it is not text."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

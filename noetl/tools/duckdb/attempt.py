@@ -46,7 +46,7 @@ class DuckDbCall:
 
 
 class DuckDbAttempt:
-    """The statements of one call, and what came of them."""
+    """The statements of one call, and their results."""
 
     def __init__(self, connection: DuckDBPyConnection, order: DuckDbCall, stop: StopSignal) -> None:
         self._connection = connection

@@ -56,7 +56,7 @@ _WHAT: Final = "The file"
 
 @dataclass(frozen=True, slots=True)
 class AllowedFiles:
-    """What DuckDB is let at: directories with all below them, single files, and hosts
+    """What DuckDB may reach: directories with all below them, single files, and hosts
     (`https://host/`)."""
 
     directories: list[Path] = field(default_factory=list)

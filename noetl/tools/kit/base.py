@@ -90,13 +90,14 @@ class Services:
 
     @property
     def base_dir(self) -> Path | None:
-        """The first directory that relative names start from. Packages of 46fb24c read it; `files_of`
-        knows the one of each call."""
+        """The first directory that relative names start from. Packages of 46fb24c read it;
+        `files_of` knows the one of each call."""
         return self.files.start
 
     @property
     def file_roots(self) -> tuple[Path, ...]:
-        """Directories that files must lie below. Packages of 46fb24c read it, as they do `base_dir`."""
+        """Directories that files must lie below. Packages of 46fb24c read it, as they do
+        `base_dir`."""
         return self.files.roots
 
     def files_of(self, call: Call) -> FilePolicy:
@@ -153,8 +154,8 @@ class Tool(ABC):
 
     @classmethod
     def parse(cls, text: str, with_params: bool) -> tuple[int, str] | None:  # noqa: ARG003 - see `touches`
-        """Where and why `text` is no SQL that the kind could run, as its parser says; None where it
-        is, or nobody knows.
+        """Where and why `text` is not SQL that the kind could run, as its parser says; None where
+        it is, or nobody knows.
 
         `with_params`: `:name` in it is bound.
         """

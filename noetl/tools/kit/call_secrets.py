@@ -50,7 +50,7 @@ class CallSecrets:
         _seen.add(kept)
 
     def mask_outcome(self, came: Outcome | Suspension) -> Outcome | Suspension:
-        """What may be reported of what came of the call."""
+        """The outcome of the call without its secrets, as it may be reported."""
         if self.versions and isinstance(came, Outcome):
             came = replace(came, meta={**came.meta, "secret_versions": dict(self.versions)})
         if not self.black:

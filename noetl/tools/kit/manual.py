@@ -1,4 +1,4 @@
-"""What is told of a tool: read off its class, the same for kinds that come from elsewhere.
+"""The manual of a tool: read from its class, the same for kinds that come from elsewhere.
 
 `noetl tool show` prints it, and the pages in `docs/tools/` are made of it.
 """
@@ -51,7 +51,7 @@ class ManualKey:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """All that is told of a kind. Texts are Markdown, whose links start at `docs/tools/`.
+    """The manual of a kind. Texts are Markdown, whose links start at `docs/tools/`.
 
     Of each group in `one_of` one key has to be there. `example` is a list of steps.
     """

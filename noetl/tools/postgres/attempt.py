@@ -47,7 +47,7 @@ class PostgresCall:
 
 
 class PostgresAttempt:
-    """One attempt, and what came of it."""
+    """One attempt, and its result."""
 
     def __init__(self, order: PostgresCall, faults: PostgresErrors, stop: StopSignal) -> None:
         self.repeated = False

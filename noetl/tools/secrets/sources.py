@@ -23,7 +23,7 @@ GROUP = "noetl.secrets"
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What the settings say to providers. A provider that is told nothing gives nothing."""
+    """What the settings say to providers. A provider without a setting gives nothing."""
 
     #: Environment variables that may be read as secrets, by name without the prefix.
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -108,9 +108,9 @@ class SqlConfig(ToolConfig):
 
 
 class WrittenSql(BaseModel):
-    """What can be told of SQL as it is written: whether each parameter that it names is there, and
-    each that is there is named. Values are not looked at: they may be templates. Without `params`
-    nothing is bound."""
+    """What can be checked of SQL as it is written: whether each parameter that it names is there,
+    and each that is there is named. Values are not looked at: they may be templates. Without
+    `params` nothing is bound."""
 
     params: Any = None
     command: Any = None

@@ -127,7 +127,7 @@ class Sqlite(Tool):
 
 
 class _Work:
-    """What one call does, and what came of it."""
+    """What one call does, and its result."""
 
     def __init__(
         self,

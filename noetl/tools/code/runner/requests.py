@@ -1,4 +1,4 @@
-"""What the worker asks a child to do, and what it is told."""
+"""What the worker asks a child to do, and what the child replies."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
 def content(answer: HttpResponse, form: Form | None, notes: set[str]) -> dict[str, Json]:
-    """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with
+    """`{data}`: JSON where it is JSON, else text; bytes that are not text as base64, with
     `encoding`.
 
     With `form` the body is read as that, whatever the content type says. An empty one is null.
