@@ -26,14 +26,14 @@ from noetl.store.file_lock import Found, Lock, hold_lock, is_held
 from noetl.store.library import Files
 from noetl.store.migrate import upgrade
 from noetl.tools.code.quoting import CommandLine
-from noetl.tools.kit import opening
+from noetl.tools.kit import call_secrets
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from noetl.tools.secrets.keys import Keys
+from noetl.tools.secrets.keys import KeySource
 from noetl.tools.secrets.sources import Providers, SourceSettings
 from noetl.tools.secrets.tokens import TokenSource
-from noetl.tools.secrets.vault import Vault
+from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases.directories import Directories
 from noetl.usecases.log_writer import LogWriter
 from noetl.usecases.ports import Dispatcher, Store, Transaction
@@ -91,10 +91,10 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-def keys(settings: Settings) -> Keys:
+def keys(settings: Settings) -> KeySource:
     """The keys that credentials are encrypted with: from the settings, a command, or a file. The one in the home is
     made where it is missing; another one that is missing was not mounted."""
-    return Keys(
+    return KeySource(
         given=settings.secret_key,
         command=settings.secret_key_command,
         file=settings.key_file,
@@ -102,7 +102,7 @@ def keys(settings: Settings) -> Keys:
     )
 
 
-def vault(settings: Settings) -> Vault:
+def vault(settings: Settings) -> FernetVault:
     """What encrypts and opens credentials. Raises ConfigError where the keys cannot be used."""
     return keys(settings).vault()
 
@@ -121,7 +121,7 @@ def providers(settings: Settings) -> Providers:
     return Providers(sources)
 
 
-def safe(settings: Settings, store: Store, keys: Keys) -> Safe:
+def safe(settings: Settings, store: Store, keys: KeySource) -> Safe:
     """What opens secrets for the tools of this process."""
     tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
     return Safe(store, keys.vault, Sources(providers(settings), tokens))
@@ -160,12 +160,12 @@ def runtime(
     secrets_of_calls = safe(settings, opened, held)
 
     def credential(name: str) -> Mapping[str, Json]:
-        return opening.credential(secrets_of_calls, name)
+        return call_secrets.credential(secrets_of_calls, name)
 
     def seal(reference: JsonMap) -> JsonMap:
         return held.vault().seal(reference)
 
-    opening.hush_log()
+    call_secrets.mask_log()
     services = Services(
         credential=credential,
         safe=secrets_of_calls,

@@ -19,8 +19,8 @@ from noetl.facts.json import JsonMap
 from noetl.facts.nearest import nearest
 from noetl.store import migrate, open_store
 from noetl.tools.code.runner.sandbox import trouble
-from noetl.tools.kit.registry import broken
 from noetl.tools.kit.registry import kinds as installed_kinds
+from noetl.tools.kit.registry import load_errors
 from noetl.usecases.health import SEEN, Reachable
 from noetl.usecases.work.leases import measure_skew
 
@@ -176,7 +176,7 @@ def _answering(settings: Settings) -> DoctorFinding:
 
 def _tools(_: Settings) -> DoctorFinding:
     kinds = sorted(installed_kinds())
-    faults = broken()
+    faults = load_errors()
     if faults:
         return DoctorFinding("tools", False, " ".join(faults), "Mend that package, or uninstall it.")
     return DoctorFinding(

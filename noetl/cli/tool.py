@@ -24,7 +24,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit import registry
 from noetl.tools.kit.base import Tool
-from noetl.tools.kit.manual import Key, Manual, default_of, manual_of, served
+from noetl.tools.kit.manual import Manual, ManualKey, default_of, manual_of, queue_and_effects
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -85,7 +85,7 @@ def _loaded(kind: str) -> type[Tool]:
 
 def _tell(manual: Manual, origin: str) -> None:
     out = click.HelpFormatter(max_width=100)
-    out.write(f"{manual.kind} ({origin})\n\n{_plain(manual.about)}\n\n{served(manual)}\n\n")
+    out.write(f"{manual.kind} ({origin})\n\n{_plain(manual.about)}\n\n{queue_and_effects(manual)}\n\n")
     if manual.keys:
         with out.section("Keys"):
             out.write_dl([(key.name, _meaning(key)) for key in manual.keys])
@@ -102,7 +102,7 @@ def _tell(manual: Manual, origin: str) -> None:
     click.echo(out.getvalue(), nl=False)
 
 
-def _meaning(key: Key) -> str:
+def _meaning(key: ManualKey) -> str:
     default = default_of(key)
     shown = {"required": "required", "-": ""}.get(default, f"default {default}")
     about = ", ".join(part for part in (key.type.replace("`", ""), shown) if part)
@@ -147,7 +147,7 @@ def test(ctx: click.Context, kind: str, config: str, args: str, timeout: str | N
     )
     found = _loaded(kind)
     try:
-        registry.configured(found, given)
+        registry.configure(found.declaration, given)
     except ToolError as error:
         raise BadRequest(error.message) from error
     if _has_template([given, inputs]):

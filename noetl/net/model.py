@@ -419,6 +419,10 @@ def _no_faults(_config: JsonMap) -> Sequence[ErrorDetails]:
     return ()
 
 
+#: What a call may change: nothing, what belongs to its worker, what is outside of NoETL.
+Effects: TypeAlias = Literal["none", "internal", "external"]
+
+
 @dataclass(frozen=True, slots=True)
 class KindInfo:
     """What the language needs to know of a tool kind to compile and check playbooks.
@@ -441,7 +445,7 @@ class KindInfo:
 
     kind: str
     queue: str
-    effects: Literal["none", "internal", "external"] = "external"
+    effects: Effects = "external"
     description: str = ""
     schema: JsonMap = field(default_factory=dict)
     required: tuple[tuple[str, ...], ...] = ()

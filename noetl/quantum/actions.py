@@ -10,33 +10,34 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import chosen
+from noetl.quantum.backends.choice import choose_backend
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits import canonical, checks
-from noetl.quantum.circuits.compiling import compiled, counted
-from noetl.quantum.experiment import Experiment
+from noetl.quantum.circuits.compiling import compile_circuit, size_report
+from noetl.quantum.circuits.measurements import unroll
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import PointCost, point_budget
+from noetl.quantum.experiments.planning import plan
+from noetl.quantum.experiments.results import earlier
+from noetl.quantum.experiments.running import on_simulator
 from noetl.quantum.jobs import actions as job_actions
 from noetl.quantum.jobs.elsewhere import on_machine, orders_of
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.limits import Need, room
-from noetl.quantum.model import Estimate, LocalBackend, Point
-from noetl.quantum.planning import planned
-from noetl.quantum.results import earlier
-from noetl.quantum.running import on_simulator
-from noetl.quantum.session import Session
+from noetl.quantum.model import Estimate, Point
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation import mitigation
-from noetl.quantum.simulation.sampling import unrolled
 from noetl.quantum.verifying import verify
 
 
-def act(session: Session) -> Outcome | Later:
+def act(session: TaskSession) -> Outcome | Later:
     """One call of a task. Raises ToolError."""
-    came = _acted(session)
+    came = _act(session)
     if isinstance(came, Later) and isinstance(came.checkpoint, Mapping):
         return replace(came, checkpoint={**came.checkpoint, **session.pins})
     return came
 
 
-def _acted(session: Session) -> Outcome | Later:
+def _act(session: TaskSession) -> Outcome | Later:
     match session.config.action:
         case "run" | "expect":
             return run(session)
@@ -58,17 +59,17 @@ def _acted(session: Session) -> Outcome | Later:
             assert_never(session.config.action)
 
 
-def run(session: Session) -> Outcome | Later:
+def run(session: TaskSession) -> Outcome | Later:
     """Samples circuits, or yields expectation values. Raises ToolError."""
     session = _with_seed(session)
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
     if isinstance(backend, LocalBackend):
         return on_simulator(session, experiment, backend)
     return on_machine(session, experiment, backend)
 
 
-def _with_seed(session: Session) -> Session:
+def _with_seed(session: TaskSession) -> TaskSession:
     """A task that goes on with a sweep goes on with its seed."""
     config = session.config
     if config.resume is None or config.seed is not None:
@@ -78,18 +79,18 @@ def _with_seed(session: Session) -> Session:
     return replace(session, config=config.model_copy(update={"seed": seed}))
 
 
-def estimate(session: Session) -> Outcome | Later:
+def estimate(session: TaskSession) -> Outcome | Later:
     """What a run would take; nothing is sent but the question. Raises ToolError."""
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
     orders = orders_of(experiment, 0, len(experiment.points))
     try:
         told = Estimate(0.0, "", 0, 0.0) if isinstance(backend, LocalBackend) else backend.estimate(orders)
     except Throttled as error:
         return Later(error.seconds)
     first = experiment.points[0]
-    circuit = unrolled(experiment.sent(first)[0].circuit)
-    qubits, after = len(circuit.all_qubits()), counted(circuit)
+    circuit = unroll(experiment.as_sent(first)[0].circuit)
+    qubits, after = len(circuit.all_qubits()), size_report(circuit)
     return succeeded(
         {
             "provider": experiment.capabilities.provider,
@@ -100,7 +101,7 @@ def estimate(session: Session) -> Outcome | Later:
             "qubits": qubits,
             "depth": after["depth"],
             "operations": after["operations"],
-            "report": {"before": counted(unrolled(experiment.resolved(first))), "after": after},
+            "report": {"before": size_report(unroll(experiment.resolve(first))), "after": after},
             "bytes": checks.state_bytes(qubits, experiment.capabilities),
             "cost": told.cost,
             "currency": told.currency,
@@ -112,36 +113,37 @@ def estimate(session: Session) -> Outcome | Later:
 
 
 def _fitting(experiment: Experiment, told: Estimate) -> JsonMap:
-    """How many of the points the limits let run. What a point costs is taken to be the same for all of them."""
+    """How many of the points the limits let run. What a point costs is taken to be the same for all
+    of them."""
     points = len(experiment.points)
-    need = Need(
+    need = PointCost(
         points,
         experiment.shots,
         experiment.calibration_shots,
         lambda some: (told.cost or 0.0) * some / points,
     )
     try:
-        fits = room(experiment.config.limits, need)
+        fits = point_budget(experiment.config.limits, need)
     except ToolError as error:
         return {"fits": 0, "stopped": error.extras["quantum"]["stopped"]}
     return {"fits": fits.points, "stopped": fits.stopped}
 
 
-def compile_(session: Session) -> Outcome:
+def compile_(session: TaskSession) -> Outcome:
     """The circuits that would be sent, in Cirq's JSON. Raises ToolError."""
-    backend = chosen(session)
-    experiment = planned(session, backend.capabilities())
-    found = [_compiled(experiment, point) for point in experiment.points]
+    backend = choose_backend(session)
+    experiment = plan(session, backend.capabilities())
+    found = [_compile(experiment, point) for point in experiment.points]
     shared = {"resolved_sha256": canonical.sha256(experiment.text), "gateset": experiment.gateset or None}
     if len(found) == 1:
         return succeeded({**found[0], **shared})
     return succeeded({"points": found, **shared})
 
 
-def _compiled(experiment: Experiment, point: Point) -> JsonMap:
-    done = compiled(experiment.resolved(point), experiment.config.compile, experiment.capabilities)
-    circuit = mitigation.decoupled(done.circuit, experiment.mitigation.decoupling)
-    text, after = canonical.text(circuit), counted(circuit)
+def _compile(experiment: Experiment, point: Point) -> JsonMap:
+    done = compile_circuit(experiment.resolve(point), experiment.config.compile, experiment.capabilities)
+    circuit = mitigation.decouple(done.circuit, experiment.mitigation.decoupling)
+    text, after = canonical.text(circuit), size_report(circuit)
     return {
         "index": point.index,
         "params": dict(point.params),

@@ -1,32 +1,27 @@
 """What the parts of the quantum tool hand to each other.
 
-Bits are big-endian throughout: the first bit of a bitstring is the first qubit of the measurement, as in Cirq's
-`big_endian_bits_to_int`.
-"""
+Bits are big-endian throughout: the first bit of a bitstring is the first qubit of the measurement,
+as in Cirq's `big_endian_bits_to_int`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 
 if TYPE_CHECKING:
     import cirq
     import numpy
 
-    from noetl.quantum.circuits.observables import Observable
-
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the version); `sha256` is of
-    the text as given (of a builder: of its canonical JSON). `idle` are qubits that it has by what was written, and on which
-    nothing acts: of a register of OpenQASM, of a builder."""
+class LoadedCircuit:
+    """A circuit as it was given. `form` is the key it came from (`qasm2` and `qasm3` tell the
+    version); `sha256` is of the text as given (of a builder: of its canonical JSON). `idle` are
+    qubits that it has by what was written, and on which nothing acts: of a register of OpenQASM, of
+    a builder."""
 
     circuit: cirq.Circuit
     form: str
@@ -43,12 +38,12 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CircuitRun:
     """One circuit that is to be sampled: nothing is left to resolve, and it measures.
 
-    `name` is unique within a task and stays the same whenever the task is run again: `p3`, `p3.zz` for a basis in
-    which observables are measured, `p3/2` for the third part of its repetitions. `seed` is of this order alone.
-    """
+    `name` is unique within a task and stays the same whenever the task is run again: `p3`, `p3.zz`
+    for a basis in which observables are measured, `p3/2` for the third part of its repetitions.
+    `seed` is of this order alone."""
 
     name: str
     point: int
@@ -58,7 +53,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """One measurement of a circuit: its key, and its qubits in the order of its bits."""
 
     key: str
@@ -69,11 +64,10 @@ class Measured:
 class Samples:
     """What came of an order. Bitstrings have the bits of all `measured` in their order.
 
-    `bits` are the repetitions one by one, shape (repetitions, bits), dtype uint8; None where a vendor tells only
-    how often each bitstring came.
-    """
+    `bits` are the repetitions one by one, shape (repetitions, bits), dtype uint8; None where a
+    vendor tells only how often each bitstring came."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
     counts: Mapping[str, int]
     bits: numpy.ndarray | None = None
 
@@ -84,8 +78,9 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. Where `max_qubits` is None memory is the bound: `bytes_per_amplitude` times
-    2^n, or 4^n where `mixed`. `local`: it runs in the worker, for nothing, and waits for nobody."""
+    """What a backend can do. Where `max_qubits` is None memory is the bound: `bytes_per_amplitude`
+    times 2^n, or 4^n where `mixed`. `local`: it runs in the worker, for nothing, and waits for
+    nobody."""
 
     provider: str
     local: bool
@@ -103,7 +98,8 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What orders would take. None: the vendor does not tell. `currency` is that of `cost` (`usd`, `credits`)."""
+    """What orders would take. None: the vendor does not report it. `currency` is that of `cost`
+    (`usd`, `credits`)."""
 
     cost: float | None = None
     currency: str = ""
@@ -116,8 +112,8 @@ JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or None: not told. `retryable`:
-    it failed, and the same job may go well another time."""
+    """How a job stands. Instants are ISO 8601 in UTC; `queue_s`, `run_s` seconds; empty or
+    None: unknown. `retryable`: it failed, and the same job may go well another time."""
 
     id: str
     status: JobStatus
@@ -131,76 +127,3 @@ class JobState:
     message: str = ""
     retryable: bool = False
     calibration: JsonMap = field(default_factory=dict)
-
-
-class LocalBackend(ABC):
-    """A simulator. One instance is of one call; nothing in it is shared among threads."""
-
-    @abstractmethod
-    def capabilities(self) -> Capabilities: ...
-
-    @abstractmethod
-    def sample(self, order: Order) -> Samples:
-        """The same order, seed included, yields the same bits wherever it runs. Raises ToolError."""
-
-    @abstractmethod
-    def expect(
-        self,
-        circuit: cirq.Circuit,
-        observables: Sequence[Observable],
-        qubits: Sequence[cirq.Qid] | None = None,
-    ) -> Sequence[float]:
-        """Exact expectation values in the state of a resolved circuit before its last measurements. `qubits` are those
-        that the observables number, where they are not the circuit's own in their order. Raises ToolError."""
-
-    @abstractmethod
-    def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> numpy.ndarray:
-        """The state of a resolved circuit before its last measurements, in the order of `qubits`: shape (2^n,), or
-        (2^n, 2^n) where `mixed`. Raises ToolError."""
-
-
-class MaybeSubmitted(ToolError):
-    """An order was sent and its answer never came: there may be a job, and there may be none."""
-
-
-class RemoteBackend(ABC):
-    """A vendor's machine. One job is one order. Every method is one or a few short requests and none of them waits
-    for the job or tries again by itself: the task is called again (`noetl.pipeline.model.Later`). Raises ToolError,
-    retryable where another try may help."""
-
-    #: Whether `find` can tell what was submitted. Where it cannot, an order whose answer got lost is not sent again,
-    #: unless the author would rather pay twice (`resubmits`).
-    finds: bool = True
-    resubmits: bool = False
-    #: How long after a submission, in seconds, `find` may still miss its job.
-    settle_s: float = 10.0
-
-    @abstractmethod
-    def capabilities(self) -> Capabilities: ...
-
-    @abstractmethod
-    def estimate(self, orders: Sequence[Order]) -> Estimate: ...
-
-    @abstractmethod
-    def submit(self, order: Order, token: str) -> JobState:
-        """Sends the order with `token`, by which `find` finds it again. Raises MaybeSubmitted where nobody knows
-        whether there is a job now; any other error means that there is none."""
-
-    @abstractmethod
-    def find(self, tokens: Sequence[str], since: datetime) -> Mapping[str, Sequence[JobState]]:
-        """The jobs that were submitted with these tokens since then, by token, the oldest first."""
-
-    @abstractmethod
-    def poll(self, job_id: str) -> JobState: ...
-
-    def look(self, job_ids: Sequence[str]) -> Mapping[str, JobState]:
-        """How some jobs stand, by id: those that could be asked for in a few requests."""
-        return {one: self.poll(one) for one in job_ids[:8]}
-
-    @abstractmethod
-    def fetch(self, job_id: str, order: Order) -> Samples:
-        """What a job that is done measured."""
-
-    @abstractmethod
-    def cancel(self, job_id: str) -> JobState:
-        """Cancels a job that has not ended; of one that has, says how it stands."""

@@ -11,37 +11,35 @@ from typing import TYPE_CHECKING
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.quantum.config import QuantumConfig
-from noetl.quantum.jobs.tickets import Tickets
+from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.send_tokens import SendTokens
 from noetl.tools.code.user_code import Runners
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.calls import Stop
+from noetl.tools.kit.calls import StopSignal
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Client
+    from noetl.tools.kit.http.transport import HttpClient
 
 
-class Held:
-    """What the tool holds for all of its calls: processes for code, connections, and the tickets of jobs. Safe for
-    threads."""
+class SharedResources:
+    """What the tool holds for all of its calls: processes for code, connections, and the rights to
+    send jobs. Safe for threads."""
 
     def __init__(self, services: Services) -> None:
         self.runners = Runners(services)
         #: The rights of this process to send jobs.
-        self.tickets = Tickets()
+        self.send_tokens = SendTokens()
         self._services = services
         self._lock = threading.Lock()
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
-    def client(self) -> Client:
+    def client(self) -> HttpClient:
         """Connections to vendors, made when they are needed first."""
-        from noetl.tools.kit.http.transport import (
-            Client,  # with its libraries 100 ms, and simulators need none
-        )
+        from noetl.tools.kit.http.transport import HttpClient
 
         with self._lock:
             if self._client is None:
-                self._client = Client(
+                self._client = HttpClient(
                     allow_private=self._services.allow_private_networks,
                     networks=self._services.allowed_networks,
                 )
@@ -54,15 +52,15 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """`deadline_s` are the seconds that the call has; `ends` is when they are over, as `time.monotonic`. `pins` are what its
-    checkpoint repeats, whatever else is in it."""
+class TaskSession:
+    """`deadline_s` are the seconds that the call has; `ends` is when they are over, as
+    `time.monotonic`. `pins` are what its checkpoint repeats, whatever else is in it."""
 
     call: Call
     config: QuantumConfig
     services: Services
-    held: Held
-    stop: Stop
+    held: SharedResources
+    stop: StopSignal
     deadline_s: float
     ends: float
     pins: dict[str, Json] = field(default_factory=dict)
@@ -73,12 +71,14 @@ class Session:
             raise ToolError("cancelled", "The execution was cancelled while circuits ran.", type="Cancelled")
 
     def check(self) -> None:
-        """Raises ToolError(cancelled | timeout) where the call is to end: asked between two circuits."""
+        """Raises ToolError(cancelled | timeout) where the call is to end: asked between two
+        circuits."""
         self.check_cancelled()
         if time.monotonic() > self.ends:
             raise ToolError(
                 "timeout",
-                f"The circuits did not end within {self.deadline_s:g} s; what was kept by then is not run again when the "
+                f"The circuits did not end within {self.deadline_s:g} s; what was kept by then "
+                "is not run again when the "
                 "task is tried again. Raise `spec.timeout`.",
                 retryable=True,
                 type="Interrupted",

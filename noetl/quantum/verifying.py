@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,57 +11,49 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Later
-from noetl.quantum.backends.choice import chosen
-from noetl.quantum.experiment import Experiment
-from noetl.quantum.limits import Room
-from noetl.quantum.model import LocalBackend
-from noetl.quantum.planning import planned
-from noetl.quantum.provenance import provenance, repeated
-from noetl.quantum.results import earlier
-from noetl.quantum.running import compiled_sha256, identity
-from noetl.quantum.session import Session
-from noetl.quantum.simulation.sweep import Sweep
-from noetl.tools.kit.references import loaded
+from noetl.quantum.backends.choice import choose_backend
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.experiments.experiment import Experiment
+from noetl.quantum.experiments.limits import PointBudget
+from noetl.quantum.experiments.planning import plan
+from noetl.quantum.experiments.provenance import open_task, provenance, repeat_config
+from noetl.quantum.experiments.results import earlier
+from noetl.quantum.experiments.running import compiled_sha256, identity
+from noetl.quantum.experiments.sweep import Sweep
+from noetl.quantum.session import TaskSession
 
 #: Differences that are told one by one.
 _MOST_TOLD: Final = 20
-#: How far exact expectation values may be apart: amplitudes of 8 bytes have seven digits, and processors differ in the last.
+#: How far exact expectation values may be apart: amplitudes of 8 bytes have seven digits, and
+#: processors differ in the last.
 _TOLERANCE: Final = 1e-5
 #: Hashes that have to be equal.
 _HASHES: Final = ("resolved_sha256", "compiled_sha256", "sweep_sha256", "noise_sha256")
 
 
-def verify(session: Session) -> Outcome | Later:
-    """Runs the experiment of `of` again, as many points as that has. Raises ToolError (`Differs`)."""
+def verify(session: TaskSession) -> Outcome | Later:
+    """Runs the experiment of `of` again, as many points as that has. Raises ToolError
+    (`Differs`)."""
     of = earlier(session.config.of, session.services.results, "of")
-    task = again(of["provenance"].get("task"), session, "of.provenance.task")
-    inner = replace(session, config=repeated(task, "of.provenance.task"))
-    backend = chosen(inner)
-    experiment = planned(inner, backend.capabilities())
+    task = open_task(of["provenance"].get("task"), session, "of.provenance.task")
+    inner = replace(session, config=repeat_config(task, "of.provenance.task"))
+    backend = choose_backend(inner)
+    experiment = plan(inner, backend.capabilities())
     story = provenance(inner, experiment)
     was: list[Any] = of["points"]
     if isinstance(backend, LocalBackend):
-        came = Sweep(inner, experiment, backend, 0, Room(len(was))).run(identity(story))
+        came = Sweep(inner, experiment, backend, 0, PointBudget(len(was))).run(identity(story))
         if isinstance(came, Later):
             return came
         points: list[dict[str, Any]] | None = came.points
     else:
         # What a machine measured cannot be measured again, and every try is paid for.
         points = None
-    now = {**story, "compiled_sha256": _compiled(experiment, was, points)}
-    return _judged(session, of["provenance"], now, was, points)
+    now = {**story, "compiled_sha256": _compile(experiment, was, points)}
+    return _judge(session, of["provenance"], now, was, points)
 
 
-def again(task: Json, session: Session, place: str) -> JsonMap:
-    """What `repeatable` told, with its circuit opened. Raises ToolError."""
-    results = session.services.results
-    found = loaded(task, results, f"`{place}`")
-    if not isinstance(found, Mapping):
-        found = {}
-    return {**found, "circuit": loaded(found.get("circuit"), results, f"`{place}.circuit`")}
-
-
-def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[JsonMap] | None) -> str:
+def _compile(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[JsonMap] | None) -> str:
     if points is None and experiment.compiles:
         points = [
             {"compiled_sha256": experiment.compiled_sha256(point)} for point in experiment.points[: len(was)]
@@ -69,8 +61,12 @@ def _compiled(experiment: Experiment, was: Sequence[JsonMap], points: Sequence[J
     return compiled_sha256(experiment, points or [])
 
 
-def _judged(
-    session: Session, before: JsonMap, now: JsonMap, was: Sequence[JsonMap], points: Sequence[JsonMap] | None
+def _judge(
+    session: TaskSession,
+    before: JsonMap,
+    now: JsonMap,
+    was: Sequence[JsonMap],
+    points: Sequence[JsonMap] | None,
 ) -> Outcome:
     differences = [_difference(name, before.get(name), now.get(name)) for name in _HASHES]
     found = [one for one in differences if one is not None]

@@ -7,7 +7,8 @@ from pydantic import Field
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
 class NoopConfig(ToolConfig):
@@ -19,20 +20,22 @@ class NoopConfig(ToolConfig):
 class Noop(Tool):
     """Yields its inputs, those of the step included: for steps that only assign or route."""
 
-    kind = "noop"
-    #: It does next to nothing, and every deployment serves this queue.
-    queue = "python"
-    sections = ()
-    effects = "none"
-    hands_on = True
-    description = "Does nothing and yields its input, or its `result`."
-    result = "The inputs, as a mapping; or what `result` is, where it is given."
-    example = """
-        - step: greet
-          tool: {kind: noop, input: {text: "Hello, {{ workload.name }}!"}}
-          set: {ctx.greeting: "{{ result.text }}"}
-    """
-    config_model = NoopConfig
+    declaration = ToolDeclaration(
+        kind="noop",
+        # It does next to nothing, and every deployment serves this queue.
+        queue="python",
+        sections=(),
+        effects="none",
+        hands_on=True,
+        description="Does nothing and yields its input, or its `result`.",
+        result="The inputs, as a mapping; or what `result` is, where it is given.",
+        example="""
+            - step: greet
+              tool: {kind: noop, input: {text: "Hello, {{ workload.name }}!"}}
+              set: {ctx.greeting: "{{ result.text }}"}
+        """,
+        config_model=NoopConfig,
+    )
 
     def run(self, call: Call, config: NoopConfig) -> Outcome:
         return succeeded(config.result if "result" in config.model_fields_set else dict(call.args))

@@ -1,9 +1,10 @@
-"""kind: playbook - calls another playbook as an execution of its own, and waits for it without a worker."""
+"""kind: playbook - calls another playbook as an execution of its own, and waits for it without a
+worker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -11,8 +12,9 @@ from noetl.facts.children import ChildCall
 from noetl.facts.json import Json, deep_merge
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Tool, ToolConfig
-from noetl.tools.sql import effects as touching
+from noetl.tools.kit import effects
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
 class PlaybookConfig(ToolConfig):
@@ -33,46 +35,49 @@ class PlaybookConfig(ToolConfig):
 
 
 class CallPlaybook(Tool):
-    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no worker is held. What a
-    call means: [calling playbooks](../reference/calls.md).
-    """
+    """Calls another playbook as an execution of its own, and waits for it; while the child runs, no
+    worker is held. What a call means:
+    [calling playbooks](../reference/calls.md)."""
 
-    kind = "playbook"
-    #: It only asks for the child; every deployment serves this queue.
-    queue = "python"
-    sections = ()
-    effects = "none"
-    description = "Calls another playbook and waits for it, without holding a worker."
-    result = """
-        The child's result; that of the step `return_step`, null where it did not run; of a detached child `{execution_id,
-        path, version}`. `outcome.meta.execution_id` names the child.
-    """
-    errors = """
-        A child that ends other than `completed` is an error of kind `child` with the message and the type of the child's
-        own error. A path, version or `return_step` that is not found, and a playbook that cannot be run, are errors of kind
-        `client_error`; an eleventh execution in a chain of calls is one of kind `limit`, type `CallDepth`.
-    """
-    example = """
-        - step: nightly
-          tool:
-            kind: playbook
-            path: sales/load_day
-            input: {day: "{{ workload.day }}"}
-            return_step: totals
-          next: end
-        - step: end
-          tool: {kind: noop, input: {totals: "{{ nightly }}"}}
-    """
-    config_model = PlaybookConfig
-    #: Authors name the call by it; nothing reads that.
-    spellings: ClassVar[Mapping[str, Spelling]] = {"task": Spelling()}
-    required = (("path",),)
-    suspends = True
-    hands_on = True
+    declaration = ToolDeclaration(
+        kind="playbook",
+        # It only asks for the child; every deployment serves this queue.
+        queue="python",
+        sections=(),
+        effects="none",
+        description="Calls another playbook and waits for it, without holding a worker.",
+        result="""
+            The child's result; that of the step `return_step`, null where it did not run; of a detached child
+            `{execution_id, path, version}`. `outcome.meta.execution_id` names the child.
+        """,
+        errors="""
+            A child that ends other than `completed` is an error of kind `child` with the message and the type
+            of the child's own error. A path, version or `return_step` that is not found, and a playbook that
+            cannot be run, are errors of kind `client_error`; an eleventh execution in a chain of calls is one
+            of kind `limit`, type `CallDepth`.
+        """,
+        example="""
+            - step: nightly
+              tool:
+                kind: playbook
+                path: sales/load_day
+                input: {day: "{{ workload.day }}"}
+                return_step: totals
+              next: end
+            - step: end
+              tool: {kind: noop, input: {totals: "{{ nightly }}"}}
+        """,
+        config_model=PlaybookConfig,
+        # Authors name the call by it; nothing reads that.
+        spellings={"task": Spelling()},
+        required=(("path",),),
+        suspends=True,
+        hands_on=True,
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        return (touching.one_line(config.get("path")),)
+        return (effects.one_line(config.get("path")),)
 
     def run(self, call: Call, config: PlaybookConfig) -> ChildCall:
         payload = deep_merge(dict(call.args), config.payload)

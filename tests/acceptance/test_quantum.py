@@ -12,7 +12,7 @@ import pytest
 
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
 from noetl.usecases.ports import ENDED

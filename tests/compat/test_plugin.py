@@ -184,7 +184,6 @@ def test_its_own_tests_pass(environment: dict[str, str], tmp_path: Path) -> None
     assert "17 passed" in done.stdout
 
 
-@pytest.mark.xfail(reason="Services lost `base_dir` and `file_roots` after 46fb24c", raises=AssertionError)
 def test_the_directory_of_the_playbook_is_among_the_services(noetl: Noetl) -> None:
     report = json.loads(noetl("run", "shelf.yaml", "--json").stdout)
     assert report["result"] == "A note.\n", report["error"]

@@ -19,7 +19,7 @@ from noetl.quantum.circuits.qasm_angles import FUNCTIONS
 from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY
 from noetl.quantum.circuits.qasm_program import UNKNOWN
 from noetl.quantum.circuits.qasm_text import QasmError
-from noetl.quantum.config import CIRCUITS, LOCAL, REMOTE, Limits
+from noetl.quantum.config.task import CIRCUITS, LOCAL, REMOTE, Limits
 from noetl.quantum.simulation import mitigation, noise
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED

@@ -13,7 +13,7 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
-from noetl.tools.duckdb.attach import described
+from noetl.tools.duckdb.attach import describe
 from noetl.tools.duckdb.tool import DuckDb, DuckDbConfig
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -198,7 +198,7 @@ def test_an_extension_that_is_missing_is_told(tool: DuckDb) -> None:
 
 
 def test_a_database_is_attached_for_reading_and_quoted(tool: DuckDb) -> None:
-    postgres = described('p"g', "pg", tool.services, tool.services.files)
+    postgres = describe('p"g', "pg", tool.services, tool.services.files)
 
     assert postgres.type == "postgres"
     assert postgres.statement.startswith("ATTACH '")

@@ -22,10 +22,10 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import open_secrets
 from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.tokens import Tokens, Way
-from noetl.tools.kit.http.transport import Client, Limits
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.http.tokens import AccessTokens, TokenRoute
+from noetl.tools.kit.http.transport import HttpClient, RequestLimits
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped
@@ -98,7 +98,7 @@ def tool() -> Iterator[Http]:
 def call(tool: Http, url: str, **config: Any) -> Outcome:
     """What the registry makes of a call: the tool hides its secrets, and the registry takes them out."""
     order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
-    with opening(order, None) as secrets:
+    with open_secrets(order, None) as secrets:
         try:
             came = tool.run(order, HttpConfig.model_validate({"url": url, **config}))
         except ToolError as error:
@@ -176,12 +176,12 @@ def test_a_token_is_kept_until_shortly_before_its_end(
 ) -> None:
     issuer.lasts = lasts
     now = [1000.0]
-    client = Client(allow_private=True)
-    tokens = Tokens(client, clock=lambda: now[0])
+    client = HttpClient(allow_private=True)
+    tokens = AccessTokens(client, clock=lambda: now[0])
     who = OAuthClient("c", issuer.server.url + "/token", "id", SECRET)
 
     def token() -> str:
-        return tokens.token(who, Way(), lambda: Limits(1, 1, 1, 10_000))
+        return tokens.token(who, TokenRoute(), lambda: RequestLimits(1, 1, 1, 10_000))
 
     assert token() == "canary-token-1"
     now[0] = 1000.0 + still

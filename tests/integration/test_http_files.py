@@ -17,8 +17,8 @@ from noetl.results import open_results
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client, Limits, Order
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.call_secrets import open_secrets
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, RequestLimits
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
 
@@ -53,7 +53,7 @@ def get(server: Server, results: Results, tmp_path: Path) -> Iterator[Callable[.
         where = Where("7", "s#1", "s", None)
         call = Call("http", {}, {}, {}, where, "t", 1, "key", 20.0)
         given = {"url": f"http://127.0.0.1:{server.server_port}/", "as": "file", **config}
-        with opening(call, None):
+        with open_secrets(call, None):
             return tool.run(call, HttpConfig.model_validate(given)).result
 
     yield called
@@ -130,10 +130,10 @@ def test_a_secret_that_is_echoed_is_taken_out_wherever_blocks_end(
 
 def test_a_body_that_is_too_large_for_a_file_is_a_limit(server: Server, tmp_path: Path) -> None:
     server.routes["/"] = lambda h: h.answer(b"x" * 3 * MEGABYTE)
-    client = Client(allow_private=True)
-    order = Order("GET", f"http://127.0.0.1:{server.server_port}/", into=tmp_path / "body")
+    client = HttpClient(allow_private=True)
+    order = HttpRequest("GET", f"http://127.0.0.1:{server.server_port}/", into=tmp_path / "body")
     with pytest.raises(ToolError, match="larger than 1000000 bytes") as raised:
-        client.exchange(order, Limits(5, 5, 20, MEGABYTE, file_body=MEGABYTE))
+        client.exchange(order, RequestLimits(5, 5, 20, MEGABYTE, file_body=MEGABYTE))
     client.close()
     assert raised.value.kind == "limit"
 

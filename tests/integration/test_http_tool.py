@@ -482,8 +482,8 @@ def public(monkeypatch: pytest.MonkeyPatch, server: Server, answers: dict[str, l
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", getaddrinfo)
-    real = addresses.forbidden
-    monkeypatch.setattr(addresses, "forbidden", lambda ip: None if ip == "127.0.0.1" else real(ip))
+    real = addresses.why_forbidden
+    monkeypatch.setattr(addresses, "why_forbidden", lambda ip: None if ip == "127.0.0.1" else real(ip))
     return asked
 
 

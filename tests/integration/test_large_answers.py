@@ -19,9 +19,9 @@ from noetl.results import open_results
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.postgres.read import Sink
+from noetl.tools.postgres.read import CsvSink
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql.values import Bounds
+from noetl.tools.sql.values import ResultBounds
 from noetl.tools.sqlite.tool import Sqlite
 
 ALL = 1 << 30
@@ -49,7 +49,9 @@ def order(inline_bytes: int) -> Call:
 
 def ran(tool: Tool, inline_bytes: int, **config: Any) -> Any:
     defaults = {"auth": "db"} if isinstance(tool, Postgres) else {}
-    outcome: Any = tool.run(order(inline_bytes), tool.config_model.model_validate({**defaults, **config}))
+    outcome: Any = tool.run(
+        order(inline_bytes), tool.declaration.config_model.model_validate({**defaults, **config})
+    )
     return outcome.result
 
 
@@ -207,9 +209,9 @@ def test_a_large_query_runs_once(postgres: Postgres) -> None:
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_rows_are_counted_and_odd_dates_seen_wherever_the_pieces_end(tmp_path: Path, size: int) -> None:
     text = b'1,"a\n""b""\n",2026-01-01\n2,"","\n"\n3,x,infinity\n'
-    bounds = Bounds(1_000_000, set())
+    bounds = ResultBounds(1_000_000, set())
     with (tmp_path / "rows.csv").open("wb") as file:
-        sink = Sink(file, bounds, "The statement", lambda: None)
+        sink = CsvSink(file, bounds, "The statement", lambda: None)
         for start in range(0, len(text), size):
             sink.write(text[start : start + size])
 

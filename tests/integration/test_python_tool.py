@@ -316,7 +316,7 @@ def test_a_sandbox_without_bubblewrap_is_refused_clearly(
     tool = Python(Services(scratch=tmp_path, python_isolation="sandbox"))
     call = Call("python", {}, {}, {}, Where("1", "r", "s"), "t", 1, "key")
     with pytest.raises(ToolError, match="bubblewrap"):
-        tool.run(call, tool.config_model(code="result = 1"))
+        tool.run(call, tool.declaration.config_model(code="result = 1"))
     tool.close()
 
 

@@ -16,8 +16,8 @@ from noetl.facts.reference import Keep
 from noetl.pipeline.model import Call, Where
 from noetl.quantum.circuits import canonical
 from noetl.quantum.circuits.load import load
-from noetl.quantum.config import QuantumConfig
-from noetl.quantum.model import Loaded
+from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.model import LoadedCircuit
 from noetl.results import open_results
 from noetl.tools.code.user_code import Runners
 from noetl.tools.kit.base import Services
@@ -61,7 +61,7 @@ def call(kind: str = "quantum", isolation: str = "process", config: Any = None, 
 
 def loaded(
     services: Services, runners: Runners, *, args: Any = None, isolation: str = "process", **config: Any
-) -> Loaded:
+) -> LoadedCircuit:
     return load(
         QuantumConfig.model_validate(config), call(isolation=isolation, **(args or {})), services, runners
     )

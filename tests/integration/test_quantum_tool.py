@@ -16,13 +16,13 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
-from noetl.quantum.config import QuantumConfig
-from noetl.quantum.simulation import sweep
+from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.experiments import sweep
 from noetl.quantum.tool import Quantum
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.kit.registry import configured, touches
+from noetl.tools.kit.registry import configure, touches
 
 BELL = """OPENQASM 2.0;
 include "qelib1.inc";
@@ -678,15 +678,15 @@ def test_what_would_fill_the_memory_is_refused_before_it_does(tool: Quantum, con
 @pytest.mark.parametrize("repetitions", [0, -1, 10**9 + 1, "many", 1.5])
 def test_repetitions_that_are_no_number_of_them_are_refused(repetitions: Any) -> None:
     with pytest.raises(ToolError, match="'repetitions' of the quantum task is not usable"):
-        configured(Quantum, {"qasm": BELL, "repetitions": repetitions})
+        configure(Quantum.declaration, {"qasm": BELL, "repetitions": repetitions})
 
 
 def test_a_task_needs_just_one_circuit() -> None:
     with pytest.raises(ToolError, match="only one of") as two:
-        configured(Quantum, {"qasm": BELL, "code": "result = 1"})
+        configure(Quantum.declaration, {"qasm": BELL, "code": "result = 1"})
     assert two.value.kind == "client_error"
     with pytest.raises(ToolError, match="run needs a circuit"):
-        configured(Quantum, {"action": "run"})
+        configure(Quantum.declaration, {"action": "run"})
 
 
 def test_a_plan_says_which_machines_a_task_reaches() -> None:

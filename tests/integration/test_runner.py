@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from noetl.tools.code.runner import client, processes
+from noetl import processes
+from noetl.tools.code.runner import client
 from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
-from noetl.tools.code.runner.requests import Limits, PythonRequest, RunnerReply, ShellRequest
+from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply, ShellRequest
 from tests.pace import within
 
 
@@ -214,7 +215,7 @@ def test_a_fork_that_comes_to_the_end_of_the_code_does_not_answer_twice(runner: 
 
 
 def test_a_fork_bomb_is_ended_and_the_worker_goes_on(runner: Runner) -> None:
-    limits = Limits(processes=40)
+    limits = CodeLimits(processes=40)
     reply = runner.call(PythonRequest("import os\nwhile True: os.fork()", limits=limits), 5)
     assert (reply.status, reply.reason) == ("limit", "it started more than 40 processes")
     assert python(runner, "result = 1").value == 1
@@ -399,7 +400,7 @@ def test_a_shell_request_stops_at_the_first_command_that_fails(runner: Runner) -
 
 
 def test_a_bound_on_memory_is_kept(runner: Runner) -> None:
-    limits = Limits(memory_mb=300)
+    limits = CodeLimits(memory_mb=300)
     reply = runner.call(PythonRequest("x = bytearray(4 << 30)", limits=limits), 10)
     assert reply.error["kind"] == "limit"
     assert "300 MB (spec.memory_mb)" in reply.error["message"]

@@ -15,7 +15,7 @@ from noetl import bootstrap
 from noetl.config import Settings
 from noetl.errors import BadRequest, ConfigError, Conflict, NotFound
 from noetl.tools.secrets import sources as secret_sources
-from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.usecases import catalog, credentials, inspect
 from noetl.usecases.credentials import audience
 from noetl.usecases.ports import ENDED
@@ -310,12 +310,12 @@ def test_rotation_encrypts_all_in_one_transaction_and_names_what_no_key_opens(
 ) -> None:
     keep(rt, settings, "turned", {"a": "b"})
     old = bootstrap.vault(settings)
-    new = Vault(f"{generate_key()},{(settings.home / 'secret.key').read_text()}")
+    new = FernetVault(f"{generate_key()},{(settings.home / 'secret.key').read_text()}")
     renewing = dataclasses.replace(rt, encrypt=new.encrypt)
     before = {row.key: row.data for row in credentials.credentials(rt)}
 
     with pytest.raises(ConfigError, match=r"Credential '.*' stays as it is, and so do all others"):
-        credentials.rotate(renewing, Vault(generate_key()).decrypt)
+        credentials.rotate(renewing, FernetVault(generate_key()).decrypt)
     assert {row.key: row.data for row in credentials.credentials(rt)} == before
     assert credentials.rotate(renewing, new.decrypt) == len(before)
     after = {row.key: row.data for row in credentials.credentials(rt)}
@@ -329,7 +329,7 @@ def test_rotation_encrypts_all_in_one_transaction_and_names_what_no_key_opens(
 
 def test_a_wrong_key_is_one_clear_error_of_the_task(rt: Runtime, run: Run) -> None:
     credentials.save(
-        dataclasses.replace(rt, encrypt=Vault(generate_key()).encrypt),
+        dataclasses.replace(rt, encrypt=FernetVault(generate_key()).encrypt),
         "strange",
         "generic",
         {"token": "x" * 9},

@@ -1,4 +1,5 @@
-"""A mock of AQT's Arnica: it knows its jobs by id only, refuses angles out of range, and samples for real."""
+"""A mock of AQT's Arnica: it knows its jobs by id only, refuses angles out of range, and samples
+for real."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from noetl.quantum.backends.ionq import IonQ
-from noetl.quantum.config import Backend
+from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 from .ionq import KEY, IonQServer, serving
 
@@ -22,8 +22,8 @@ def ionq() -> Iterator[IonQServer]:
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    opened = Client(allow_private=True)
+def client() -> Iterator[HttpClient]:
+    opened = HttpClient(allow_private=True)
     yield opened
     opened.close()
 
@@ -39,6 +39,6 @@ def services(tmp_path: Path) -> Services:
 
 
 @pytest.fixture
-def backend(ionq: IonQServer, client: Client, services: Services) -> IonQ:
+def backend(ionq: IonQServer, client: HttpClient, services: Services) -> IonQ:
     options = {"settle_s": 0.2, "requests_per_minute": 100_000}
     return IonQ(Backend(provider="ionq", auth="main", host=ionq.url, options=options), services, client)

@@ -1,4 +1,5 @@
-"""A mock of IonQ's API v0.4: it queues jobs, simulates their circuits, counts what would be paid, and fails as it is told.
+"""A mock of IonQ's API v0.4: it queues jobs, simulates their circuits, counts what would be paid,
+and fails as it is told.
 
 What it knows of the API: https://docs.ionq.com/api-reference/v0.4
 """
@@ -24,7 +25,8 @@ from tests.httpd import Handler, Server
 
 KEY = "key-of-the-mock-that-nobody-may-see"
 CALIBRATION = {"id": "cal-1", "date": "2026-01-02T03:04:05Z"}
-#: What may go wrong with a request: an action on its handler in the place of the right answer, or after it.
+#: What may go wrong with a request: an action on its handler in the place of the right answer, or
+#: after it.
 Fault = str
 
 _ONE: dict[str, cirq.Gate] = {
@@ -79,8 +81,9 @@ class Job:
 
 
 class IonQServer(Server):
-    """`queue_s` and `run_s` are the times of a job, `lag_s` how late it appears in lists, `page` the most jobs on one.
-    `faults` are what happens to the next requests, by method and a pattern of the path."""
+    """`queue_s` and `run_s` are the times of a job, `lag_s` how late it appears in lists, `page`
+    the most jobs on one. `faults` are what happens to the next requests, by method and a pattern of
+    the path."""
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
@@ -139,7 +142,8 @@ class IonQServer(Server):
         """The tokens of the paid jobs."""
         return sorted(job.body["metadata"]["noetl"] for job in self.paid())
 
-    # --- what it answers ---------------------------------------------------------------------------
+    # --- what it answers
+    # ---------------------------------------------------------------------------
 
     def made(self, body: dict[str, Any]) -> Job:
         with self.lock:

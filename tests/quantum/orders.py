@@ -5,16 +5,16 @@ from __future__ import annotations
 import cirq
 
 from noetl.pipeline.model import Call, Where
-from noetl.quantum.model import Order
+from noetl.quantum.model import CircuitRun
 
 
-def bell(name: str = "p0", repetitions: int = 100, point: int = 0) -> Order:
+def bell(name: str = "p0", repetitions: int = 100, point: int = 0) -> CircuitRun:
     a, b = cirq.LineQubit.range(2)
     circuit = cirq.Circuit(cirq.H(a), cirq.CNOT(a, b), cirq.measure(a, b, key="m"))
-    return Order(name, point, circuit, repetitions, seed=7 + point)
+    return CircuitRun(name, point, circuit, repetitions, seed=7 + point)
 
 
-def sweep(points: int) -> list[Order]:
+def sweep(points: int) -> list[CircuitRun]:
     return [bell(f"p{index}", point=index) for index in range(points)]
 
 

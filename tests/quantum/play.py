@@ -1,4 +1,5 @@
-"""Drives the calls of a task as the interpreter does: what a call hands over is recorded before the next one."""
+"""Drives the calls of a task as the interpreter does: what a call hands over is recorded before the
+next one."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from typing import Any
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
-from noetl.quantum.config import Polling
-from noetl.quantum.jobs.run import Desk, Done
-from noetl.quantum.jobs.tickets import Tickets
-from noetl.quantum.model import RemoteBackend
+from noetl.quantum.backends.ports import RemoteBackend
+from noetl.quantum.config.task import Polling
+from noetl.quantum.jobs.run import JobContext, JobResults
+from noetl.quantum.send_tokens import SendTokens
 
 from .orders import call
 from .vendor import Clock
 
-#: What a task does in one call: `jobs.run` and its like, with all but the desk.
-Task = Callable[[Desk], Later | Done]
+#: What a task does in one call: `jobs.run` and its like, with all but the context.
+Task = Callable[[JobContext], Later | JobResults]
 
 
 @dataclass
@@ -33,21 +34,21 @@ class Play:
     attempt: int = 1
     abandoned: bool = False
     recorded: list[Any] = field(default_factory=list)
-    tickets: Tickets = field(init=False)
+    send_tokens: SendTokens = field(init=False)
     began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tickets = self._tickets()
+        self.send_tokens = self._send_tokens()
         self.began = self.clock()
 
-    def _tickets(self) -> Tickets:
-        return Tickets(clock=lambda: self.clock().timestamp())
+    def _send_tokens(self) -> SendTokens:
+        return SendTokens(clock=lambda: self.clock().timestamp())
 
     def restart(self) -> None:
         """The process is another one, which knows no ticket."""
-        self.tickets = self._tickets()
+        self.send_tokens = self._send_tokens()
 
-    def call(self) -> Later | Done:
+    def call(self) -> Later | JobResults:
         """One call; nothing of it is recorded."""
         left = None
         if self.deadline_s is not None:
@@ -55,8 +56,8 @@ class Play:
             assert left > 0.0, "the interpreter does not call a task whose time is over"
         checkpoint = self.recorded[-1] if self.recorded else None
         made = call(checkpoint, attempt=self.attempt, deadline_s=left, abandoned=self.abandoned)
-        desk = Desk(self.backend, made, Polling(), self.tickets, now=self.clock)
-        return self.task(desk)
+        context = JobContext(self.backend, made, Polling(), self.send_tokens, now=self.clock)
+        return self.task(context)
 
     def record(self, later: Later) -> None:
         """As the log keeps it: JSON, and only where it has changed."""
@@ -65,7 +66,7 @@ class Play:
         if not self.recorded or self.recorded[-1] != said:
             self.recorded.append(said)
 
-    def step(self) -> Later | Done:
+    def step(self) -> Later | JobResults:
         """One call, recorded, and its wait."""
         came = self.call()
         if isinstance(came, Later):
@@ -73,11 +74,11 @@ class Play:
             self.clock.move(came.seconds)
         return came
 
-    def end(self, calls: int = 200) -> Done:
+    def end(self, calls: int = 200) -> JobResults:
         """Calls until it is done."""
         for _ in range(calls):
             came = self.step()
-            if isinstance(came, Done):
+            if isinstance(came, JobResults):
                 return came
         raise AssertionError(f"not done after {calls} calls: {self.recorded[-1]}")
 

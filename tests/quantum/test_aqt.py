@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.aqt import Aqt, _circuit
-from noetl.quantum.config import Backend
+from noetl.quantum.backends.ports import MaybeSubmitted
+from noetl.quantum.config.task import Backend
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.stand import kept, restored
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.jobs.ledger import samples_as_json, samples_from_json
+from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 from .aqt import TOKEN, AqtServer, in_range, rebuilt
 from .ionq import serving
@@ -35,19 +36,19 @@ def aqt() -> Iterator[AqtServer]:
 
 
 @pytest.fixture
-def backend(aqt: AqtServer, client: Client, services: Services) -> Aqt:
+def backend(aqt: AqtServer, client: HttpClient, services: Services) -> Aqt:
     return opened(aqt, client, services)
 
 
-def opened(aqt: AqtServer, client: Client, services: Services, **options: object) -> Aqt:
+def opened(aqt: AqtServer, client: HttpClient, services: Services, **options: object) -> Aqt:
     auth = {"type": "bearer", "token": TOKEN}
     given = {"provider": "aqt", "target": "default/simulator", "auth": auth, "host": aqt.url}
     options = {"requests_per_minute": 100_000, **options}
     return Aqt(Backend.model_validate({**given, "options": options}), services, client)
 
 
-def order(circuit: cirq.Circuit, repetitions: int = 50) -> Order:
-    return Order("p0", 0, circuit, repetitions, 1)
+def order(circuit: cirq.Circuit, repetitions: int = 50) -> CircuitRun:
+    return CircuitRun("p0", 0, circuit, repetitions, 1)
 
 
 def test_a_job_yields_its_repetitions_one_by_one(aqt: AqtServer, backend: Aqt) -> None:
@@ -83,7 +84,7 @@ def test_samples_come_back_from_the_log_as_they_were(aqt: AqtServer, backend: Aq
     job = backend.submit(made, "noetl-1")
     aqt.jobs[job.id].status = "finished"
     samples = backend.fetch(job.id, made)
-    again = restored(kept(samples), made)
+    again = samples_from_json(samples_as_json(samples), made)
     assert (again.measured, dict(again.counts)) == (samples.measured, dict(samples.counts))
     assert samples.bits is not None
     assert numpy.array_equal(again.bits, samples.bits)
@@ -112,7 +113,7 @@ def test_any_angle_is_sent_within_the_ranges_of_the_api(
 
 
 def test_a_whole_task_runs(aqt: AqtServer, backend: Aqt) -> None:
-    play = Play(backend, lambda desk: jobs.run(desk, [order(BELL)]))
+    play = Play(backend, lambda context: jobs.run(context, [order(BELL)]))
     play.step()
     play.step()
     play.step()
@@ -123,15 +124,17 @@ def test_a_whole_task_runs(aqt: AqtServer, backend: Aqt) -> None:
 
 
 def test_an_answer_that_got_lost_is_not_sent_again_unless_the_author_would_rather_pay_twice(
-    aqt: AqtServer, client: Client, services: Services, backend: Aqt
+    aqt: AqtServer, client: HttpClient, services: Services, backend: Aqt
 ) -> None:
     aqt.drop_next = True
     with pytest.raises(MaybeSubmitted):
         backend.submit(order(BELL), "noetl-1")
-    error = Play(backend, lambda desk: jobs.run(desk, [order(BELL)])).fails()
+    error = Play(backend, lambda context: jobs.run(context, [order(BELL)])).fails()
     assert error.type == "UnknownSubmission"
     assert next(iter(list(aqt.jobs.values())[1:])).label in error.message
-    bold = Play(opened(aqt, client, services, resubmit=True), lambda desk: jobs.run(desk, [order(BELL)]))
+    bold = Play(
+        opened(aqt, client, services, resubmit=True), lambda context: jobs.run(context, [order(BELL)])
+    )
     bold.step()
     bold.step()
     assert len(aqt.jobs) == 3
@@ -141,7 +144,7 @@ def test_an_answer_that_got_lost_is_not_sent_again_unless_the_author_would_rathe
     ("status", "said"), [("error", "failed: the trap is empty"), ("cancelled", "was cancelled")]
 )
 def test_a_job_that_came_to_nothing_says_why(aqt: AqtServer, backend: Aqt, status: str, said: str) -> None:
-    play = Play(backend, lambda desk: jobs.run(desk, [order(BELL)]))
+    play = Play(backend, lambda context: jobs.run(context, [order(BELL)]))
     play.step()
     play.step()
     next(iter(aqt.jobs.values())).status = status
@@ -172,7 +175,7 @@ def test_a_circuit_that_aqt_cannot_run_is_refused_here(
 
 
 def test_unknown_jobs_wrong_keys_and_wrong_targets_are_told(
-    aqt: AqtServer, client: Client, services: Services, backend: Aqt
+    aqt: AqtServer, client: HttpClient, services: Services, backend: Aqt
 ) -> None:
     with pytest.raises(ToolError, match="knows no job nobody"):
         backend.poll("nobody")

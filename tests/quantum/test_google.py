@@ -7,8 +7,8 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.google import Google
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Order
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun
 
 A, B = cirq.GridQubit(4, 1), cirq.GridQubit(4, 2)
 TURN = cirq.PhasedXPowGate(phase_exponent=0.5, exponent=0.5)
@@ -20,7 +20,7 @@ def backend(**more: object) -> Google:
 
 
 def test_a_processor_samples_with_its_noise_and_the_same_seed_yields_the_same() -> None:
-    order = Order("p0", 0, BELL, 400, 7)
+    order = CircuitRun("p0", 0, BELL, 400, 7)
     first, again = backend().sample(order), backend().sample(order)
     assert first.counts == again.counts
     assert first.repetitions == 400
@@ -43,7 +43,7 @@ def test_what_it_can_and_when_it_was_calibrated_is_told() -> None:
 )
 def test_a_circuit_that_is_not_made_for_the_processor_is_refused(circuit: cirq.Circuit, said: str) -> None:
     with pytest.raises(ToolError, match=said) as refused:
-        backend().sample(Order("p0", 0, circuit, 1, 1))
+        backend().sample(CircuitRun("p0", 0, circuit, 1, 1))
     assert refused.value.type == "NotOnDevice"
 
 

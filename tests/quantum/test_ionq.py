@@ -10,13 +10,14 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.ionq import IonQ
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.backends.readout import counts_of
-from noetl.quantum.config import Backend
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.call_secrets import open_secrets
+from noetl.tools.kit.http.transport import HttpClient
 
 from .ionq import CALIBRATION, KEY, IonQServer
 from .orders import bell, call, sweep
@@ -24,17 +25,17 @@ from .orders import bell, call, sweep
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def of(ionq: IonQServer, services: Services, client: Client, **more: object) -> IonQ:
+def of(ionq: IonQServer, services: Services, client: HttpClient, **more: object) -> IonQ:
     options = {"requests_per_minute": 100_000, **more.pop("options", {})}  # type: ignore[dict-item]
     given = {"provider": "ionq", "auth": "main", "host": ionq.url, "options": options, **more}
     return IonQ(Backend.model_validate(given), services, client)
 
 
-def measured(circuit: cirq.Circuit, repetitions: int = 100) -> Order:
-    return Order("p0", 0, circuit, repetitions, 1)
+def measured(circuit: cirq.Circuit, repetitions: int = 100) -> CircuitRun:
+    return CircuitRun("p0", 0, circuit, repetitions, 1)
 
 
-def ran(backend: IonQ, order: Order) -> dict[str, int]:
+def ran(backend: IonQ, order: CircuitRun) -> dict[str, int]:
     job = backend.submit(order, "noetl-1")
     assert backend.poll(job.id).status == "done"
     return dict(backend.fetch(job.id, order).counts)
@@ -132,7 +133,7 @@ def test_many_jobs_are_looked_at_in_one_request(ionq: IonQServer, backend: IonQ)
 
 
 def test_a_machine_tells_its_times_cost_and_calibration(
-    ionq: IonQServer, services: Services, client: Client
+    ionq: IonQServer, services: Services, client: HttpClient
 ) -> None:
     ionq.run_s = 0.001
     machine = of(ionq, services, client, target="qpu.forte-1")
@@ -179,12 +180,12 @@ def test_what_goes_wrong_is_told_as_for_http_and_never_with_the_key(
     ionq: IonQServer,
     backend: IonQ,
     services: Services,
-    client: Client,
+    client: HttpClient,
     fault: str,
     kind: str,
     retryable: bool,
 ) -> None:
-    with opening(call(), None):
+    with open_secrets(call(), None):
         mine = of(ionq, services, client)
         job = mine.submit(bell(), "noetl-1")
         ionq.fail("GET", f"jobs/{job.id}", fault)
@@ -213,7 +214,7 @@ def test_a_submission_that_was_refused_has_made_none(ionq: IonQServer, backend: 
     assert not isinstance(refused.value, MaybeSubmitted)
 
 
-def test_where_nobody_listens_no_job_was_made(services: Services, client: Client) -> None:
+def test_where_nobody_listens_no_job_was_made(services: Services, client: HttpClient) -> None:
     nowhere = Backend(provider="ionq", auth="main", host="http://127.0.0.1:9")
     with pytest.raises(ToolError) as refused:
         IonQ(nowhere, services, client).submit(bell(), "noetl-1")
@@ -221,7 +222,7 @@ def test_where_nobody_listens_no_job_was_made(services: Services, client: Client
 
 
 def test_a_retry_after_holds_back_every_worker_of_the_machine(
-    ionq: IonQServer, services: Services, client: Client
+    ionq: IonQServer, services: Services, client: HttpClient
 ) -> None:
     first, second = of(ionq, services, client), of(ionq, services, client)
     ionq.fail("POST", "jobs", "429")
@@ -233,7 +234,7 @@ def test_a_retry_after_holds_back_every_worker_of_the_machine(
 
 
 def test_one_request_of_the_bucket_is_enough_for_all_that_belongs_together(
-    ionq: IonQServer, services: Services, client: Client
+    ionq: IonQServer, services: Services, client: HttpClient
 ) -> None:
     many = of(ionq, services, client, target="qpu.forte-1")
     ids = [many.submit(order, order.name).id for order in sweep(5)]
@@ -290,7 +291,7 @@ def test_a_circuit_that_ionq_cannot_run_is_refused_here(
     ],
 )
 def test_a_backend_that_cannot_be_used_says_why(
-    ionq: IonQServer, services: Services, client: Client, given: dict[str, object], said: str
+    ionq: IonQServer, services: Services, client: HttpClient, given: dict[str, object], said: str
 ) -> None:
     with pytest.raises(ToolError, match=said):
         of(ionq, services, client, **given)

@@ -1,4 +1,5 @@
-"""IonQ and what stands before it answer as they should not: each has a clear end, and no job is paid for twice."""
+"""IonQ and what stands before it answer as they should not: each has a clear end, and no job is
+paid for twice."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Later, Where
 from noetl.quantum.backends.api import never_sent
 from noetl.quantum.backends.ionq import IonQ
-from noetl.quantum.config import QuantumConfig
+from noetl.quantum.config.task import QuantumConfig
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.opening import opening
+from noetl.tools.kit.call_secrets import open_secrets
 
 from .ionq import KEY, IonQServer
 from .orders import bell
@@ -55,7 +56,8 @@ def asked(ionq: IonQServer) -> dict[str, Any]:
 
 
 class Task:
-    """A task whose calls are made one after the other, however long the wait is that it asks for."""
+    """A task whose calls are made one after the other, however long the wait is that it asks
+    for."""
 
     def __init__(self, tool: Quantum, asked: dict[str, Any]) -> None:
         self.config = QuantumConfig.model_validate(asked)
@@ -63,7 +65,7 @@ class Task:
         self.tool = tool
 
     def step(self) -> Any:
-        with opening(self.call, None):
+        with open_secrets(self.call, None):
             came = self.tool.run(self.call, self.config)
         if not isinstance(came, Later):
             return came.result

@@ -6,18 +6,18 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.limiter import Throttled
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.jobs.run import Desk, Done
-from noetl.quantum.model import Order
+from noetl.quantum.jobs.run import JobContext, JobResults
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
 from .vendor import Clock, Died, Vendor
 
 
-def running(vendor: Vendor, orders: list[Order], **more: float) -> Play:
-    return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock, **more)  # type: ignore[arg-type]
+def running(vendor: Vendor, orders: list[CircuitRun], **more: float) -> Play:
+    return Play(vendor, lambda context: jobs.run(context, orders), vendor.clock, **more)  # type: ignore[arg-type]
 
 
 def fates(*said: str) -> object:
@@ -252,8 +252,13 @@ def test_a_call_that_must_end_sends_no_more_and_cancels_nothing() -> None:
         if len(vendor.jobs) == 1:
             raise ToolError("cancelled", "The lease is gone.")
 
-    def task(desk: Desk) -> Later | Done:
-        return jobs.run(Desk(desk.backend, desk.call, desk.polling, desk.tickets, stopped, desk.now), orders)
+    def task(context: JobContext) -> Later | JobResults:
+        return jobs.run(
+            JobContext(
+                context.backend, context.call, context.polling, context.send_tokens, stopped, context.now
+            ),
+            orders,
+        )
 
     play = Play(vendor, task, vendor.clock)
     error = play.fails()
@@ -272,14 +277,14 @@ def test_other_circuits_than_those_that_were_sent_are_refused() -> None:
 def test_submit_leaves_jobs_that_others_wait_for_fetch_and_cancel() -> None:
     vendor = Vendor(run_s=60)
     orders = sweep(2)
-    made = Play(vendor, lambda desk: jobs.submit(desk, orders), vendor.clock).end()
+    made = Play(vendor, lambda context: jobs.submit(context, orders), vendor.clock).end()
     assert {job.status for job in made.jobs.values()} == {"queued"}
-    ended = Play(vendor, lambda desk: jobs.poll(desk, made.jobs), vendor.clock).end()
+    ended = Play(vendor, lambda context: jobs.poll(context, made.jobs), vendor.clock).end()
     assert {job.status for job in ended.jobs.values()} == {"done"}
     for _ in range(2):
-        got = Play(vendor, lambda desk: jobs.fetch(desk, orders, made.jobs), vendor.clock).end()
+        got = Play(vendor, lambda context: jobs.fetch(context, orders, made.jobs), vendor.clock).end()
         assert list(got.samples) == ["p0", "p1"]
-    left = Play(vendor, lambda desk: jobs.cancel(desk, made.jobs), vendor.clock).end()
+    left = Play(vendor, lambda context: jobs.cancel(context, made.jobs), vendor.clock).end()
     assert {job.status for job in left.jobs.values()} == {"done"}
     assert len(vendor.jobs) == len(vendor.paid()) == 2
 
@@ -287,26 +292,26 @@ def test_submit_leaves_jobs_that_others_wait_for_fetch_and_cancel() -> None:
 def test_jobs_that_wait_are_cancelled_by_another_task_and_polled_without_an_error() -> None:
     vendor = Vendor(run_s=60)
     orders = sweep(2)
-    made = Play(vendor, lambda desk: jobs.submit(desk, orders), vendor.clock).end()
-    left = Play(vendor, lambda desk: jobs.cancel(desk, made.jobs), vendor.clock).end()
+    made = Play(vendor, lambda context: jobs.submit(context, orders), vendor.clock).end()
+    left = Play(vendor, lambda context: jobs.cancel(context, made.jobs), vendor.clock).end()
     assert {job.status for job in left.jobs.values()} == {"cancelled"}
-    assert Play(vendor, lambda desk: jobs.poll(desk, made.jobs), vendor.clock).end().jobs == left.jobs
-    fetched = Play(vendor, lambda desk: jobs.fetch(desk, orders, made.jobs), vendor.clock)
+    assert Play(vendor, lambda context: jobs.poll(context, made.jobs), vendor.clock).end().jobs == left.jobs
+    fetched = Play(vendor, lambda context: jobs.fetch(context, orders, made.jobs), vendor.clock)
     assert fetched.fails().type == "JobCancelled"
 
 
 def test_a_task_that_waits_for_the_jobs_of_another_one_leaves_them_alone_when_its_time_is_over() -> None:
     vendor = Vendor(run_s=10_000)
     orders = sweep(1)
-    made = Play(vendor, lambda desk: jobs.submit(desk, orders), vendor.clock).end()
-    play = Play(vendor, lambda desk: jobs.fetch(desk, orders, made.jobs), vendor.clock, deadline_s=60.0)
+    made = Play(vendor, lambda context: jobs.submit(context, orders), vendor.clock).end()
+    play = Play(vendor, lambda context: jobs.fetch(context, orders, made.jobs), vendor.clock, deadline_s=60.0)
     assert "they go on" in play.fails().message
     assert len(vendor.paid()) == 1
 
 
 def test_a_reference_without_the_job_of_an_order_is_refused() -> None:
     vendor = Vendor()
-    play = Play(vendor, lambda desk: jobs.fetch(desk, sweep(2), {}), vendor.clock)
+    play = Play(vendor, lambda context: jobs.fetch(context, sweep(2), {}), vendor.clock)
     assert play.fails().type == "UnknownJob"
     assert vendor.jobs == []
 
@@ -335,8 +340,8 @@ def test_where_jobs_cannot_be_found_a_lost_answer_is_never_sent_again(fate: str)
 
 def test_clocks_of_tickets_and_waits_are_the_same_in_these_tests() -> None:
     clock = Clock()
-    play = Play(Vendor(clock=clock), lambda desk: jobs.run(desk, [bell()]), clock)
-    ticket = play.tickets.issue()
+    play = Play(Vendor(clock=clock), lambda context: jobs.run(context, [bell()]), clock)
+    ticket = play.send_tokens.issue()
     clock.move(9.9)
-    assert play.tickets.redeem(ticket)
-    assert not play.tickets.redeem(ticket)
+    assert play.send_tokens.redeem(ticket)
+    assert not play.send_tokens.redeem(ticket)

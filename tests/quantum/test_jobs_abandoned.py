@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import ToolError
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
 from .vendor import Died, Vendor
 
 
-def running(vendor: Vendor, orders: list[Order]) -> Play:
-    return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock)
+def running(vendor: Vendor, orders: list[CircuitRun]) -> Play:
+    return Play(vendor, lambda context: jobs.run(context, orders), vendor.clock)
 
 
 def called_off(play: Play) -> ToolError:
@@ -70,7 +71,8 @@ def test_jobs_that_could_not_be_cancelled_are_named_with_the_reason() -> None:
 
     assert (error.kind, error.type) == ("server_error", "JobsLeft")
     assert error.message == (
-        "Jobs job-0 of this task could not be cancelled at vendor (vendor answered 500); look after them in its portal."
+        "Jobs job-0 of this task could not be cancelled at vendor (vendor answered 500); look "
+        "after them in its portal."
     )
     assert (vendor.clock() - asked).total_seconds() > 30.0
 
@@ -93,8 +95,8 @@ def test_an_order_that_nobody_can_look_for_is_told_with_its_label() -> None:
 
 def test_a_task_that_looked_after_the_jobs_of_another_one_leaves_them() -> None:
     vendor = Vendor(run_s=600.0)
-    theirs = Play(vendor, lambda desk: jobs.submit(desk, [bell()]), vendor.clock).end().jobs
-    play = Play(vendor, lambda desk: jobs.poll(desk, theirs), vendor.clock)
+    theirs = Play(vendor, lambda context: jobs.submit(context, [bell()]), vendor.clock).end().jobs
+    play = Play(vendor, lambda context: jobs.poll(context, theirs), vendor.clock)
     play.step()
 
     assert called_off(play).kind == "cancelled"

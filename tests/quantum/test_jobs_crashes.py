@@ -1,4 +1,5 @@
-"""Whatever dies between any two requests, before or after any checkpoint: one paid job for each order, one result."""
+"""Whatever dies between any two requests, before or after any checkpoint: one paid job for each
+order, one result."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.run import Done
+from noetl.quantum.jobs.run import JobResults
 
 from .orders import sweep
 from .play import Play
@@ -26,13 +27,14 @@ fates = st.lists(st.sampled_from(REQUESTS), max_size=25)
 ends = st.lists(st.sampled_from(CHECKPOINTS), max_size=25)
 
 
-def finished(play: Play, endings: Iterator[str]) -> tuple[Done, int]:
-    """Plays to the end; a process that dies is followed by another one. Yields how often that happened as well."""
+def finished(play: Play, endings: Iterator[str]) -> tuple[JobResults, int]:
+    """Plays to the end; a process that dies is followed by another one. Yields how often that
+    happened as well."""
     deaths = 0
     for _ in range(500):
         try:
             came = play.call()
-            if isinstance(came, Done):
+            if isinstance(came, JobResults):
                 return came, deaths
             match next(endings, "ok"):
                 case "unrecorded":
@@ -57,7 +59,7 @@ def test_every_order_has_one_paid_job_and_one_result(
     left = iter(fated)
     vendor = Vendor(run_s=3600.0, late_s=late_s, fate=lambda _: next(left, "ok"))
     wanted = sweep(orders)
-    play = Play(vendor, lambda desk: jobs.run(desk, wanted), vendor.clock)
+    play = Play(vendor, lambda context: jobs.run(context, wanted), vendor.clock)
     done, deaths = finished(play, iter(ended))
 
     assert set(done.samples) == {order.name for order in wanted}
@@ -75,7 +77,7 @@ def test_where_jobs_cannot_be_found_nothing_is_paid_twice(fated: list[str], ende
     left = iter(fated)
     vendor = Vendor(run_s=3600.0, finds=False, fate=lambda _: next(left, "ok"))
     wanted = sweep(3)
-    play = Play(vendor, lambda desk: jobs.run(desk, wanted), vendor.clock)
+    play = Play(vendor, lambda context: jobs.run(context, wanted), vendor.clock)
     endings, error = iter(ended), None
     for _ in range(100):
         try:
@@ -86,7 +88,7 @@ def test_where_jobs_cannot_be_found_nothing_is_paid_twice(fated: list[str], ende
         except ToolError as refused:
             error = refused
             break
-        if isinstance(came, Done):
+        if isinstance(came, JobResults):
             break
         assert isinstance(came, Later)
         if next(endings, "ok") == "unrecorded":

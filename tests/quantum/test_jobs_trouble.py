@@ -1,4 +1,5 @@
-"""Vendors that are away, busy or wrong, call by call: a clear end, and nothing that is paid for without anybody's knowing."""
+"""Vendors that are away, busy or wrong, call by call: a clear end, and nothing that is paid for
+without anybody's knowing."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ import pytest
 from noetl.errors import ToolError
 from noetl.pipeline.calls import LONGEST_WAIT_S
 from noetl.pipeline.model import Later
+from noetl.quantum.backends.limiter import Throttled
+from noetl.quantum.backends.ports import MaybeSubmitted
 from noetl.quantum.jobs import run as jobs
-from noetl.quantum.jobs.limiter import Throttled
-from noetl.quantum.model import MaybeSubmitted, Order
+from noetl.quantum.model import CircuitRun
 
 from .orders import bell, sweep
 from .play import Play
@@ -18,8 +20,8 @@ from .vendor import Died, Vendor
 HOUR = 3600.0
 
 
-def running(vendor: Vendor, orders: list[Order], deadline_s: float | None = None) -> Play:
-    return Play(vendor, lambda desk: jobs.run(desk, orders), vendor.clock, deadline_s=deadline_s)
+def running(vendor: Vendor, orders: list[CircuitRun], deadline_s: float | None = None) -> Play:
+    return Play(vendor, lambda context: jobs.run(context, orders), vendor.clock, deadline_s=deadline_s)
 
 
 def away(*verbs: str, kind: str = "server_error", after: float | None = None) -> object:

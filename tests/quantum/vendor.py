@@ -1,4 +1,5 @@
-"""A vendor in memory, with a clock that is moved by hand, and processes that die between any two requests."""
+"""A vendor in memory, with a clock that is moved by hand, and processes that die between any two
+requests."""
 
 from __future__ import annotations
 
@@ -7,16 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from noetl.quantum.backends.ports import MaybeSubmitted, RemoteBackend
 from noetl.quantum.backends.readout import readout
-from noetl.quantum.model import (
-    Capabilities,
-    Estimate,
-    JobState,
-    MaybeSubmitted,
-    Order,
-    RemoteBackend,
-    Samples,
-)
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, Samples
 
 T = TypeVar("T")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +37,7 @@ class Taken:
 
     id: str
     token: str
-    order: Order
+    order: CircuitRun
     at: datetime
     cancelled: bool = False
     failed: bool = False
@@ -51,8 +45,9 @@ class Taken:
 
 @dataclass
 class Vendor(RemoteBackend):
-    """`run_s` is how long a job takes; what it has cost is told by `poll` alone. `fate` is asked before each request what happens to it: `ok`, `before` (the process
-    dies before it is sent), `after` (the vendor has it, and the process dies), `lost` (the vendor has it, and its answer
+    """`run_s` is how long a job takes; what it has cost is told by `poll` alone. `fate` is asked
+    before each request what happens to it: `ok`, `before` (the process dies before it is sent),
+    `after` (the vendor has it, and the process dies), `lost` (the vendor has it, and its answer
     gets lost), `late` (the process dies, and the vendor gets it `late_s` later)."""
 
     clock: Clock = field(default_factory=Clock)
@@ -68,10 +63,10 @@ class Vendor(RemoteBackend):
     def capabilities(self) -> Capabilities:
         return Capabilities("vendor", local=False)
 
-    def estimate(self, orders: Sequence[Order]) -> Estimate:
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate:
         return Estimate()
 
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         fate = self._fate("submit")
         delay = self.late_s if fate == "late" else 0.0
         at = self.clock() + timedelta(seconds=delay)
@@ -90,7 +85,7 @@ class Vendor(RemoteBackend):
         fate, state = self._fate("poll"), self._state(self._job(job_id))
         return self._ended(fate, replace(state, cost=1.5) if state.status == "done" else state)
 
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         fate = self._fate("fetch")
         assert self._state(self._job(job_id)).status == "done"
         assert self._job(job_id).order == order

@@ -1,8 +1,8 @@
 """The HTTP API of a vendor: short requests over guarded connections, and what their answers mean.
 
-The clients in `cirq_ionq` and `cirq_aqt` are not used: they have no deadlines and send a POST again by themselves, which
-may be a second paid job (`docs/decisions/0031-vendors-are-asked-by-ourselves.md`).
-"""
+The clients in `cirq_ionq` and `cirq_aqt` are not used: they have no deadlines and send a POST again
+by themselves, which may be a second paid job
+(`docs/decisions/0031-vendors-are-asked-by-ourselves.md`)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ import urllib3
 from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.config import Backend
-from noetl.quantum.jobs.errors import unexpected as unexpected
-from noetl.quantum.jobs.limiter import Bucket
-from noetl.quantum.model import MaybeSubmitted
+from noetl.quantum.backends.limiter import Bucket
+from noetl.quantum.backends.ports import MaybeSubmitted, unexpected_answer
+from noetl.quantum.config.task import Backend
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.answer import hushed, read_json, refusal
-from noetl.tools.kit.http.auth import opened
+from noetl.tools.kit.call_secrets import hide
+from noetl.tools.kit.http.answer import mask_secrets, read_json, refusal
+from noetl.tools.kit.http.auth import open_credential
 from noetl.tools.kit.http.text import text_of
-from noetl.tools.kit.http.transport import Answer, Client, Limits, Order, bare
-from noetl.tools.kit.opening import hide
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
 from noetl.usecases.credential_types import KEY, TOKEN, first
 
 #: Seconds: to connect, between bytes, and for a request as a whole; bytes of an answer.
-_LIMITS: Final = Limits(connect=5.0, read=20.0, total=30.0, body=64 * 1024 * 1024)
+_LIMITS: Final = RequestLimits(connect=5.0, read=20.0, total=30.0, body=64 * 1024 * 1024)
 #: Redirects that ask for the same request at another address: it was not taken here.
 _ELSEWHERE: Final = frozenset({301, 307, 308})
 #: What is wrong with a connection before it is one, in the words of OpenSSL.
@@ -51,31 +50,32 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class VendorApi:
     """A vendor's API at `base` as one account sees it."""
 
     name: str
     base: str
-    client: Client = field(repr=False)
+    client: HttpClient = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     bucket: Bucket
 
     def get(self, path: str, params: Sequence[tuple[str, str]] = (), *, follows: bool = False) -> Json:
-        """`follows`: without its answer that to the request before it is worth nothing (see `Bucket.take`)."""
+        """`follows`: without its answer that to the request before it is worth nothing (see
+        `Bucket.take`)."""
         self.bucket.take(follows=follows)
-        return self._content("GET", self._exchanged("GET", path, params, None))
+        return self._content("GET", self._exchange("GET", path, params, None))
 
     def end(self, method: str, path: str) -> Json:
         """Ends something that was asked for just before."""
         self.bucket.take(follows=True)
-        return self._content(method, self._exchanged(method, path, (), None))
+        return self._content(method, self._exchange(method, path, (), None))
 
     def submit(self, path: str, body: JsonMap, made: Callable[[Json], _T]) -> _T:
-        """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where it may have made one
-        without our hearing of it; another ToolError where it has not."""
+        """What `made` reads from the answer to a POST that makes a job. Raises MaybeSubmitted where
+        it may have made one without our hearing of it; another ToolError where it has not."""
         self.bucket.take()
         try:
-            answer = self._exchanged("POST", path, (), body)
+            answer = self._exchange("POST", path, (), body)
         except ToolError as error:
             raise error if never_sent(error) else _lost(self.name, error) from error
         try:
@@ -85,53 +85,66 @@ class Api:
             refused = 400 <= answer.status < 500 or answer.status in _ELSEWHERE
             raise error if refused else _lost(self.name, error) from error
 
-    def _exchanged(
+    def _exchange(
         self, method: str, path: str, params: Sequence[tuple[str, str]], body: JsonMap | None
-    ) -> Answer:
+    ) -> HttpResponse:
         headers = {"user-agent": f"NoETL/{__version__}", "accept": "application/json", **self.headers}
         sent = None if body is None else json.dumps(body, allow_nan=False).encode()
         if sent is not None:
             headers["content-type"] = "application/json"
-        order = Order(method, f"{self.base}/{path}", headers, params, sent, follow=False)
+        order = HttpRequest(method, f"{self.base}/{path}", headers, params, sent, follow=False)
         return self.client.exchange(order, _LIMITS)
 
-    def _content(self, method: str, answer: Answer) -> Json:
-        """The JSON of an answer. Raises ToolError where it is a refusal, or no JSON."""
-        answer = hushed(answer)
+    def _content(self, method: str, answer: HttpResponse) -> Json:
+        """The JSON of an answer. Raises ToolError where it is a refusal, or not JSON."""
+        answer = mask_secrets(answer)
         if answer.status >= 300:
-            raise self._refused(method, answer)
+            raise self._refusal(method, answer)
         if not answer.body:
             return None
         try:
             return read_json(answer.body.decode(), set())
         except (ValueError, RecursionError) as error:
-            raise unexpected(self.name, f"{bare(answer.url)} answered something that is no JSON") from error
+            raise unexpected_answer(
+                self.name, f"{bare(answer.url)} answered something that is no JSON"
+            ) from error
 
-    def _refused(self, method: str, answer: Answer) -> ToolError:
+    def _refusal(self, method: str, answer: HttpResponse) -> ToolError:
         error = refusal(method, answer, {"status": answer.status, "headers": dict(answer.headers)})
         asked = error.extras.get("http", {}).get("retry_after")
         if asked is not None and answer.status in (429, 503):
             self.bucket.rest(min(float(asked), 3600.0))
         why = _reason(error.extras.get("http", {}).get("body"))
         if answer.status < 400:
-            why = f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as `backend.host`"
+            why = (
+                f"it points to {bare(answer.headers.get('location', 'nowhere'))}; give that host as "
+                "`backend.host`"
+            )
         message = f"{self.name} refused: {error.message.rstrip('.')}{': ' + why if why else ''}."
         if answer.status == 401:
             message += " Look at the token of the credential that `backend.auth` names."
-        # A redirect is nothing that an API of jobs sends: whoever follows it may send a job elsewhere.
+        # A redirect is nothing that an API of jobs sends: whoever follows it may send a job
+        # elsewhere.
         kind = error.kind if answer.status >= 400 else "server_error"
         return ToolError(kind, message, retryable=error.retryable, type=error.type, extras=error.extras)
 
 
 def api_of(
-    name: str, base: str, scheme: str, config: Backend, services: Services, client: Client, per_minute: float
-) -> Api:
-    """The API with the key of `config.auth`, which stands behind `scheme` in its header. Raises ToolError(auth)."""
+    name: str,
+    base: str,
+    scheme: str,
+    config: Backend,
+    services: Services,
+    client: HttpClient,
+    per_minute: float,
+) -> VendorApi:
+    """The API with the key of `config.auth`, which stands behind `scheme` in its header. Raises
+    ToolError(auth)."""
     if config.auth is None:
         raise ToolError(
             "auth", f"The backend {name} needs `auth`: a credential with a token.", type="NoCredential"
         )
-    place, data = opened(config.auth, services)
+    place, data = open_credential(config.auth, services)
     key = text_of(first(data, KEY + TOKEN) or "").strip()
     if not key or not key.isascii() or not key.isprintable():
         raise ToolError(
@@ -141,11 +154,12 @@ def api_of(
     account = hashlib.sha256(f"{base}\0{key}".encode()).hexdigest()
     asked = number(config.options, "requests_per_minute", per_minute)
     bucket = Bucket(services.scratch / BUCKETS, name, max(asked, 0.1), account)
-    return Api(name, base, client, {"authorization": f"{scheme} {key}"}, bucket)
+    return VendorApi(name, base, client, {"authorization": f"{scheme} {key}"}, bucket)
 
 
 def number(options: JsonMap, name: str, otherwise: float) -> float:
-    """A number of `backend.options`. Raises ToolError(client_error) where it is none, or below zero."""
+    """A number of `backend.options`. Raises ToolError(client_error) where it is none, or below
+    zero."""
     value = options.get(name, otherwise)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         raise ToolError(
@@ -154,7 +168,7 @@ def number(options: JsonMap, name: str, otherwise: float) -> float:
     return float(value)
 
 
-def known_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
+def check_options(name: str, options: JsonMap, known: Sequence[str]) -> None:
     """Raises ToolError(client_error) for an option that the backend does not know."""
     for one in options:
         if one not in known:
@@ -177,7 +191,8 @@ def never_sent(error: BaseException) -> bool:
 
 
 def _is_handshake(error: BaseException) -> bool:
-    """Whether TLS was refused at its beginning; a connection may break with an error of TLS at any time after it, too."""
+    """Whether TLS was refused at its beginning; a connection may break with an error of TLS at any
+    time after it, too."""
     said = str(error.reason) if isinstance(error, ssl.SSLError) else ""
     return any(word in said for word in _HANDSHAKE)
 

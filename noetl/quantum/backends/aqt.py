@@ -1,8 +1,7 @@
 """AQT's cloud Arnica: simulators and ion traps, by its public API v1.
 
-The gate set is that of `cirq_aqt`. The form of circuits is our own: `cirq_aqt` sends angles as they are, and the API refuses
-those outside of its ranges; and it blocks until the job has ended.
-"""
+The gate set is that of `cirq_aqt`. The form of circuits is our own: `cirq_aqt` sends angles as they
+are, and the API refuses those outside of its ranges; and it blocks until the job has ended."""
 
 from __future__ import annotations
 
@@ -16,21 +15,14 @@ import numpy
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import Api, api_of, known_options, unexpected
+from noetl.quantum.backends.api import VendorApi, api_of, check_options
+from noetl.quantum.backends.ports import RemoteBackend, unexpected_answer
 from noetl.quantum.backends.readout import on_line, readout, width
-from noetl.quantum.config import Backend, as_mapping
-from noetl.quantum.model import (
-    Capabilities,
-    Estimate,
-    JobState,
-    JobStatus,
-    Order,
-    RemoteBackend,
-    Samples,
-)
-from noetl.quantum.simulation.sampling import counted
+from noetl.quantum.config.task import Backend, as_mapping
+from noetl.quantum.model import Capabilities, CircuitRun, Estimate, JobState, JobStatus, Samples
+from noetl.quantum.simulation.sampling import count_bitstrings
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.http.transport import Client
+from noetl.tools.kit.http.transport import HttpClient
 
 HOST: Final = "https://arnica.aqt.eu/api"
 _OPTIONS: Final = ("requests_per_minute", "resubmit")
@@ -48,12 +40,13 @@ _NOTHING: Final = 1e-9
 
 
 class Aqt(RemoteBackend):
-    """`target` is `workspace/resource`, for instance `default/simulator_noise`. AQT has no list of jobs: an order whose
-    answer got lost is not sent again, unless `backend.options` say `resubmit: true`."""
+    """`target` is `workspace/resource`, for instance `default/simulator_noise`. AQT has no list of
+    jobs: an order whose answer got lost is not sent again, unless `backend.options` say `resubmit:
+    true`."""
 
     finds = False
 
-    def __init__(self, config: Backend, services: Services, client: Client) -> None:
+    def __init__(self, config: Backend, services: Services, client: HttpClient) -> None:
         workspace, slash, resource = (config.target or "").partition("/")
         if not (workspace and slash and resource) or "/" in resource:
             raise ToolError(
@@ -61,21 +54,21 @@ class Aqt(RemoteBackend):
                 "The backend aqt needs `target: workspace/resource`, for instance `default/simulator_noise`.",
                 type="UnknownTarget",
             )
-        known_options("aqt", config.options, _OPTIONS)
+        check_options("aqt", config.options, _OPTIONS)
         self.resubmits = config.options.get("resubmit") is True
         self._place = f"{quote(workspace, safe='')}/{quote(resource, safe='')}"
         base = f"{(config.host or HOST).rstrip('/')}/v1"
-        self._api: Api = api_of("aqt", base, "Bearer", config, services, client, 60.0)
+        self._api: VendorApi = api_of("aqt", base, "Bearer", config, services, client, 60.0)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
             "aqt", local=False, max_qubits=_QUBITS, max_repetitions=_REPETITIONS, gateset="aqt"
         )
 
-    def estimate(self, orders: Sequence[Order]) -> Estimate:  # noqa: ARG002 - the API tells neither price nor queue
+    def estimate(self, orders: Sequence[CircuitRun]) -> Estimate:  # noqa: ARG002 - the API tells neither price nor queue
         return Estimate()
 
-    def submit(self, order: Order, token: str) -> JobState:
+    def submit(self, order: CircuitRun, token: str) -> JobState:
         body = {"job_type": "quantum_circuit", "label": token, "payload": {"circuits": [_circuit(order)]}}
         return self._api.submit(f"submit/{self._place}", body, _state)
 
@@ -85,19 +78,19 @@ class Aqt(RemoteBackend):
     def poll(self, job_id: str) -> JobState:
         return _state(self._result(job_id))
 
-    def fetch(self, job_id: str, order: Order) -> Samples:
+    def fetch(self, job_id: str, order: CircuitRun) -> Samples:
         said = as_mapping(as_mapping(self._result(job_id)).get("response")).get("result")
         reads, qubits = readout(order.circuit), width(order.circuit)
         try:
             shots = numpy.array(as_mapping(said)["0"])
         except (KeyError, ValueError) as error:
-            raise unexpected("aqt", f"the result of job {job_id} holds no repetitions") from error
+            raise unexpected_answer("aqt", f"the result of job {job_id} holds no repetitions") from error
         if shots.shape != (order.repetitions, qubits) or shots.dtype != int or not set(shots.flat) <= {0, 1}:
-            raise unexpected(
+            raise unexpected_answer(
                 "aqt", f"the result of job {job_id} is not {order.repetitions} times {qubits} bits"
             )
         bits = shots.astype(numpy.uint8)[:, list(reads.places)] ^ numpy.array(reads.flips, dtype=numpy.uint8)
-        return Samples(reads.measured, counted(bits), bits)
+        return Samples(reads.measured, count_bitstrings(bits), bits)
 
     def cancel(self, job_id: str) -> JobState:
         state = self.poll(job_id)
@@ -117,12 +110,13 @@ def _state(said: Json) -> JobState:
     job, response = (as_mapping(as_mapping(said).get(name)) for name in ("job", "response"))
     status = _STATUS.get(str(response.get("status")))
     if status is None or not job.get("job_id"):
-        raise unexpected("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
+        raise unexpected_answer("aqt", f"a job has the status {str(response.get('status'))[:40]!r}")
     return JobState(str(job["job_id"]), status, message=str(response.get("message") or "")[:300])
 
 
-def _circuit(order: Order) -> JsonMap:
-    """The circuit as the API takes it: rotations in units of π, and one measurement of all qubits at the end."""
+def _circuit(order: CircuitRun) -> JsonMap:
+    """The circuit as the API takes it: rotations in units of π, and one measurement of all qubits
+    at the end."""
     if not readout(order.circuit).measured:
         raise ToolError(
             "client_error", f"The circuit of {order.name} measures nothing.", type="NoMeasurement"
@@ -166,7 +160,7 @@ def _operation(name: str, op: cirq.Operation) -> Iterator[JsonMap]:
 
 def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
     """R(θ, φ): 0 ≤ θ ≤ 1, 0 ≤ φ < 2. A turn the other way round is one about the opposite axis."""
-    theta = _wrapped(theta)
+    theta = _wrap(theta)
     if theta < 0:
         theta, phi = -theta, phi + 1
     if theta > _NOTHING:
@@ -175,9 +169,9 @@ def _rotation(qubit: int, theta: float, phi: float) -> Iterator[JsonMap]:
 
 
 def _entangling(qubits: Sequence[int], theta: float) -> Iterator[JsonMap]:
-    """RXX(θ): 0 ≤ θ ≤ 1/2. XX² is the identity but for a phase, so a turn beyond a quarter is a flip of both qubits and
-    one back; and Z on one qubit turns the direction round."""
-    theta = _wrapped(theta)
+    """RXX(θ): 0 ≤ θ ≤ 1/2. XX² is the identity but for a phase, so a turn beyond a quarter is a
+    flip of both qubits and one back; and Z on one qubit turns the direction round."""
+    theta = _wrap(theta)
     if abs(theta) > 0.5:
         for one in qubits:
             yield from _rotation(one, 1.0, 0.0)
@@ -192,7 +186,7 @@ def _entangling(qubits: Sequence[int], theta: float) -> Iterator[JsonMap]:
         yield turned
 
 
-def _wrapped(theta: float) -> float:
+def _wrap(theta: float) -> float:
     """The angle in (-1, 1]: two are a whole turn, but for a phase."""
     return 1.0 - (1.0 - theta) % 2.0
 
@@ -200,6 +194,7 @@ def _wrapped(theta: float) -> float:
 def _not_native(name: str, op: cirq.Operation) -> ToolError:
     return ToolError(
         "client_error",
-        f"The circuit of {name} has {str(op)[:100]}, which AQT cannot run; compile it for the gate set `aqt`.",
+        f"The circuit of {name} has {str(op)[:100]}, which AQT cannot run; compile it for the "
+        "gate set `aqt`.",
         type="NotSerializable",
     )

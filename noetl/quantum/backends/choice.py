@@ -6,15 +6,15 @@ from noetl.errors import ToolError
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends import local
-from noetl.quantum.config import LOCAL, REMOTE, Backend, QuantumConfig
-from noetl.quantum.model import LocalBackend, RemoteBackend
-from noetl.quantum.session import Session
+from noetl.quantum.backends.ports import LocalBackend, RemoteBackend
+from noetl.quantum.config.task import LOCAL, REMOTE, Backend, QuantumConfig
+from noetl.quantum.session import TaskSession
 from noetl.quantum.simulation.mitigation import parse
 
 
-def chosen(session: Session) -> LocalBackend | RemoteBackend:
-    """The backend of a task. Raises ToolError where there is none of that name, where its package is not installed, or
-    where it does not know an option."""
+def choose_backend(session: TaskSession) -> LocalBackend | RemoteBackend:
+    """The backend of a task. Raises ToolError where there is none of that name, where its package
+    is not installed, or where it does not know an option."""
     config = session.config.backend
     return local.simulator(config) or _elsewhere(session, config, _vendor(session.config))
 
@@ -30,7 +30,7 @@ def _refuse_vendor(vendor: JsonMap, provider: str) -> None:
         )
 
 
-def _elsewhere(session: Session, config: Backend, vendor: JsonMap) -> LocalBackend | RemoteBackend:
+def _elsewhere(session: TaskSession, config: Backend, vendor: JsonMap) -> LocalBackend | RemoteBackend:
     # Imported where they are asked for: who stays on simulators needs no vendor's package.
     match config.provider:
         case "ionq":

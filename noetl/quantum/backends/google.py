@@ -1,7 +1,8 @@
-"""Google's processors as `cirq_google` simulates them: their qubits, their gates, and their noise as it was measured.
+"""Google's processors as `cirq_google` simulates them: their qubits, their gates, and their noise
+as it was measured.
 
-It is a simulator in the worker, and needs no account. The machines themselves are not reached from here.
-"""
+It is a simulator in the worker, and needs no account. The machines themselves are not reached from
+here."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 from noetl.quantum.backends.local import DensityMatrix
 from noetl.quantum.circuits.figures import reason
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Capabilities, Order, Samples
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Capabilities, CircuitRun, Samples
 from noetl.quantum.simulation.sampling import random_state
 
 #: The processor where none is named.
@@ -47,7 +48,8 @@ class Google(DensityMatrix):
         if backend.auth is not None or backend.host is not None:
             raise ToolError(
                 "client_error",
-                "The backend google simulates a processor in the worker, and reaches no machine: leave `auth` and `host` out.",
+                "The backend google simulates a processor in the worker, and reaches no machine: "
+                "leave `auth` and `host` out.",
                 type="NotSupported",
             )
         self._processor = processor(backend.target or _PROCESSOR)
@@ -55,13 +57,14 @@ class Google(DensityMatrix):
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities(), exact=False, noise=False, gateset="google_cz")
 
-    def sample(self, order: Order) -> Samples:
+    def sample(self, order: CircuitRun) -> Samples:
         try:
             self._processor.device.validate_circuit(order.circuit)
         except ValueError as error:
             raise ToolError(
                 "client_error",
-                f"The processor cannot run the circuit of {order.name}: {reason(error)}; use its `cirq.GridQubit`s, neighbours for gates"
+                f"The processor cannot run the circuit of {order.name}: {reason(error)}; use its "
+                "`cirq.GridQubit`s, neighbours for gates"
                 " on two, and its gates.",
                 type="NotOnDevice",
             ) from error
@@ -90,7 +93,8 @@ class Google(DensityMatrix):
 
 @lru_cache(maxsize=8)
 def processor(name: str) -> Processor:
-    """The processor of that name, read once: it takes a second. Raises ToolError where there is none."""
+    """The processor of that name, read once: it takes a second. Raises ToolError where there is
+    none."""
     try:
         # Imported here: it is an extra of its own, and takes seconds.
         import cirq_google
@@ -105,7 +109,8 @@ def processor(name: str) -> Processor:
     if name not in known:
         raise ToolError(
             "client_error",
-            f"There is no processor '{name[:100]}' at google; there are {', '.join(known)}.{did_you_mean(name, known)}",
+            f"There is no processor '{name[:100]}' at google; there are "
+            f"{', '.join(known)}.{did_you_mean(name, known)}",
             type="UnknownTarget",
         )
     noise = cirq_google.NoiseModelFromGoogleNoiseProperties(factory.load_device_noise_properties(name))

@@ -1,4 +1,5 @@
-"""What IonQ's API answers, read with care: how jobs stand, lists of them, and what they measured."""
+"""What IonQ's API answers, read with care: how jobs stand, lists of them, and what they
+measured."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from noetl.facts.json import Json, JsonMap
-from noetl.quantum.backends.api import unexpected
-from noetl.quantum.config import as_mapping
+from noetl.quantum.backends.ports import unexpected_answer
+from noetl.quantum.config.task import as_mapping
 from noetl.quantum.model import JobState, JobStatus
 
 #: Characters of an id.
@@ -44,22 +45,23 @@ def is_cancelled(said: Json) -> bool:
 
 
 def state_of(job: Json) -> JobState:
-    """How a job stands. Raises ToolError(server_error), as all of these do, where the answer cannot be right."""
+    """How a job stands. Raises ToolError(server_error), as all of these do, where the answer cannot
+    be right."""
     said = as_mapping(job)
     status, name = _STATUS.get(str(said.get("status"))), said.get("id")
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
-        raise unexpected("ionq", "a job has no id")
+        raise unexpected_answer("ionq", "a job has no id")
     if status is None:
-        raise unexpected("ionq", f"job {name} has the status {str(said.get('status'))[:40]!r}")
+        raise unexpected_answer("ionq", f"job {name} has the status {str(said.get('status'))[:40]!r}")
     begun, started = _instant(said.get("submitted_at")), _instant(said.get("started_at"))
     failure = as_mapping(said.get("failure"))
     ran_ms = amount(said.get("execution_duration_ms"))
     return JobState(
         id=name,
         status=status,
-        submitted_at=_shown(begun),
-        started_at=_shown(started),
-        finished_at=_shown(_instant(said.get("completed_at"))),
+        submitted_at=_show(begun),
+        started_at=_show(started),
+        finished_at=_show(_instant(said.get("completed_at"))),
         queue_s=max(0.0, (started - begun).total_seconds()) if begun and started else None,
         run_s=None if ran_ms is None else ran_ms / 1000,
         message=": ".join(str(one)[:300] for one in (failure.get("code"), failure.get("message")) if one),
@@ -72,11 +74,11 @@ def weights_of(said: Json, qubits: int, job_id: str) -> list[tuple[int, float]]:
     try:
         weights = [(int(state), float(share)) for state, share in said.items()]
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise unexpected("ionq", f"the results of job {job_id} are no probabilities") from error
+        raise unexpected_answer("ionq", f"the results of job {job_id} are no probabilities") from error
     if abs(sum(share for _, share in weights) - 1.0) > 1e-3 or any(share < 0 for _, share in weights):
-        raise unexpected("ionq", f"the probabilities of job {job_id} do not sum to 1")
+        raise unexpected_answer("ionq", f"the probabilities of job {job_id} do not sum to 1")
     if not all(0 <= state < 1 << qubits for state, _ in weights):
-        raise unexpected("ionq", f"the results of job {job_id} are of more qubits than it has")
+        raise unexpected_answer("ionq", f"the results of job {job_id} are of more qubits than it has")
     return weights
 
 
@@ -84,7 +86,7 @@ def number_of(said: JsonMap, *names: str) -> float:
     """The first of the fields that is there."""
     value = amount(next((said[name] for name in names if name in said), None))
     if value is None:
-        raise unexpected("ionq", f"it does not tell `{names[0]}`")
+        raise unexpected_answer("ionq", f"it does not tell `{names[0]}`")
     return value
 
 
@@ -99,7 +101,7 @@ def jobs_of(said: Json) -> list[JsonMap]:
     """The jobs of a list, or of a page of one."""
     jobs = as_mapping(said).get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
-        raise unexpected("ionq", "a list of jobs holds none")
+        raise unexpected_answer("ionq", "a list of jobs holds none")
     return jobs
 
 
@@ -125,7 +127,7 @@ def _instant(text: Json) -> datetime | None:
         return None
 
 
-def _shown(instant: datetime | None) -> str:
+def _show(instant: datetime | None) -> str:
     return "" if instant is None else instant.isoformat()
 
 

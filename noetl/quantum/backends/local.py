@@ -1,8 +1,7 @@
 """Simulators of the worker: Cirq's three, and qsim.
 
-Each sample is drawn from a generator that its order's seed makes, and from no other: Cirq falls back to the generator of
-the whole process where it is handed none.
-"""
+Each sample is drawn from a generator that its order's seed makes, and from no other: Cirq falls
+back to the generator of the whole process where it is handed none."""
 
 from __future__ import annotations
 
@@ -20,14 +19,15 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.terminal import without_terminal_measurements
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Capabilities, LocalBackend, Order, Samples
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.circuits.figures import is_count, reason, show
+from noetl.quantum.circuits.measurements import unroll, without_terminal_measurements
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Capabilities, CircuitRun, Samples
 from noetl.quantum.simulation import stabilizers
 from noetl.quantum.simulation.channels import with_ready_channels
 from noetl.quantum.simulation.misreading import Misreading
-from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of, unrolled
+from noetl.quantum.simulation.sampling import random_state, samples_of, seed_of
 
 if TYPE_CHECKING:
     from noetl.quantum.circuits.observables import Observable
@@ -54,7 +54,7 @@ class Simulator(LocalBackend):
         for name in backend.options:
             if name not in self.known_options:
                 have = f"it knows {', '.join(self.known_options)}" if self.known_options else "it has none"
-                raise _refused(
+                raise _refusal(
                     f"backend.options.{name}: {self.provider} knows no such option; {have}."
                     f"{did_you_mean(name, self.known_options)}",
                     "BackendOption",
@@ -70,19 +70,20 @@ class Simulator(LocalBackend):
             versions=self._versions(),
         )
 
-    def sample(self, order: Order) -> Samples:
-        misreading = Misreading.of(unrolled(order.circuit))
+    def sample(self, order: CircuitRun) -> Samples:
+        misreading = Misreading.of(unroll(order.circuit))
         circuit = with_ready_channels(_without_products(misreading.circuit))
         simulator = self._simulator(seed_of(order.seed, _STATE))
         with self._refusals():
             records = simulator.run(circuit, repetitions=order.repetitions).records
         if lost := sorted(cirq.measurement_key_names(circuit) - records.keys()):
             # Channels may have keys too, and some simulators pass over them.
-            raise _refused(
-                f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the provider simulator.",
+            raise _refusal(
+                f"{self.provider} does not tell what was measured as {', '.join(lost)}; use the "
+                "provider simulator.",
                 self.refusal,
             )
-        misread = misreading.applied(records, random_state(seed_of(order.seed, _READOUT)))
+        misread = misreading.apply(records, random_state(seed_of(order.seed, _READOUT)))
         return samples_of(order.circuit, misread)
 
     def expect(
@@ -91,7 +92,7 @@ class Simulator(LocalBackend):
         observables: Sequence[Observable],
         qubits: Sequence[cirq.Qid] | None = None,
     ) -> Sequence[float]:
-        order = self._ordered(circuit, qubits)
+        order = self._order(circuit, qubits)
         state = self.state(circuit, order)
         numbers = {qubit: place for place, qubit in enumerate(order)}
         return [self._expectation(one.pauli_sum(order), state, numbers) for one in observables]
@@ -99,13 +100,14 @@ class Simulator(LocalBackend):
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not cirq.has_unitary(op)):
-            raise _refused(
-                f"{op} in moment {moment + 1} is not unitary, so {self.provider} has no single final state; {_MIXED}",
+            raise _refusal(
+                f"{op} in moment {moment + 1} is not unitary, so {self.provider} has no single "
+                f"final state; {_MIXED}",
                 "NotPure",
             )
-        return self._final(whole, self._ordered(circuit, qubits))
+        return self._final(whole, self._order(circuit, qubits))
 
-    def _ordered(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None) -> Sequence[cirq.Qid]:
+    def _order(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None) -> Sequence[cirq.Qid]:
         return sorted(circuit.all_qubits()) if qubits is None else qubits
 
     def _expectation(
@@ -139,13 +141,14 @@ class Simulator(LocalBackend):
                 type="TooMuchMemory",
             ) from None
         except (ValueError, TypeError, NotImplementedError) as error:
-            raise _refused(
+            raise _refusal(
                 f"{self.provider} cannot run the circuit: {reason(error)}.", self.refusal
             ) from error
 
 
 def _without_products(circuit: cirq.Circuit) -> cirq.Circuit:
-    """Measurements of Pauli products as gates and a measurement of one qubit: Cirq's density matrices know them only so."""
+    """Measurements of Pauli products as gates and a measurement of one qubit: Cirq's density
+    matrices know them only so."""
     if not any(isinstance(op.gate, cirq.PauliMeasurementGate) for op in circuit.all_operations()):
         return circuit
     return cirq.expand_composite(
@@ -153,12 +156,13 @@ def _without_products(circuit: cirq.Circuit) -> cirq.Circuit:
     )
 
 
-def _refused(message: str, kind: str) -> ToolError:
+def _refusal(message: str, kind: str) -> ToolError:
     return ToolError("client_error", message, type=kind)
 
 
 class StateVector(Simulator):
-    """`cirq.Simulator`: noise and measurements before the end are sampled by trajectories, one run per repetition."""
+    """`cirq.Simulator`: noise and measurements before the end are sampled by trajectories, one run
+    per repetition."""
 
     provider = "simulator"
 
@@ -167,8 +171,9 @@ class StateVector(Simulator):
 
 
 class DensityMatrix(Simulator):
-    """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement before the end is a
-    complete dephasing of its qubits, which is what it is where nobody reads it."""
+    """`cirq.DensityMatrixSimulator`: noise is exact. In exact expectation values a measurement
+    before the end is a complete dephasing of its qubits, which is what it is where nobody reads
+    it."""
 
     provider = "density_matrix"
 
@@ -178,13 +183,13 @@ class DensityMatrix(Simulator):
     def state(self, circuit: cirq.Circuit, qubits: Sequence[cirq.Qid] | None = None) -> NDArray[Any]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: bool(cirq.control_keys(op))):
-            raise _refused(
+            raise _refusal(
                 f"{op} in moment {moment + 1} depends on a measurement, so there is no single final state;"
                 " use `estimator: sampled`.",
                 "NotPure",
             )
-        dephased = with_ready_channels(cirq.map_operations(whole, _dephased))
-        return self._final(dephased, self._ordered(circuit, qubits))
+        dephased = with_ready_channels(cirq.map_operations(whole, _dephase))
+        return self._final(dephased, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.DensityMatrixSimulator(dtype=self._dtype, seed=random_state(seed))
@@ -202,7 +207,7 @@ class DensityMatrix(Simulator):
         return observable.expectation_from_density_matrix(state, numbers, check_preconditions=False).real
 
 
-def _dephased(op: cirq.Operation, _: int) -> cirq.OP_TREE:
+def _dephase(op: cirq.Operation, _: int) -> cirq.OP_TREE:
     """What measures, as it is where nobody reads it."""
     match op.gate:
         case cirq.MeasurementGate():
@@ -218,7 +223,8 @@ def _dephased(op: cirq.Operation, _: int) -> cirq.OP_TREE:
 
 
 class Clifford(Simulator):
-    """`cirq.CliffordSimulator`: circuits of Clifford gates of any size. Its noise is Pauli noise."""
+    """`cirq.CliffordSimulator`: circuits of Clifford gates of any size. Its noise is Pauli
+    noise."""
 
     provider = "clifford"
     refusal = "NotClifford"
@@ -234,13 +240,14 @@ class Clifford(Simulator):
     ) -> Sequence[float]:
         whole = without_terminal_measurements(circuit)
         for moment, op in whole.findall_operations(lambda op: not _is_clifford(op)):
-            raise _refused(
-                f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact expectation values;"
+            raise _refusal(
+                f"{op} in moment {moment + 1} is no Clifford gate, so clifford has no exact "
+                "expectation values;"
                 " use another provider, or `estimator: sampled` for Pauli noise.",
                 "NotClifford",
             )
         with self._refusals():
-            return stabilizers.means(whole, observables, self._ordered(circuit, qubits))
+            return stabilizers.means(whole, observables, self._order(circuit, qubits))
 
     def _simulator(self, seed: int) -> Any:
         return cirq.CliffordSimulator(seed=random_state(seed))
@@ -258,7 +265,8 @@ def _is_clifford(op: cirq.Operation) -> bool:
 
 
 class Qsim(Simulator):
-    """`qsimcirq.QSimSimulator`, in single precision. Its bits may depend on `cpu_threads`, which is 1 unless given."""
+    """`qsimcirq.QSimSimulator`, in single precision. Its bits may depend on `cpu_threads`, which is
+    1 unless given."""
 
     provider = "qsim"
     known_options = ("cpu_threads", "max_fused_gate_size", "denormals_are_zeros")
@@ -266,13 +274,13 @@ class Qsim(Simulator):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         if backend.precision == "double":
-            raise _refused(
+            raise _refusal(
                 "backend.precision: qsim has single precision only; use simulator.", "BackendOption"
             )
         try:
             from qsimcirq import qsim_simulator  # an extra, and it loads a library
         except ImportError:
-            raise _refused(f"qsim is not installed here: {install_line('qsim')}.", "NotInstalled") from None
+            raise _refusal(f"qsim is not installed here: {install_line('qsim')}.", "NotInstalled") from None
         self._make = qsim_simulator.QSimSimulator
         self._qsim_options = qsim_simulator.QSimOptions(
             cpu_threads=self._count("cpu_threads", 1),
@@ -281,9 +289,9 @@ class Qsim(Simulator):
         )
         self._version = version("qsimcirq")
 
-    def sample(self, order: Order) -> Samples:
-        for moment, op in unrolled(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
-            raise _refused(
+    def sample(self, order: CircuitRun) -> Samples:
+        for moment, op in unroll(order.circuit).findall_operations(lambda op: bool(cirq.control_keys(op))):
+            raise _refusal(
                 f"{op} in moment {moment + 1} depends on a measurement, which qsim cannot do; use simulator.",
                 self.refusal,
             )
@@ -292,8 +300,8 @@ class Qsim(Simulator):
     def _count(self, name: str, otherwise: int) -> int:
         value = self._options.get(name, otherwise)
         if not is_count(value) or value > _MOST[name]:
-            raise _refused(
-                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {shown(value)}.",
+            raise _refusal(
+                f"backend.options.{name} is a whole number from 1 to {_MOST[name]}, not {show(value)}.",
                 "BackendOption",
             )
         return value
@@ -311,6 +319,7 @@ PROVIDERS: Final[Mapping[str, type[Simulator]]] = {
 
 
 def simulator(backend: Backend) -> LocalBackend | None:
-    """The simulator that `backend` names; None where its provider is no simulator. Raises ToolError."""
+    """The simulator that `backend` names; None where its provider is no simulator. Raises
+    ToolError."""
     found = PROVIDERS.get(backend.provider)
     return None if found is None else found(backend)

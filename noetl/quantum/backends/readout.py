@@ -9,26 +9,29 @@ from math import floor
 import cirq
 
 from noetl.errors import ToolError
-from noetl.quantum.model import Measured
-from noetl.quantum.simulation.sampling import measured, unrolled
+from noetl.quantum.circuits.measurements import measurements_of, unroll
+from noetl.quantum.model import Measurement
 
 
 @dataclass(frozen=True, slots=True)
-class Readout:
-    """What a circuit measures at its end. `places` are the numbers of the measured qubits, one for each bit, on the line
-    that the circuit was sent on; `flips` says of each bit whether it is inverted (`invert_mask`)."""
+class MeasurementLayout:
+    """What a circuit measures at its end. `places` are the numbers of the measured qubits, one for
+    each bit, on the line that the circuit was sent on; `flips` says of each bit whether it is
+    inverted (`invert_mask`)."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
     places: tuple[int, ...]
     flips: tuple[bool, ...]
 
     def bits(self, shown: Callable[[int], int]) -> str:
-        """The bitstring of one repetition; `shown` is what each qubit of the line showed, by its number."""
+        """The bitstring of one repetition; `shown` is what each qubit of the line showed, by its
+        number."""
         return "".join(str(shown(place) ^ flip) for place, flip in zip(self.places, self.flips, strict=True))
 
 
 def on_line(circuit: cirq.Circuit) -> cirq.Circuit:
-    """The circuit on `cirq.LineQubit`s from 0 on, in the order of its qubits; itself where it is on such a line."""
+    """The circuit on `cirq.LineQubit`s from 0 on, in the order of its qubits; itself where it is on
+    such a line."""
     qubits = sorted(circuit.all_qubits())
     if all(isinstance(one, cirq.LineQubit) and one.x >= 0 for one in qubits):
         return circuit
@@ -40,10 +43,10 @@ def width(circuit: cirq.Circuit) -> int:
     return max(_number(qubit) for qubit in on_line(circuit).all_qubits()) + 1
 
 
-def readout(circuit: cirq.Circuit) -> Readout:
-    """The measurements of a circuit in the order that `sampling.measured` gives them. Raises ToolError(client_error) where
-    a key comes twice, or a measurement is not at the end."""
-    whole = unrolled(circuit)
+def readout(circuit: cirq.Circuit) -> MeasurementLayout:
+    """The measurements of a circuit in the order that `measurements_of` gives them. Raises
+    ToolError(client_error) where a key comes twice, or a measurement is not at the end."""
+    whole = unroll(circuit)
     if not whole.are_all_measurements_terminal():
         raise ToolError(
             "client_error",
@@ -58,13 +61,13 @@ def readout(circuit: cirq.Circuit) -> Readout:
             type="KeyTwice",
         )
     gates = dict(zip(keys, _measurements(on_line(whole)), strict=True))
-    read = measured(whole)
+    read = measurements_of(whole)
     places, flips = list[int](), list[bool]()
     for one in read:
         gate, line = gates[one.key]
         places += [_number(qubit) for qubit in line]
         flips += gate.full_invert_mask()
-    return Readout(read, tuple(places), tuple(flips))
+    return MeasurementLayout(read, tuple(places), tuple(flips))
 
 
 def _measurements(circuit: cirq.Circuit) -> list[tuple[cirq.MeasurementGate, tuple[cirq.Qid, ...]]]:
@@ -79,8 +82,9 @@ def _number(qubit: cirq.Qid) -> int:
 
 
 def counts_of(weights: Iterable[tuple[str, float]], repetitions: int) -> dict[str, int]:
-    """Whole numbers in the proportion of `weights`, that sum to `repetitions`: the largest remainders are rounded up
-    (Hamilton's method), equal ones in the order of their bitstrings. The same weights give the same counts."""
+    """Whole numbers in the proportion of `weights`, that sum to `repetitions`: the largest
+    remainders are rounded up (Hamilton's method), equal ones in the order of their bitstrings. The
+    same weights give the same counts."""
     sums: dict[str, float] = {}
     for bits, weight in weights:
         sums[bits] = sums.get(bits, 0.0) + weight

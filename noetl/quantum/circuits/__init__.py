@@ -1,1 +1,2 @@
-"""Circuits: read, built, checked, compiled and placed. All of it needs Cirq but for the keys of builders."""
+"""Circuits: read, built, checked, compiled and placed. All of it needs Cirq but for the keys of
+builders."""

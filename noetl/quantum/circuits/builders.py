@@ -1,4 +1,5 @@
-"""Circuits by name. Qubits are `cirq.LineQubit`s from 0; all are measured at the end as `m` unless `measure: false`."""
+"""Circuits by name. Qubits are `cirq.LineQubit`s from 0; all are measured at the end as `m` unless
+`measure: false`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits.builder_keys import (
+from noetl.quantum.config.builder_keys import (
     MOST_OPERATIONS,
     Built,
     Ghz,
@@ -40,7 +41,8 @@ def ghz(spec: Ghz) -> Ops:
 
 
 def qft(spec: Qft) -> Ops:
-    """|x> → Σ exp(2πi·xy/2^n)|y>/√2^n; `inverse` with the sign of i changed; without `swaps` the bits of y are reversed.
+    """|x> → Σ exp(2πi·xy/2^n)|y>/√2^n; `inverse` with the sign of i changed; without `swaps` the
+    bits of y are reversed.
 
     Nielsen, Chuang (2000), section 5.1.
     """
@@ -50,11 +52,11 @@ def qft(spec: Qft) -> Ops:
 
 
 def grover(spec: Grover) -> Ops:
-    """After k iterations a marked bitstring is found with probability sin²((2k+1)θ), sin²θ = marked/2^n.
+    """After k iterations a marked bitstring is found with probability sin²((2k+1)θ), sin²θ =
+    marked/2^n.
 
-    k is the best number unless `iterations` says it. Grover (1996), arXiv:quant-ph/9605043; several marked: Boyer et al.,
-    arXiv:quant-ph/9605034.
-    """
+    k is the best number unless `iterations` says it. Grover (1996), arXiv:quant-ph/9605043; several
+    marked: Boyer et al., arXiv:quant-ph/9605034."""
     qubits = cirq.LineQubit.range(len(spec.marked[0]))
     zero = "0" * len(qubits)
     yield cirq.H.on_each(*qubits)
@@ -80,9 +82,8 @@ def _flip(qubits: Sequence[cirq.LineQubit], bits: str) -> Ops:
 def qaoa_maxcut(spec: Maxcut) -> Ops:
     """exp(-iβX) exp(-iγC) for each layer on |+...+>, C = Σ (1 - ZZ)/2 over the edges.
 
-    Layer k has the symbols `gamma<k>` and `beta<k>`, k from 0, in radians. Nodes are numbered from 0 and are qubits.
-    Farhi, Goldstone, Gutmann (2014), arXiv:1411.4028.
-    """
+    Layer k has the symbols `gamma<k>` and `beta<k>`, k from 0, in radians. Nodes are numbered from
+    0 and are qubits. Farhi, Goldstone, Gutmann (2014), arXiv:1411.4028."""
     qubits = cirq.LineQubit.range(1 + max(map(max, spec.edges)))
     yield cirq.H.on_each(*qubits)
     for layer in range(spec.layers):
@@ -92,11 +93,12 @@ def qaoa_maxcut(spec: Maxcut) -> Ops:
 
 
 def hardware_efficient(spec: HardwareEfficient) -> Ops:
-    """Rotations Ry, Rz of each qubit, then for each layer CZ between neighbours (or all pairs) and rotations again.
+    """Rotations Ry, Rz of each qubit, then for each layer CZ between neighbours (or all pairs) and
+    rotations again.
 
-    Qubit q behind layer l (0: before the first) has the symbols `theta<2(l·qubits + q)>` of Ry and the next one of Rz, in
-    radians: 2·qubits·(layers + 1) altogether. Kandala et al. (2017), arXiv:1704.05018.
-    """
+    Qubit q behind layer l (0: before the first) has the symbols `theta<2(l·qubits + q)>` of Ry and
+    the next one of Rz, in radians: 2·qubits·(layers + 1) altogether. Kandala et al. (2017),
+    arXiv:1704.05018."""
     qubits = cirq.LineQubit.range(spec.qubits)
     number = itertools.count()
     for layer in range(spec.layers + 1):
@@ -121,7 +123,8 @@ def _pairs(
 
 
 def random(spec: Random) -> Ops:
-    """`depth` moments of gates drawn from Cirq's usual ones (Clifford gates and T); the same `seed` draws the same.
+    """`depth` moments of gates drawn from Cirq's usual ones (Clifford gates and T); the same `seed`
+    draws the same.
 
     `cirq.testing.random_circuit`; `density` is the chance of a qubit to have a gate in a moment.
     """
@@ -134,7 +137,8 @@ Spec = TypeVar("Spec", bound=Built)
 
 @dataclass(frozen=True)
 class Builder(Generic[Spec]):
-    """How a circuit is made of its keys. `size` is about how many operations that takes, `width` its qubits."""
+    """How a circuit is made of its keys. `size` is about how many operations that takes, `width`
+    its qubits."""
 
     keys: type[Spec]
     make: Callable[[Spec], Ops]
@@ -175,7 +179,7 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
     builder = BUILDERS.get(name) if isinstance(name, str) else None
     if builder is None:
         raise _unknown(name)
-    spec = _checked(builder.keys, given)
+    spec = _check(builder.keys, given)
     if builder.size(spec) > MOST_OPERATIONS:
         message = f"builder {name} would have more than {MOST_OPERATIONS:,} operations; make it smaller."
         raise ToolError("limit", message, type="TooManyOperations")
@@ -188,18 +192,18 @@ def build(given: Mapping[str, Json]) -> cirq.Circuit:
 def idle(given: Mapping[str, Json], circuit: cirq.AbstractCircuit) -> tuple[cirq.Qid, ...]:
     """The qubits of a `builder` on which its circuit does nothing."""
     builder = BUILDERS[str(given["name"])]
-    width = builder.width(_checked(builder.keys, given))
+    width = builder.width(_check(builder.keys, given))
     return tuple(sorted(set(cirq.LineQubit.range(width)) - circuit.all_qubits()))
 
 
 def _unknown(name: Json) -> ToolError:
     if name is None:
-        return _refused(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
+        return _refusal(f"builder needs a `name`: one of {', '.join(BUILDERS)}.")
     near = did_you_mean(str(name), BUILDERS) or f" There are {', '.join(BUILDERS)}."
-    return _refused(f"There is no builder {str(name)[:100]!r}.{near}")
+    return _refusal(f"There is no builder {str(name)[:100]!r}.{near}")
 
 
-def _checked(keys: type[Built], given: Mapping[str, Json]) -> Built:
+def _check(keys: type[Built], given: Mapping[str, Json]) -> Built:
     try:
         return keys.model_validate(dict(given))
     except ValidationError as error:
@@ -208,13 +212,13 @@ def _checked(keys: type[Built], given: Mapping[str, Json]) -> Built:
     name = given["name"]
     match fault["type"]:
         case "missing":
-            raise _refused(f"builder {name} needs `{place}`.")
+            raise _refusal(f"builder {name} needs `{place}`.")
         case "extra_forbidden":
             near = did_you_mean(place, keys.model_fields) or f" It takes {', '.join(keys.model_fields)}."
-            raise _refused(f"builder {name} has no key {place[:100]!r}.{near}")
+            raise _refusal(f"builder {name} has no key {place[:100]!r}.{near}")
     reason = fault["msg"].removeprefix("Value error, ")
-    raise _refused(f"builder {name}{f', `{place}`' if place else ''}: {reason}.")
+    raise _refusal(f"builder {name}{f', `{place}`' if place else ''}: {reason}.")
 
 
-def _refused(message: str) -> ToolError:
+def _refusal(message: str) -> ToolError:
     return ToolError("client_error", message, type="BadBuilder")

@@ -1,5 +1,5 @@
-"""One text for a circuit: Cirq's JSON with sorted keys, without spaces, and with the operations of a moment in the order
-of their qubits. What is hashed, kept and compared is this text."""
+"""One text for a circuit: Cirq's JSON with sorted keys, without spaces, and with the operations of
+a moment in the order of their qubits. What is hashed, kept and compared is this text."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ _NUMBERS: Final = (int, float, complex, sympy.Basic)
 def text(circuit: cirq.AbstractCircuit) -> str:
     """The same circuit has the same text in every process, and `read` makes an equal circuit of it.
 
-    Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does not know.
-    """
+    Raises ToolError where the circuit holds what JSON cannot: NaN, infinities, gates that Cirq does
+    not know."""
     try:
-        raw = cirq.to_json(settled(circuit), indent=None)
+        raw = cirq.to_json(sort_moments(circuit), indent=None)
     except (TypeError, ValueError, AttributeError) as error:
-        message = f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes can be kept."
+        message = (
+            f"The circuit has no JSON: {_brief(error)}; only gates and expressions that Cirq writes "
+            "can be kept."
+        )
         raise ToolError("client_error", message, type="NoCircuitJson") from None
     return as_text(json.loads(raw))
 
@@ -42,7 +45,8 @@ def dumps(value: Json) -> str:
 
 
 def as_text(value: Json) -> str:
-    """The text of a circuit's JSON that came as a value. Raises ToolError for NaN and infinities."""
+    """The text of a circuit's JSON that came as a value. Raises ToolError for NaN and
+    infinities."""
     try:
         return dumps(value)
     except ValueError:
@@ -54,9 +58,10 @@ def _not_finite() -> ToolError:
     return ToolError("client_error", message, type="NotFinite")
 
 
-def settled(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
-    """The operations of each moment in the order of their qubits. Moments are equal whatever that order is, but compilers,
-    generators and noise follow it: transformers leave it as sets have it, which differs from process to process."""
+def sort_moments(circuit: cirq.AbstractCircuit) -> cirq.Circuit:
+    """The operations of each moment in the order of their qubits. Moments are equal whatever that
+    order is, but compilers, generators and noise follow it: transformers leave it as sets have it,
+    which differs from process to process."""
     return cirq.Circuit(cirq.Moment(*sorted(moment.operations, key=_qubits)) for moment in circuit)
 
 
@@ -75,31 +80,32 @@ def sweep_sha256(points: Sequence[Point]) -> str:
 
 
 def read(given: str, place: str = "cirq_json") -> cirq.Circuit:
-    """The circuit of Cirq's JSON. Use this and never `cirq.read_json`: some of its types evaluate texts as python.
+    """The circuit of Cirq's JSON. Use this and never `cirq.read_json`: some of its types evaluate
+    texts as python.
 
     Raises ToolError, whose message begins with `place`, where the text is no circuit of Cirq.
     """
     if len(given) > MOST_TEXT:
-        raise _refused(place, f"has more than {MOST_TEXT:,} characters")
+        raise _refusal(place, f"has more than {MOST_TEXT:,} characters")
     try:
         json.loads(given, parse_constant=_no_constant, parse_float=_finite)
         value = cirq.read_json(json_text=given, resolvers=[_resolver(place)])
     except json.JSONDecodeError as error:
-        raise _refused(
+        raise _refusal(
             place, f"is no JSON at line {error.lineno}, column {error.colno}: {error.msg}", line=error.lineno
         ) from None
     except OverflowError:
         raise _not_finite() from None
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
-        raise _refused(place, f"is no circuit of Cirq: {_brief(error)}") from None
+        raise _refusal(place, f"is no circuit of Cirq: {_brief(error)}") from None
     if not isinstance(value, cirq.AbstractCircuit):
-        raise _refused(
+        raise _refusal(
             place, f"is no circuit but of type {type(value).__name__}; cirq.to_json(circuit) writes one"
         )
     return value.unfreeze(copy=False)
 
 
-def _refused(place: str, what: str, line: int | None = None) -> ToolError:
+def _refusal(place: str, what: str, line: int | None = None) -> ToolError:
     return ToolError("client_error", f"{place} {what}.", type="CirqJsonError", line=line)
 
 
@@ -130,7 +136,7 @@ def _resolver(place: str) -> Any:
             if cirq_type.startswith("sympy.") and cirq_type != "sympy.Symbol":
                 return _of_numbers(cirq_type, factory, place)
             return factory
-        raise _refused(
+        raise _refusal(
             place, f"has `cirq_type` {cirq_type!r}, which no circuit of Cirq {cirq.__version__} has"
         )
 
@@ -138,13 +144,14 @@ def _resolver(place: str) -> Any:
 
 
 def _of_numbers(cirq_type: str, factory: Callable[..., Any], place: str) -> Callable[..., Any]:
-    """sympy evaluates texts, and the texts of objects that it does not know: `sympy.Not` of a text is `eval`."""
+    """sympy evaluates texts, and the texts of objects that it does not know: `sympy.Not` of a text
+    is `eval`."""
 
     def make(**given: Any) -> Any:
         for value in given.values():
             parts = value if isinstance(value, list) else [value]
             if not all(isinstance(part, _NUMBERS) for part in parts):
-                raise _refused(place, f"has a {cirq_type} of something that is neither number nor symbol")
+                raise _refusal(place, f"has a {cirq_type} of something that is neither number nor symbol")
         return factory(**given)
 
     return make

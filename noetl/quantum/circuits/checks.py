@@ -10,7 +10,7 @@ import cirq
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean, nearest
-from noetl.quantum.config import Limits
+from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Capabilities, Point
 
 _NAMED: Final = 5
@@ -20,17 +20,19 @@ _MB: Final = 1024 * 1024
 def check_sound(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError where a circuit has no operations, or acts on anything but qubits."""
     if not any(circuit):
-        raise _refused("EmptyCircuit", "The circuit has no operations; nothing can be run.")
+        raise _refusal("EmptyCircuit", "The circuit has no operations; nothing can be run.")
     for qubit in circuit.all_qubits():
         if qubit.dimension != 2:
-            raise _refused(
+            raise _refusal(
                 "Qudits",
-                f"The circuit acts on {qubit}, which has {qubit.dimension} levels; only qubits, with 2, are known.",
+                f"The circuit acts on {qubit}, which has {qubit.dimension} levels; only qubits, "
+                "with 2, are known.",
             )
 
 
 def check_symbols(circuit: cirq.AbstractCircuit, points: Sequence[Point]) -> None:
-    """Every symbol has a value at every point, and every value a symbol. Raises ToolError that names them."""
+    """Every symbol has a value at every point, and every value a symbol. Raises ToolError that
+    names them."""
     symbols = cirq.parameter_names(circuit)
     for point in points:
         given = point.params.keys()
@@ -46,7 +48,7 @@ def _unresolved(missing: Sequence[str], others: Collection[str], point: Point, o
     where = f" at point {point.index} of `params`" if of > 1 else " in `params`"
     near = nearest(one, others)
     hint = f" Is '{near}' of `params` meant for it?" if near else ""
-    return _refused(
+    return _refusal(
         "UnresolvedSymbols",
         f"The circuit's {_symbols(missing)} no value{where}.{hint}",
     )
@@ -55,28 +57,30 @@ def _unresolved(missing: Sequence[str], others: Collection[str], point: Point, o
 def _needless(names: Sequence[str], symbols: Collection[str]) -> ToolError:
     hint = did_you_mean(names[0], symbols)
     if not hint:
-        hint = f" It has {_listed(sorted(symbols))}." if symbols else " It has no symbols at all."
-    listed = _listed(names)
-    return _refused("UnknownSymbols", f"`params` has {listed}, and the circuit has no such symbol.{hint}")
+        hint = f" It has {_join(sorted(symbols))}." if symbols else " It has no symbols at all."
+    listed = _join(names)
+    return _refusal("UnknownSymbols", f"`params` has {listed}, and the circuit has no such symbol.{hint}")
 
 
 def _symbols(names: Sequence[str]) -> str:
-    return f"symbol{'s' if len(names) > 1 else ''} {_listed(names)} {'have' if len(names) > 1 else 'has'}"
+    return f"symbol{'s' if len(names) > 1 else ''} {_join(names)} {'have' if len(names) > 1 else 'has'}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(f"'{name}'" for name in names[:_NAMED]) + more
 
 
 def check_numbered(circuit: cirq.AbstractCircuit, idle: Sequence[cirq.Qid]) -> None:
-    """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError (`ObservableError`) where
-    one on which nothing acts stands before another, so that the author may have counted it."""
+    """Numbers in observables are places among the qubits on which a circuit acts. Raises ToolError
+    (`ObservableError`) where one on which nothing acts stands before another, so that the author
+    may have counted it."""
     last = max(circuit.all_qubits())
     if before := [str(qubit) for qubit in idle if qubit < last]:
-        raise _refused(
+        raise _refusal(
             "ObservableError",
-            f"observables: nothing acts on {_listed(before)}, so the numbers of the qubits behind would be others than those"
+            f"observables: nothing acts on {_join(before)}, so the numbers of the qubits behind "
+            "would be others than those"
             " that were written; measure all qubits (`measure: true`), or leave those out.",
         )
 
@@ -85,31 +89,35 @@ def check_measured(circuit: cirq.AbstractCircuit) -> None:
     """Raises ToolError where a circuit measures nothing, or measures twice under one key."""
     keys = Counter(name for op in circuit.all_operations() for name in cirq.measurement_key_names(op))
     if not keys:
-        raise _refused(
+        raise _refusal(
             "NoMeasurement",
-            "The circuit measures nothing, so nothing can be sampled; `measure: true` measures all qubits at its end.",
+            "The circuit measures nothing, so nothing can be sampled; `measure: true` measures "
+            "all qubits at its end.",
         )
     key, times = keys.most_common(1)[0]
     if times > 1:
-        raise _refused(
+        raise _refusal(
             "RepeatedKey",
-            f"The circuit measures {times} times under the key '{key}'; give each measurement a key of its own.",
+            f"The circuit measures {times} times under the key '{key}'; give each measurement a "
+            "key of its own.",
         )
 
 
 def check_clifford(circuit: cirq.AbstractCircuit) -> None:
-    """Raises ToolError that names the first operation of a resolved circuit which no stabilizer simulation knows."""
+    """Raises ToolError that names the first operation of a resolved circuit which no stabilizer
+    simulation knows."""
     for number, moment in enumerate(circuit, 1):
         for op in moment:
             if not cirq.CliffordSimulator.is_supported_operation(op):
-                raise _refused(
+                raise _refusal(
                     "NotClifford",
-                    f"{_shown(op)} in moment {number} is no Clifford operation, and the clifford simulator knows no others;"
+                    f"{_show(op)} in moment {number} is no Clifford operation, and the clifford "
+                    "simulator knows no others;"
                     " use `backend: simulator`.",
                 )
 
 
-def _shown(op: cirq.Operation) -> str:
+def _show(op: cirq.Operation) -> str:
     text = str(op)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -117,7 +125,8 @@ def _shown(op: cirq.Operation) -> str:
 def check_size(
     circuit: cirq.AbstractCircuit, capabilities: Capabilities, limits: Limits, memory_mb: float | None = None
 ) -> None:
-    """Raises ToolError(limit) where a circuit has more qubits than the task, the backend or the memory allows.
+    """Raises ToolError(limit) where a circuit has more qubits than the task, the backend or the
+    memory allows.
 
     `memory_mb` is what a state may take where `limits.max_memory_mb` does not say.
     """
@@ -158,5 +167,5 @@ def _size(count: int) -> str:
     return f"{size:,.4g} {unit}" if size < 1e6 else f"{size:.3g} {unit}"
 
 
-def _refused(type: str, message: str) -> ToolError:
+def _refusal(type: str, message: str) -> ToolError:
     return ToolError("client_error", message, type=type)

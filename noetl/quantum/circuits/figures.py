@@ -33,7 +33,7 @@ def reason(error: Exception) -> str:
     return lines[0][:_LONGEST_REASON].rstrip(".")
 
 
-def shown(value: Json) -> str:
+def show(value: Json) -> str:
     """A value as messages show it."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -11,7 +11,8 @@ from noetl.errors import ToolError
 from noetl.facts.distribution import install_line
 from noetl.facts.nearest import did_you_mean
 
-#: How often an optimizing rewrite is repeated at most; it ends before where nothing becomes smaller.
+#: How often an optimizing rewrite is repeated at most; it ends before where nothing becomes
+#: smaller.
 _PASSES: Final = 10
 
 
@@ -68,12 +69,14 @@ _GATESETS: Final[Mapping[str, Callable[[], cirq.CompilationTargetGateset]]] = {
 
 
 def gateset(name: str) -> cirq.CompilationTargetGateset:
-    """The gate set of that name. Raises ToolError where there is none, or where its extra is not installed."""
+    """The gate set of that name. Raises ToolError where there is none, or where its extra is not
+    installed."""
     make = _GATESETS.get(name)
     if make is None:
         raise ToolError(
             "client_error",
-            f"compile.gateset: there is no {name!r}; there are {', '.join(_GATESETS)}.{did_you_mean(name, _GATESETS)}",
+            f"compile.gateset: there is no {name!r}; there are "
+            f"{', '.join(_GATESETS)}.{did_you_mean(name, _GATESETS)}",
             type="CompileError",
         )
     try:
@@ -86,16 +89,16 @@ def gateset(name: str) -> cirq.CompilationTargetGateset:
         ) from None
 
 
-def rewritten(
-    circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, optimize: bool
-) -> cirq.Circuit:
-    """`circuit` in gates of `target`. Without `optimize` each gate is rewritten by itself, so that none of them is merged
-    with another or dropped. Raises ValueError where a gate cannot be rewritten."""
+def rewrite(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset, *, optimize: bool) -> cirq.Circuit:
+    """`circuit` in gates of `target`. Without `optimize` each gate is rewritten by itself, so that
+    none of them is merged with another or dropped. Raises ValueError where a gate cannot be
+    rewritten."""
     for op in circuit.all_operations():
         if not (cirq.is_measurement(op) or cirq.is_parameterized(op) or cirq.has_unitary(op)):
             raise _no_form(op)
-    whole = _merged(circuit, target) if optimize else _gate_by_gate(circuit, target)
-    # A phase of the whole state is never measured, and some gate sets write it without having a gate for it.
+    whole = _merge(circuit, target) if optimize else _gate_by_gate(circuit, target)
+    # A phase of the whole state is never measured, and some gate sets write it without having a
+    # gate for it.
     whole = cirq.drop_empty_moments(
         cirq.map_operations(whole, lambda op, _: () if isinstance(op.gate, cirq.GlobalPhaseGate) else op)
     ).unfreeze()
@@ -110,7 +113,7 @@ def _no_form(op: cirq.Operation) -> ValueError:
     return ValueError(f"{op} has {why}")
 
 
-def _merged(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
+def _merge(circuit: cirq.Circuit, target: cirq.CompilationTargetGateset) -> cirq.Circuit:
     # What could not be rewritten is found, and named, afterwards.
     return cirq.optimize_for_target_gateset(
         circuit, gateset=target, ignore_failures=True, max_num_passes=_PASSES
@@ -128,7 +131,8 @@ def _in_target(op: cirq.Operation, target: cirq.CompilationTargetGateset) -> cir
     found = target.decompose_to_target_gateset(op, 0)
     if found is None or found is NotImplemented:
         raise _no_form(op)
-    # What a gate of two qubits is made of may still be gates of one qubit that the set writes in another way.
+    # What a gate of two qubits is made of may still be gates of one qubit that the set writes in
+    # another way.
     return [
         part if part in target or part == op else _in_target(part, target)
         for part in cirq.flatten_to_ops(found)

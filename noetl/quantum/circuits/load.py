@@ -12,20 +12,20 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.quantum.circuits import builders, canonical, checks, qasm
-from noetl.quantum.config import QuantumConfig
-from noetl.quantum.model import Loaded
+from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.model import LoadedCircuit
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import PythonRequest
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.references import loaded
+from noetl.tools.kit.references import load_reference
 
 #: Keys of a mapping that a circuit is looked for under, the first that is there.
 _KEYS: Final = ("circuit", "cirq_json", "qasm")
 
 
-def load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     """The circuit, checked to be one of qubits with at least one operation. Raises ToolError."""
-    found = _loaded(config, call, services, runners)
+    found = _load(config, call, services, runners)
     checks.check_sound(found.circuit)
     if not config.measure or cirq.is_measurement(found.circuit):
         return found
@@ -34,22 +34,24 @@ def load(config: QuantumConfig, call: Call, services: Services, runners: user_co
     return replace(found, circuit=measured, idle=())
 
 
-def _loaded(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def _load(config: QuantumConfig, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     if config.qasm is not None:
         circuit, form = qasm.read(config.qasm)
-        return Loaded(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
+        return LoadedCircuit(circuit, form, canonical.sha256(config.qasm), qasm.idle(config.qasm))
     if config.cirq_json is not None:
         text = _as_text(config.cirq_json)
-        return Loaded(canonical.read(text), "cirq_json", canonical.sha256(text))
+        return LoadedCircuit(canonical.read(text), "cirq_json", canonical.sha256(text))
     if config.builder is not None:
         text = canonical.as_text(config.builder)
         circuit = builders.build(config.builder)
-        return Loaded(circuit, "builder", canonical.sha256(text), builders.idle(config.builder, circuit))
+        return LoadedCircuit(
+            circuit, "builder", canonical.sha256(text), builders.idle(config.builder, circuit)
+        )
     if config.code is not None:
         return _of_code(config.code, call, services, runners)
     if config.ref is not None:
         circuit, text = _of_value(config.ref, services, "ref")
-        return Loaded(circuit, "ref", canonical.sha256(text), _idle(text))
+        return LoadedCircuit(circuit, "ref", canonical.sha256(text), _idle(text))
     raise ToolError("client_error", f"{config.action} needs a circuit.", type="NoCircuit")
 
 
@@ -58,15 +60,16 @@ def _as_text(given: str | Mapping[str, Json]) -> str:
 
 
 def _of_value(given: Json, services: Services, place: str) -> tuple[cirq.Circuit, str]:
-    """The circuit of a value, and its text: OpenQASM or Cirq's JSON, as it is or in a mapping or a reference."""
-    value = loaded(given, services.results, place)
+    """The circuit of a value, and its text: OpenQASM or Cirq's JSON, as it is or in a mapping or a
+    reference."""
+    value = load_reference(given, services.results, place)
     if isinstance(value, Mapping) and "cirq_type" not in value:
         key = next((key for key in _KEYS if value.get(key) is not None), None)
         if key is None:
             known = ", ".join(map(str, list(value)[:5])) or "nothing"
             raise _no_circuit(place, f"a mapping without `circuit` (it has {known})")
         place = f"{place}.{key}"
-        value = loaded(value[key], services.results, place)
+        value = load_reference(value[key], services.results, place)
     if not isinstance(value, str | Mapping):
         raise _no_circuit(place, "null" if value is None else f"of type {type(value).__name__}")
     text = _as_text(value)
@@ -87,7 +90,8 @@ def _of_text(text: str, place: str) -> cirq.Circuit:
 
 
 def _idle(text: str) -> tuple[cirq.Qid, ...]:
-    """Of a text that was read: Cirq's JSON has no other qubits than those on which something acts."""
+    """Of a text that was read: Cirq's JSON has no other qubits than those on which something
+    acts."""
     return () if text.lstrip().startswith("{") else qasm.idle(text)
 
 
@@ -96,7 +100,7 @@ def _no_circuit(place: str, what: str) -> ToolError:
     return ToolError("client_error", message, type="NoCircuit")
 
 
-def _of_code(code: str, call: Call, services: Services, runners: user_code.Runners) -> Loaded:
+def _of_code(code: str, call: Call, services: Services, runners: user_code.Runners) -> LoadedCircuit:
     request = PythonRequest(
         code=code,
         inputs=call.args,
@@ -108,7 +112,7 @@ def _of_code(code: str, call: Call, services: Services, runners: user_code.Runne
     reply = user_code.ask_python(runners, services, call, request, deadline)
     if reply.status == "ok":
         circuit, text = _of_value(reply.value, services, "The result of `code`")
-        return Loaded(circuit, "code", canonical.sha256(code), _idle(text))
+        return LoadedCircuit(circuit, "code", canonical.sha256(code), _idle(text))
     error = user_code.error(reply, "python", "The code")
     raise ToolError(
         error.kind,

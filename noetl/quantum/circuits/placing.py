@@ -1,4 +1,5 @@
-"""Placement: which qubit of a device each qubit of a circuit is on, and the swaps that bring them together."""
+"""Placement: which qubit of a device each qubit of a circuit is on, and the swaps that bring them
+together."""
 
 from __future__ import annotations
 
@@ -12,10 +13,9 @@ import networkx as nx
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits.figures import is_count, reason, shown
-from noetl.quantum.circuits.shapes import Placement
-from noetl.quantum.circuits.terminal import terminal_measurements
-from noetl.quantum.simulation.sampling import unrolled
+from noetl.quantum.circuits.figures import is_count, reason, show
+from noetl.quantum.circuits.measurements import terminal_measurements, unroll
+from noetl.quantum.config.shapes import Placement
 
 #: Of gates that only keep a qubit in the circuit while it is routed.
 _KEPT: Final = "noetl.kept"
@@ -25,7 +25,7 @@ _KEYS: Final = tuple(Placement.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedCircuit:
     """A circuit on a device, and where each of its qubits starts and ends."""
 
     circuit: cirq.Circuit
@@ -33,22 +33,23 @@ class Placed:
     final: Mapping[cirq.Qid, cirq.Qid]
 
 
-def placed(circuit: cirq.AbstractCircuit, spec: Json) -> Placed:
-    """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each starts; with `qubits`
-    alone they are only renamed. Keys, order and inversion of measured bits stay. Raises ToolError (`PlacementError`)."""
-    whole = unrolled(circuit)
+def place_circuit(circuit: cirq.AbstractCircuit, spec: Json) -> PlacedCircuit:
+    """`circuit` on `line`, `{line: n}`, `{grid: [rows, columns]}`, with `qubits` to say where each
+    starts; with `qubits` alone they are only renamed. Keys, order and inversion of measured bits
+    stay. Raises ToolError (`PlacementError`)."""
+    whole = unroll(circuit)
     keys = {"line": len(whole.all_qubits())} if spec == "line" else spec
     if not isinstance(keys, Mapping) or not keys:
-        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {shown(spec)}.")
+        raise _wrong("", f"is `line`, or a mapping of {', '.join(_KEYS)}, not {show(spec)}.")
     for key in keys:
         if key not in _KEYS:
             raise _wrong(f".{key}", f"is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
-    chosen = _chosen(keys["qubits"], sorted(whole.all_qubits())) if "qubits" in keys else None
+    chosen = _choose(keys["qubits"], sorted(whole.all_qubits())) if "qubits" in keys else None
     device = _device(keys)
     if device is None:
         names = dict(chosen or {})
-        return Placed(whole.transform_qubits(names), names, names)
-    return _routed(whole, device, chosen)
+        return PlacedCircuit(whole.transform_qubits(names), names, names)
+    return _route(whole, device, chosen)
 
 
 def _wrong(place: str, what: str) -> ToolError:
@@ -59,10 +60,10 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
     if "line" in spec and "grid" in spec:
         raise _wrong("", "is a line or a grid, not both.")
     if "line" in spec:
-        return nx.path_graph(cirq.LineQubit.range(_bounded("line", _length(spec["line"]))))
+        return nx.path_graph(cirq.LineQubit.range(_bound("line", _length(spec["line"]))))
     if "grid" in spec:
         rows, columns = _sides(spec["grid"])
-        _bounded("grid", rows * columns)
+        _bound("grid", rows * columns)
         nodes = cirq.GridQubit.rect(rows, columns)
         edges = [(one, other) for one in nodes for other in one.neighbors()]
         graph = nx.Graph()
@@ -74,7 +75,7 @@ def _device(spec: Mapping[str, Json]) -> nx.Graph | None:
 
 def _length(value: Json) -> int:
     if not is_count(value):
-        raise _wrong(".line", f"is a number of qubits, from 1 on, not {shown(value)}.")
+        raise _wrong(".line", f"is a number of qubits, from 1 on, not {show(value)}.")
     return value
 
 
@@ -83,17 +84,18 @@ def _sides(value: Json) -> tuple[int, int]:
         case [rows, columns] if is_count(rows) and is_count(columns):
             return rows, columns
         case _:
-            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {shown(value)}.")
+            raise _wrong(".grid", f"is [rows, columns], from 1 on, not {show(value)}.")
 
 
-def _bounded(key: str, qubits: int) -> int:
+def _bound(key: str, qubits: int) -> int:
     if qubits > _MOST_QUBITS:
         raise _wrong(f".{key}", f"has {qubits} qubits; {_MOST_QUBITS} is the most.")
     return qubits
 
 
-def _chosen(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
-    """Where each qubit is said to be: by its name, or by its number in the order of the circuit's qubits."""
+def _choose(value: Json, qubits: Sequence[cirq.Qid]) -> dict[cirq.Qid, cirq.Qid]:
+    """Where each qubit is said to be: by its name, or by its number in the order of the circuit's
+    qubits."""
     names = {str(qubit): qubit for qubit in qubits}
     given = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
     if not isinstance(given, Mapping) or set(given) != set(names) or len(value) != len(names):
@@ -112,7 +114,7 @@ def _place(value: Json) -> cirq.Qid:
             return cirq.GridQubit(row, column)
         case _:
             raise _wrong(
-                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {shown(value)}."
+                ".qubits", f"a place is a number on a line or [row, column] on a grid, not {show(value)}."
             )
 
 
@@ -120,7 +122,9 @@ def _is_place(value: Json) -> TypeGuard[int]:
     return is_count(value, least=-_MOST_QUBITS) and value <= _MOST_QUBITS
 
 
-def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None) -> Placed:
+def _route(
+    circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, cirq.Qid] | None
+) -> PlacedCircuit:
     qubits = sorted(circuit.all_qubits())
     _check_fits(qubits, device, chosen)
     last = terminal_measurements(circuit)
@@ -134,7 +138,7 @@ def _routed(circuit: cirq.Circuit, device: nx.Graph, chosen: Mapping[cirq.Qid, c
     final = {qubit: moves[initial[qubit]] for qubit in qubits}
     # Measured where the qubits are in the end, in the order in which they were measured.
     whole.append([op.transform_qubits(final) for _, op in last], cirq.InsertStrategy.NEW_THEN_INLINE)
-    return Placed(cirq.drop_empty_moments(whole).unfreeze(), dict(initial), final)
+    return PlacedCircuit(cirq.drop_empty_moments(whole).unfreeze(), dict(initial), final)
 
 
 def _check_fits(
@@ -148,16 +152,19 @@ def _check_fits(
 
 
 def _body(circuit: cirq.Circuit, last: Sequence[tuple[int, cirq.Operation]]) -> cirq.Circuit:
-    """The circuit in gates of at most two qubits, without its last measurements. Every qubit is in it."""
+    """The circuit in gates of at most two qubits, without its last measurements. Every qubit is in
+    it."""
     body = circuit.copy()
     body.batch_remove(last)
     for op in body.all_operations():
-        # The router keeps the order of gates on a qubit, not that of a measurement and what depends on it.
+        # The router keeps the order of gates on a qubit, not that of a measurement and what depends
+        # on it.
         if cirq.is_measurement(op) or cirq.control_keys(op):
             keys = ", ".join(sorted(map(str, cirq.measurement_key_objs(op) | cirq.control_keys(op))))
             raise _wrong(
                 "",
-                f"the circuit measures {keys} before its end; only circuits that measure at their end are placed.",
+                f"the circuit measures {keys} before its end; only circuits that measure at "
+                "their end are placed.",
             )
     kept = [cirq.I(qubit).with_tags(_KEPT) for qubit in sorted(circuit.all_qubits())]
     small = cirq.expand_composite(body, no_decomp=lambda op: cirq.num_qubits(op) <= 2)

@@ -1,5 +1,5 @@
-"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and what is refused is told
-in the places and words of the text."""
+"""OpenQASM 2 and 3: a text is checked and rewritten by `qasm_program`, read by `qasm_parser`, and
+what is refused is told in the places and words of the text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.quantum.circuits import qasm_parser
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS
-from noetl.quantum.circuits.qasm_program import Program, program
-from noetl.quantum.circuits.qasm_text import QasmError, Token
+from noetl.quantum.circuits.qasm_program import QasmProgram, program
+from noetl.quantum.circuits.qasm_text import QasmError, QasmToken
 
 Form: TypeAlias = Literal["qasm2", "qasm3"]
 #: Texts whose circuits are kept.
@@ -36,7 +36,9 @@ _SHAPES: Final = {
 _REASONS: Final = tuple(
     (re.compile(pattern), meant)
     for pattern, meant in {
-        r"^Parameter '(.*)' not supported": r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter",
+        r"^Parameter '(.*)' not supported": (
+            r"'\1' has no value; in OpenQASM 3 `input float \1;` makes it a parameter"
+        ),
         r"^Function not recognized: '(.*)'": (
             rf"there is no function '\1': there are {', '.join([*FUNCTIONS][:-1])} and {[*FUNCTIONS][-1]}"
         ),
@@ -70,37 +72,37 @@ def idle(text: str) -> tuple[cirq.Qid, ...]:
 @lru_cache(maxsize=_KEPT)
 def _read(text: str) -> tuple[cirq.FrozenCircuit, Form, tuple[cirq.Qid, ...]]:
     prepared = program(text)
-    circuit, declared = _parsed(prepared)
+    circuit, declared = _parse(prepared)
     unused = sorted(set(declared) - circuit.all_qubits())
     return circuit.freeze(), "qasm3" if prepared.version == "3.0" else "qasm2", tuple(unused)
 
 
-def _parsed(prepared: Program) -> tuple[cirq.Circuit, list[cirq.Qid]]:
+def _parse(prepared: QasmProgram) -> tuple[cirq.Circuit, list[cirq.Qid]]:
     parser = qasm_parser.fresh()
     try:
-        return parser.read(prepared.text), parser.declared()
-    except qasm_parser.Unexpected as error:
+        return parser.read(prepared.text), parser.all_qubits()
+    except qasm_parser.UnexpectedToken as error:
         raise _unexpected(prepared, prepared.at(error.offset)) from None
     except QasmException as error:
-        raise _explained(prepared, error.message, parser.line()) from None
+        raise _explain(prepared, error.message, parser.line()) from None
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
-        raise _explained(prepared, str(error), parser.line()) from None
+        raise _explain(prepared, str(error), parser.line()) from None
 
 
-def _unexpected(prepared: Program, token: Token) -> QasmError:
+def _unexpected(prepared: QasmProgram, token: QasmToken) -> QasmError:
     statement = next((one for one in prepared.statements if token in one), prepared.statements[-1])
     place = statement.index(token)
     missing = place and statement[place - 1].line < token.line
     shape = _SHAPES.get(statement[0].text, "`cx q[0], q[1];` or `rx(pi/2) q[0];`")
     hint = " (is a `;` missing before it?)" if missing else f": what is known is {shape}"
-    return token.refused(f"{token.text!r} is not expected here{hint}")
+    return token.error(f"{token.text!r} is not expected here{hint}")
 
 
-def _explained(prepared: Program, message: str, line: int) -> QasmError:
+def _explain(prepared: QasmProgram, message: str, line: int) -> QasmError:
     found = _PLACE.search(message)
     if found and int(found[1]):
         line = int(found[1])
     reason = _PLACE.sub("", message).rstrip(" ,.") or "it cannot be read"
     for pattern, meant in _REASONS:
         reason = pattern.sub(meant, reason)
-    return prepared.of_line(line).refused(reason)
+    return prepared.of_line(line).error(reason)

@@ -91,16 +91,17 @@ _NAMES: Final = {of_symbol: name for name, (_, of_symbol) in reversed(_FUNCTIONS
 FUNCTIONS: Final[dict[str, Any]] = {name: _function(name, *both) for name, both in _FUNCTIONS.items()}
 
 
-class Values(cirq.ParamResolver):
-    """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take microseconds."""
+class AngleValues(cirq.ParamResolver):
+    """Of a gate's parameters. Cirq's asks sympy, which takes milliseconds where numbers take
+    microseconds."""
 
     def value_of(self, value: Any, recursive: bool = True) -> Any:  # noqa: ARG002 - Cirq's
         if not isinstance(value, sympy.Basic):
             return value
         try:
-            return _finite(_computed(value, self.param_dict))
+            return _finite(_compute(value, self.param_dict))
         except LookupError:
-            return _substituted(value, self.param_dict)
+            return _substitute(value, self.param_dict)
 
 
 class _Listening(cirq.ParamResolver):
@@ -118,15 +119,15 @@ class _Listening(cirq.ParamResolver):
 
 
 def function_in(operation: cirq.Operation) -> str | None:
-    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no form for; None where there
-    is none."""
+    """The name of a function of a symbol in the angles of `operation`, which Cirq's JSON has no
+    form for; None where there is none."""
     listening = _Listening()
     cirq.resolve_parameters(operation, listening)
     found = (function for angle in listening.heard for function in angle.atoms(sympy.Function))
     return next((_NAMES[type(function)] for function in found), None)
 
 
-def _computed(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
+def _compute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
     """Raises LookupError where a symbol has no number, or where a function is none of OpenQASM."""
     match angle:
         case sympy.Symbol(name=name):
@@ -134,17 +135,17 @@ def _computed(angle: sympy.Basic, values: Mapping[Any, Angle]) -> float:
                 raise LookupError(name)
             return float(values[name])
         case sympy.Add():
-            return sum(_computed(part, values) for part in angle.args)
+            return sum(_compute(part, values) for part in angle.args)
         case sympy.Mul():
-            return math.prod(_computed(part, values) for part in angle.args)
+            return math.prod(_compute(part, values) for part in angle.args)
         case sympy.Pow():
-            return float(OPERATORS["^"](*(_computed(part, values) for part in angle.args)))
+            return float(OPERATORS["^"](*(_compute(part, values) for part in angle.args)))
         case sympy.Function():
-            return float(FUNCTIONS[_NAMES[type(angle)]](_computed(angle.args[0], values)))
+            return float(FUNCTIONS[_NAMES[type(angle)]](_compute(angle.args[0], values)))
     return float(angle)
 
 
-def _substituted(angle: sympy.Basic, values: Mapping[Any, Angle]) -> Angle:
+def _substitute(angle: sympy.Basic, values: Mapping[Any, Angle]) -> Angle:
     placed = {sympy.Symbol(name): sympy.sympify(value) for name, value in values.items()}
     result = _finite(angle.xreplace(placed))
     return result if result.free_symbols else _finite(complex(result))

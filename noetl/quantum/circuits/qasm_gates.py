@@ -13,7 +13,7 @@ import sympy
 from cirq.contrib.qasm_import._parser import QasmGateStatement, QasmParser, _generate_op_qubits
 from cirq.contrib.qasm_import.exception import QasmException
 
-from noetl.quantum.circuits.qasm_angles import Angle, Values
+from noetl.quantum.circuits.qasm_angles import Angle, AngleValues
 
 MOST_IN_GATE: Final = 10_000
 #: Parts of an angle in the body of a gate, with those of the gates around it put in.
@@ -22,12 +22,12 @@ MOST_PARTS: Final = 10_000
 MOST_WORK: Final = 100_000
 
 
-class Gate:
-    """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate that it calls never
-    are among them.
+class QasmGate:
+    """A gate with a body. Its parameters are called `<gate>.<name>` inside, so that those of a gate
+    that it calls never are among them.
 
-    No angle of the body has more than `parts` parts, and all of them together have `work`: what a call costs.
-    """
+    No angle of the body has more than `parts` parts, and all of them together have `work`: what a
+    call costs."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Gate:
         self.name, self.params, self.qubits = name, params, qubits
         self.parts, self.work = parts, work
         own = {param: sympy.Symbol(f"{name}.{param}") for param in params}
-        self.body = [_resolved(op, own) for op in body]
+        self.body = [_resolve(op, own) for op in body]
 
     def on(self, params: list[Angle], args: list[list[cirq.Qid]], lineno: int) -> Iterator[cirq.Operation]:
         """What a call is put in the place of: the body for each qubit of its registers."""
@@ -54,7 +54,7 @@ class Gate:
         if len(self.body) * len(places) > MOST_IN_GATE:
             raise QasmException(f"{self.name} is more than {MOST_IN_GATE:,} operations at line {lineno}")
         values = {f"{self.name}.{name}": value for name, value in zip(self.params, params, strict=True)}
-        body = [_resolved(op, values) for op in self.body]
+        body = [_resolve(op, values) for op in self.body]
         for qubits in places:
             placed = dict(zip(self.qubits, qubits, strict=True))
             yield from (op.transform_qubits(placed) for op in body)
@@ -70,8 +70,8 @@ class Barrier:
         return iter(())
 
 
-def _resolved(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
-    return cirq.resolve_parameters(op, Values(values)) if values and cirq.is_parameterized(op) else op
+def _resolve(op: cirq.Operation, values: Mapping[Any, Angle]) -> cirq.Operation:
+    return cirq.resolve_parameters(op, AngleValues(values)) if values and cirq.is_parameterized(op) else op
 
 
 def _u3(angles: Sequence[Angle]) -> cirq.Gate:
@@ -92,7 +92,7 @@ def _r(angles: Sequence[Angle]) -> cirq.Gate:
     return cirq.PhasedXPowGate(exponent=angles[0] / math.pi, phase_exponent=angles[1] / math.pi)
 
 
-def _controlled_u(name: str, *more: str) -> Gate:
+def _controlled_u(name: str, *more: str) -> QasmGate:
     """`cu3` as qelib1.inc defines it; `cu` is `cu3` with a phase of the control."""
     control, target = cirq.NamedQubit.range(2, prefix="")
     theta, phi, lam, *gamma = map(sympy.Symbol, ("theta", "phi", "lambda", *more))
@@ -105,7 +105,7 @@ def _controlled_u(name: str, *more: str) -> Gate:
         cirq.CX(control, target),
         _u3([theta / 2, phi, 0]).on(target),
     ]
-    return Gate(name, ["theta", "phi", "lambda", *more], [control, target], body)
+    return QasmGate(name, ["theta", "phi", "lambda", *more], [control, target], body)
 
 
 def _statement(name: str, make: Callable[[Sequence[Angle]], cirq.Gate], angles: int) -> QasmGateStatement:

@@ -1,10 +1,10 @@
 """Cirq's parser of OpenQASM, with what is wrong or unbounded in it put right.
 
-Corrected here: `cu3`, `cu` and `u` with angles below 0 (Cirq's controlled ones are off by a phase), `if` before a gate on
-a register (Cirq's applies it to the first qubit), `if` on values that a register never has, a sign behind an operator
-(Cirq's `6/-2*3` is -1), arithmetic (unbounded, and NaN), gates in gates (unbounded, and names of parameters that cross).
-Gates that a text defines are put in the place of their calls.
-"""
+Corrected here: `cu3`, `cu` and `u` with angles below 0 (Cirq's controlled ones are off by a phase),
+`if` before a gate on a register (Cirq's applies it to the first qubit), `if` on values that a
+register never has, a sign behind an operator (Cirq's `6/-2*3` is -1), arithmetic (unbounded, and
+NaN), gates in gates (unbounded, and names of parameters that cross). Gates that a text defines are
+put in the place of their calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cirq.contrib.qasm_import.exception import QasmException
 
 from noetl.facts.nearest import nearest
 from noetl.quantum.circuits.qasm_angles import FUNCTIONS, OPERATORS, Angle, function_in, size
-from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, Gate
+from noetl.quantum.circuits.qasm_gates import BASIC, LIBRARY, MOST_IN_GATE, MOST_PARTS, MOST_WORK, QasmGate
 
 #: Operations of a circuit.
 MOST_OPERATIONS: Final = 100_000
@@ -31,7 +31,7 @@ MOST_OPERATIONS: Final = 100_000
 _making = threading.Lock()
 
 
-class Unexpected(QasmException):
+class UnexpectedToken(QasmException):
     """A token, at `offset`, that the grammar has no use for."""
 
     def __init__(self, offset: int) -> None:
@@ -40,8 +40,8 @@ class Unexpected(QasmException):
 
 
 def _in_place_of(rule: Callable[..., None], grammar: str | None = None) -> Callable[..., Callable[..., None]]:
-    """ply reads the grammar in the docstrings of functions, and orders rules, and so settles what is ambiguous, by the
-    lines of their functions."""
+    """ply reads the grammar in the docstrings of functions, and orders rules, and so settles what
+    is ambiguous, by the lines of their functions."""
 
     def marked(ours: Callable[..., None]) -> Callable[..., None]:
         ours.__doc__ = grammar or rule.__doc__
@@ -78,7 +78,7 @@ class Parser(QasmParser):
         self.parse(text)
         return cirq.Circuit(self._operations)
 
-    def declared(self) -> list[cirq.Qid]:
+    def all_qubits(self) -> list[cirq.Qid]:
         """The qubits of all registers."""
         return [
             cirq.NamedQubit(f"{name}_{place}") for name, size in self.qregs.items() for place in range(size)
@@ -89,7 +89,7 @@ class Parser(QasmParser):
         return int(self.lexer.lex.lineno)
 
     def p_error(self, p: Any) -> None:
-        raise Unexpected(len(self.qasm) if p is None else p.lexpos)
+        raise UnexpectedToken(len(self.qasm) if p is None else p.lexpos)
 
     @_in_place_of(QasmParser.p_circuit_gate_or_measurement_or_if)
     def p_circuit_gate_or_measurement_or_if(self, p: Any) -> None:
@@ -122,21 +122,23 @@ class Parser(QasmParser):
         for operation in operations:
             if function := function_in(operation):
                 raise QasmException(
-                    f"{function} of a symbol: symbols take + - * /, powers and sqrt; compute it before, and make the result an"
+                    f"{function} of a symbol: symbols take + - * /, powers and sqrt; compute it "
+                    "before, and make the result an"
                     f" input of its own at line {line}"
                 )
 
     def _check_angles(self, gate: str, params: Sequence[Angle], line: int) -> None:
-        """Each level of gates in gates multiplies the parts of an angle, and the work of computing them."""
+        """Each level of gates in gates multiplies the parts of an angle, and the work of computing
+        them."""
         called = self.gate_set[gate]
         most = max(map(size, params), default=1)
-        parts, work = (called.parts, called.work) if isinstance(called, Gate) else (1, len(params))
+        parts, work = (called.parts, called.work) if isinstance(called, QasmGate) else (1, len(params))
         if self.in_custom_gate_scope:
             self._parts = max(self._parts, parts * most)
             self._work += work * most
             if self._parts > MOST_PARTS:
                 raise QasmException(f"an angle of {gate} has more than {MOST_PARTS:,} parts at line {line}")
-        if isinstance(called, Gate) and params:
+        if isinstance(called, QasmGate) and params:
             self._worked += work * most
             if self._worked > MOST_WORK:
                 raise QasmException(
@@ -170,12 +172,12 @@ class Parser(QasmParser):
             raise QasmException(
                 f"{name} is a word of the language: give the gate another name at line {p.lineno(1)}"
             )
-        if isinstance(self.gate_set.get(name), Gate) and name not in self.qelib_gates:
+        if isinstance(self.gate_set.get(name), QasmGate) and name not in self.qelib_gates:
             raise QasmException(f"{name} is defined twice at line {p.lineno(1)}")
         body = [op for call in reversed(calls) for op in call]
         if len(body) > MOST_IN_GATE:
             raise QasmException(f"{name} is more than {MOST_IN_GATE:,} operations at line {p.lineno(1)}")
-        self.gate_set[name] = Gate(name, params, qubits, body, self._parts, self._work)
+        self.gate_set[name] = QasmGate(name, params, qubits, body, self._parts, self._work)
         self._parts = self._work = 1
         self.custom_gate_scoped_params.clear()
         self.custom_gate_scoped_qubits.clear()
@@ -212,8 +214,9 @@ def _first() -> Parser:
     return Parser()
 
 
-def _shared(parser: Parser) -> Iterator[object]:
-    """What no parser changes: ply's tables, which it takes most of a parser's making to compute, and gates."""
+def _share(parser: Parser) -> Iterator[object]:
+    """What no parser changes: ply's tables, which it takes most of a parser's making to compute,
+    and gates."""
     tables = parser.parser
     yield from (tables.action, tables.goto, tables.defaulted_states)
     for rule in tables.productions:
@@ -222,8 +225,10 @@ def _shared(parser: Parser) -> Iterator[object]:
 
 
 def fresh() -> Parser:
-    """A parser of one's own that has read nothing yet: a copy of the process's first one. Threads may have many."""
+    """A parser of one's own that has read nothing yet: a copy of the process's first one. Threads
+    may have many."""
     with _making:
         first = _first()
-    # Whatever is in the memo is taken for its own copy; methods of `first` become those of the copy.
-    return copy.deepcopy(first, {id(one): one for one in _shared(first)})
+    # Whatever is in the memo is taken for its own copy; methods of `first` become those of the
+    # copy.
+    return copy.deepcopy(first, {id(one): one for one in _share(first)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.quantum.circuits.qasm_text import Statement, Token
+from noetl.quantum.circuits.qasm_text import QasmToken, Statement
 
 #: What to write where a condition is another one.
 CONDITIONS: Final = "conditions are `c == 1`, `c[0]`, `!c[0]`, joined by `&&`"
@@ -18,7 +18,7 @@ def behind_condition(statement: Statement) -> int:
     return min(next(closed, len(statement)) + 1, len(statement) - 1)
 
 
-def unfolded(found: Sequence[Statement]) -> Iterator[Statement]:
+def unfold(found: Sequence[Statement]) -> Iterator[Statement]:
     """`if (c == 1) { a; b; }` is `if (c == 1) a; if (c == 1) b;`: gates do not change `c`."""
     condition: Statement | None = None
     for statement in found:
@@ -32,7 +32,7 @@ def unfolded(found: Sequence[Statement]) -> Iterator[Statement]:
             yield (*condition, *statement)
 
 
-def rewritten(statement: Statement) -> Iterator[Statement]:
+def rewrite(statement: Statement) -> Iterator[Statement]:
     """The statement as Cirq knows it: none, one or several."""
     words = [token.text for token in statement]
     match words[0]:
@@ -53,8 +53,8 @@ def rewritten(statement: Statement) -> Iterator[Statement]:
             yield tuple(_without_empty(statement))
 
 
-def _conditions(tokens: Statement) -> Iterator[Token]:
-    term: list[Token] = []
+def _conditions(tokens: Statement) -> Iterator[QasmToken]:
+    term: list[QasmToken] = []
     for token in tokens:
         if token.text == "&&":
             yield from (*_comparison(term), token)
@@ -64,7 +64,7 @@ def _conditions(tokens: Statement) -> Iterator[Token]:
     yield from _comparison(term)
 
 
-def _comparison(term: Sequence[Token]) -> Iterator[Token]:
+def _comparison(term: Sequence[QasmToken]) -> Iterator[QasmToken]:
     """`c[0]` is `c[0] == 1`, `!c[0]` is `c[0] == 0`, and bits are `true` or `false` too."""
     words = [token.text for token in term]
     match words:
@@ -75,12 +75,12 @@ def _comparison(term: Sequence[Token]) -> Iterator[Token]:
         case [*_, "==", "true" | "false" as bit]:
             yield from (*term[:-1], term[-1].instead("number", _BITS[bit]))
         case _ if "!" in words:
-            raise term[words.index("!")].refused(CONDITIONS)
+            raise term[words.index("!")].error(CONDITIONS)
         case _:
             yield from term
 
 
-def _without_empty(statement: Statement) -> Iterator[Token]:
+def _without_empty(statement: Statement) -> Iterator[QasmToken]:
     """`g() q;` is `g q;`."""
     skipped = False
     for token, behind in zip(statement, [*statement[1:], None], strict=True):

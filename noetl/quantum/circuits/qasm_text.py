@@ -1,4 +1,5 @@
-"""OpenQASM as words and marks, and as statements. Languages: arXiv:1707.03429 (OpenQASM 2), https://openqasm.com (3)."""
+"""OpenQASM as words and marks, and as statements. Languages: arXiv:1707.03429 (OpenQASM 2),
+https://openqasm.com (3)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class QasmError(ToolError):
         )
 
 
-class Token(NamedTuple):
+class QasmToken(NamedTuple):
     """A word, number, string or mark; `line` and `column` count from 1."""
 
     kind: str
@@ -48,88 +49,90 @@ class Token(NamedTuple):
     line: int
     column: int
 
-    def refused(self, what: str) -> QasmError:
+    def error(self, what: str) -> QasmError:
         return QasmError(what, self.line, self.column)
 
-    def instead(self, kind: str, text: str) -> Token:
+    def instead(self, kind: str, text: str) -> QasmToken:
         """Another one in its place."""
-        return Token(kind, text, self.line, self.column)
+        return QasmToken(kind, text, self.line, self.column)
 
 
-Statement = tuple[Token, ...]
+Statement = tuple[QasmToken, ...]
 
 
 def statements(text: str) -> tuple[str, list[Statement]]:
-    """The version, `2.0` or `3.0`, and the statements, that of the version first. Raises QasmError."""
+    """The version, `2.0` or `3.0`, and the statements, that of the version first. Raises
+    QasmError."""
     if len(text) > MOST_TEXT:
         raise QasmError(f"it has more than {MOST_TEXT:,} characters", 1, 1)
     tokens = list(_tokens(text.removeprefix("\ufeff")))
     return _version(tokens), list(_split(tokens))
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[QasmToken]:
     line, begin, left = 1, 0, MOST_TOKENS
     for match in _TOKEN.finditer(text):
         kind, found, start = str(match.lastgroup), match[0], match.start()
         if kind != "space":
-            token = Token(kind, found, line, start - begin + 1)
+            token = QasmToken(kind, found, line, start - begin + 1)
             if found not in _SURE:
                 _check_token(token, text, match.end())
             yield token
             left -= 1
             if left < 0:
-                raise token.refused(f"the text has more than {MOST_TOKENS:,} words and marks")
+                raise token.error(f"the text has more than {MOST_TOKENS:,} words and marks")
         if "\n" in found:
             line += found.count("\n")
             begin = start + found.rindex("\n") + 1
 
 
-def _check_token(token: Token, text: str, end: int) -> None:
+def _check_token(token: QasmToken, text: str, end: int) -> None:
     match token.kind:
         case "number":
             _check_number(token, text[end : end + 1])
         case "word":
             _check_word(token)
         case "mark" if token.text == "/" and text[end : end + 1] == "*":
-            raise token.refused("a comment is never closed: `*/` is missing")
+            raise token.error("a comment is never closed: `*/` is missing")
 
 
-def _check_word(token: Token) -> None:
+def _check_word(token: QasmToken) -> None:
     if len(token.text) > MOST_NAME:
-        raise token.refused(f"a name has more than {MOST_NAME} characters")
+        raise token.error(f"a name has more than {MOST_NAME} characters")
     if not token.text.isascii() and token.text not in _PI:
-        raise token.refused(f"{token.text!r} is not known here: names have letters from a to z, digits and _")
+        raise token.error(f"{token.text!r} is not known here: names have letters from a to z, digits and _")
 
 
-def _check_number(token: Token, behind: str) -> None:
+def _check_number(token: QasmToken, behind: str) -> None:
     if not token.text.isascii() or behind.isalnum() or behind == "_":
         shown = f"{token.text[:40]}{behind}"
-        raise token.refused(f"{shown!r} is no number: numbers are decimal and have no unit")
+        raise token.error(f"{shown!r} is no number: numbers are decimal and have no unit")
     if token.text.isdecimal() and len(token.text) > MOST_DIGITS:
-        raise token.refused(f"a whole number has more than {MOST_DIGITS} digits")
+        raise token.error(f"a whole number has more than {MOST_DIGITS} digits")
     if not token.text.isdecimal() and not math.isfinite(float(token.text)):
-        raise token.refused(f"{token.text[:40]} is too large a number")
+        raise token.error(f"{token.text[:40]} is too large a number")
 
 
-def _version(tokens: Sequence[Token]) -> str:
-    first = tokens[0] if tokens else Token("mark", "", 1, 1)
+def _version(tokens: Sequence[QasmToken]) -> str:
+    first = tokens[0] if tokens else QasmToken("mark", "", 1, 1)
     if first.text != "OPENQASM":
-        raise first.refused("it does not begin with `OPENQASM 2.0;` or `OPENQASM 3.0;`")
+        raise first.error("it does not begin with `OPENQASM 2.0;` or `OPENQASM 3.0;`")
     given = tokens[1] if len(tokens) > 1 else first
     if given.text not in _VERSIONS:
-        raise given.refused(f"the version is {given.text[:40]!r}, and 2.0 and 3.0 are known")
+        raise given.error(f"the version is {given.text[:40]!r}, and 2.0 and 3.0 are known")
     if len(tokens) < 3 or tokens[2].text != ";":
-        raise given.refused("a `;` is missing behind the version")
+        raise given.error("a `;` is missing behind the version")
     version = _VERSIONS[given.text]
     for token in tokens:
         if version == "2.0" and token.text in _PI:
-            raise token.refused(f"{token.text!r} is not known in OpenQASM 2: write pi")
+            raise token.error(f"{token.text!r} is not known in OpenQASM 2: write pi")
     return version
 
 
-def _split(tokens: Sequence[Token]) -> Iterator[Statement]:
-    """Statements end with `;`, the head of a block with `{`; `}` is one by itself. Empty ones are left out."""
-    current: list[Token] = []
+def _split(tokens: Sequence[QasmToken]) -> Iterator[Statement]:
+    """Statements end with `;`, the head of a block with `{`; `}` is one by itself. Empty ones are
+    left out."""
+    current: list[QasmToken] = []
     for token in tokens:
         current.append(token)
         if token.text in (";", "{", "}"):

@@ -10,13 +10,13 @@ import numpy as np
 import sympy
 
 from noetl.errors import ToolError
-from noetl.quantum.circuits.figures import shown
+from noetl.quantum.circuits.figures import show
 from noetl.quantum.model import Point
 
 
-def resolved(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
-    """`circuit` with the values of `point` in it. Raises ToolError (`NotFinite`) where what an expression comes to there
-    is no angle: `1/t` at 0, `sqrt(t)` at -1."""
+def resolve(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
+    """`circuit` with the values of `point` in it. Raises ToolError (`NotFinite`) where what an
+    expression comes to there is no angle: `1/t` at 0, `sqrt(t)` at -1."""
     if not point.params:
         return circuit
     try:
@@ -26,7 +26,8 @@ def resolved(circuit: cirq.Circuit, point: Point) -> cirq.Circuit:
     except _NoAngle as error:
         raise ToolError(
             "client_error",
-            f"At point {point.index} of `params` the circuit's {shown(str(error))} is no finite real number; leave the point"
+            f"At point {point.index} of `params` the circuit's {show(str(error))} is no finite "
+            "real number; leave the point"
             " out, or give it other values.",
             type="NotFinite",
         ) from None

@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from noetl.quantum.jobs.stand import kept, restored
-from noetl.quantum.jobs.visit import Visit
+from noetl.quantum.jobs.job_pass import JobPass
+from noetl.quantum.jobs.ledger import samples_as_json, samples_from_json
 from noetl.quantum.model import JobState, Samples
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class JobResults:
     """The jobs by order, and what they measured, where it was fetched."""
 
     jobs: Mapping[str, JobState]
     samples: Mapping[str, Samples] = field(default_factory=dict)
 
 
-def unfetched(visit: Visit) -> dict[str, JobState]:
+def jobs_to_fetch(job_pass: JobPass) -> dict[str, JobState]:
     """The jobs that are done and whose results are wanted, by order."""
-    if visit.goal != "fetched":
+    if job_pass.goal != "fetched":
         return {}
-    done = visit.stand.those({"done"})
-    return {name: job for name, job in done.items() if name not in visit.stand.samples}
+    done = job_pass.ledger.those({"done"})
+    return {name: job for name, job in done.items() if name not in job_pass.ledger.samples}
 
 
-def fetch(visit: Visit) -> None:
+def fetch(job_pass: JobPass) -> None:
     """Fetches what is there, as much as there is time for."""
-    for name, job in unfetched(visit).items():
-        if not visit.has_time():
+    for name, job in jobs_to_fetch(job_pass).items():
+        if not job_pass.has_time():
             return
-        said = kept(visit.backend.fetch(job.id, visit.orders[name]))
-        visit.note(samples={**visit.stand.samples, name: said}, changed_at=visit.now)
+        said = samples_as_json(job_pass.backend.fetch(job.id, job_pass.orders[name]))
+        job_pass.note(samples={**job_pass.ledger.samples, name: said}, changed_at=job_pass.now)
 
 
-def done(visit: Visit) -> Done:
+def done(job_pass: JobPass) -> JobResults:
     """What the task has come to."""
-    stand = visit.stand
-    samples = {name: restored(said, visit.orders[name]) for name, said in stand.samples.items()}
-    return Done(stand.jobs, samples)
+    ledger = job_pass.ledger
+    samples = {name: samples_from_json(said, job_pass.orders[name]) for name, said in ledger.samples.items()}
+    return JobResults(ledger.jobs, samples)

@@ -1,4 +1,4 @@
-"""What is said of jobs that came to nothing."""
+"""The errors of jobs that failed, were cancelled, or are unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE: Final = "JobTimeout"
 FINAL: Final = frozenset({"JobFailed", "JobCancelled", LATE})
 
 
-def dead(provider: str, name: str, job: JobState) -> ToolError:
+def job_ended(provider: str, name: str, job: JobState) -> ToolError:
     """A job that failed, or that somebody cancelled."""
     place, why = f"Job {job.id} of {name} at {provider}", job.message.rstrip(".")
     extras = {"jobs": {name: job.id}}
@@ -30,7 +30,7 @@ def dead(provider: str, name: str, job: JobState) -> ToolError:
     )
 
 
-def late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
+def too_late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
     """The time of the task is over; `jobs` have not ended."""
     which = f": {ids(jobs.values())}" if jobs else ""
     return ToolError(
@@ -42,8 +42,9 @@ def late(provider: str, jobs: Mapping[str, JobState]) -> ToolError:
     )
 
 
-def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
-    """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could not be cancelled."""
+def with_fate(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+    """The error that a task ends with, and what becomes of its jobs: `live` go on, `why` they could
+    not be cancelled."""
     because = f" ({why.message.rstrip('.')})" if why else ""
     if error.type == LATE:
         fate = (
@@ -63,13 +64,13 @@ def told(error: ToolError, live: Mapping[str, JobState], why: ToolError | None) 
     return ToolError(error.kind, message, retryable=error.retryable, type=error.type, extras=extras)
 
 
-def abandoned() -> ToolError:
-    """Nothing is left of a task that was called off."""
+def task_abandoned() -> ToolError:
+    """Nothing is left of a task that was cancelled."""
     return ToolError("cancelled", "Nobody waits for this task any more.", type="Abandoned")
 
 
-def left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
-    """What goes on of a task that was called off, and why."""
+def jobs_left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> ToolError:
+    """The jobs of a cancelled task that still run, and why."""
     which = f"Jobs {ids(live.values())}" if live else "Jobs that may have been sent"
     because = f" ({why.message.rstrip('.')})" if why else ""
     return ToolError(
@@ -80,20 +81,17 @@ def left(provider: str, live: Mapping[str, JobState], why: ToolError | None) -> 
     )
 
 
-def unknown(provider: str, tokens: Mapping[str, str]) -> ToolError:
-    """Orders, and the labels that they were sent with, of which nobody knows whether there is a job."""
+def unknown_submission(provider: str, tokens: Mapping[str, str]) -> ToolError:
+    """Orders, and the labels that they were sent with, of which nobody knows whether there is a
+    job."""
     return ToolError(
         "connection",
-        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, and there is no list of"
+        f"Nobody knows whether {provider} has a job of {', '.join(tokens)}: its answer got lost, "
+        "and there is no list of"
         f" jobs to find it in. Look for {', '.join(tokens.values())} in the portal of the vendor; with"
         " `backend.options.resubmit: true` the next attempt sends it again, and may pay twice.",
         type="UnknownSubmission",
     )
-
-
-def unexpected(name: str, what: str) -> ToolError:
-    """An answer that the vendor's documentation does not know: a later one may be right."""
-    return ToolError("server_error", f"{name}: {what}.", retryable=True, type="UnexpectedAnswer")
 
 
 def as_json(error: ToolError) -> JsonMap:

@@ -1,5 +1,6 @@
-"""Channels as gates whose operators are ready. Cirq makes those of its own anew at every application, which takes longer
-than to apply them, and its Clifford simulator knows Pauli noise of one qubit only."""
+"""Channels as gates whose operators are ready. Cirq makes those of its own anew at every
+application, which takes longer than to apply them, and its Clifford simulator knows Pauli noise of
+one qubit only."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _DRAWN: Final = (cirq.StateVectorSimulationState, cirq.StabilizerSimulationState
 
 
 def with_ready_channels(circuit: cirq.Circuit) -> cirq.Circuit:
-    """`circuit`, unrolled, with its channels as `Ready` gates, as far as they are known here; itself where it has none."""
+    """`circuit`, unrolled, with its channels as `KrausChannel` gates, as far as they are known
+    here; itself where it has none."""
     gates = {id(gate): gate for op in circuit.all_operations() if (gate := _gate(op)) is not None}
     made = {key: ready for key, gate in gates.items() if (ready := _ready(gate)) is not None}
     if not made:
@@ -40,8 +42,9 @@ def _gate(op: cirq.Operation) -> cirq.Gate | None:
     return op.without_classical_controls().gate
 
 
-class Ready(cirq.Gate):
-    """A channel of Cirq that makes its Kraus operators once. A density matrix takes all of them in one multiplication."""
+class KrausChannel(cirq.Gate):
+    """A channel of Cirq that makes its Kraus operators once. A density matrix takes all of them in
+    one multiplication."""
 
     def __init__(self, channel: cirq.Gate) -> None:
         self._channel = channel
@@ -69,21 +72,21 @@ class Ready(cirq.Gate):
 
     @cached_property
     def _operators(self) -> tuple[Matrix, ...]:
-        return self._made()
+        return self._make()
 
-    def _made(self) -> tuple[Matrix, ...]:
+    def _make(self) -> tuple[Matrix, ...]:
         return tuple(cirq.kraus(self._channel))
 
     @cached_property
     def _superoperator(self) -> NDArray[np.complex128]:
-        """The sum of K ⊗ K* over the operators, an axis for each bit: of the row and the column that come out, then of
-        those that go in."""
+        """The sum of K ⊗ K* over the operators, an axis for each bit: of the row and the column
+        that come out, then of those that go in."""
         stacked = np.array(self._operators)
         whole: NDArray[np.complex128] = np.einsum("kij,kab->iajb", stacked, stacked.conj())
         return whole.reshape((2,) * (4 * self._qubits))
 
 
-class Paulis(Ready):
+class PauliChannel(KrausChannel):
     """Pauli noise: one of some Pauli strings, each with its chance."""
 
     def __init__(self, channel: cirq.Gate, chances: Mapping[str, float]) -> None:
@@ -99,7 +102,7 @@ class Paulis(Ready):
     def _has_mixture_(self) -> bool:
         return True
 
-    def _made(self) -> tuple[Matrix, ...]:
+    def _make(self) -> tuple[Matrix, ...]:
         return tuple(math.sqrt(chance) * unitary for chance, unitary in self._mixture_())
 
     def _act_on_(self, state: cirq.SimulationStateBase[Any], qubits: Sequence[cirq.Qid]) -> Any:
@@ -117,17 +120,18 @@ def _unitary(string: str) -> Matrix:
     return cirq.kron(*(cirq.unitary(_LETTERS[letter]) for letter in string))
 
 
-def _ready(gate: cirq.Gate) -> Ready | None:
-    """The same channel with its operators ready; None where it is none, or one that is left to Cirq."""
+def _ready(gate: cirq.Gate) -> KrausChannel | None:
+    """The same channel with its operators ready; None where it is none, or one that is left to
+    Cirq."""
     match gate:
         case cirq.DepolarizingChannel():
-            return Paulis(gate, _depolarizing(gate.p, gate.n_qubits))
+            return PauliChannel(gate, _depolarizing(gate.p, gate.n_qubits))
         case cirq.AsymmetricDepolarizingChannel():
-            return Paulis(gate, gate.error_probabilities)
+            return PauliChannel(gate, gate.error_probabilities)
         case cirq.BitFlipChannel():
-            return Paulis(gate, {"I": 1 - gate.p, "X": gate.p})
+            return PauliChannel(gate, {"I": 1 - gate.p, "X": gate.p})
         case cirq.PhaseFlipChannel():
-            return Paulis(gate, {"I": 1 - gate.p, "Z": gate.p})
+            return PauliChannel(gate, {"I": 1 - gate.p, "Z": gate.p})
         case cirq.KrausChannel() if cirq.is_measurement(gate):
             return None
         case (
@@ -136,7 +140,7 @@ def _ready(gate: cirq.Gate) -> Ready | None:
             | cirq.PhaseDampingChannel()
             | cirq.KrausChannel()
         ):
-            return Ready(gate)
+            return KrausChannel(gate)
         case _:
             return None
 

@@ -1,8 +1,8 @@
 """Readout errors of simulators: bits are changed after the run, all repetitions at once.
 
-Cirq changes them bit by bit, before the inversion of a measurement where all measurements are at the end, else after it,
-and qsim not at all. Here an error is always one of the bit as it was read, before it is inverted.
-"""
+Cirq changes them bit by bit, before the inversion of a measurement where all measurements are at
+the end, else after it, and qsim not at all. Here an error is always one of the bit as it was read,
+before it is inverted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import cirq
 import numpy as np
 from numpy.typing import NDArray
 
-from noetl.quantum.circuits.terminal import keys_that_control
+from noetl.quantum.circuits.measurements import keys_that_control
 
 Records = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, slots=True)
 class Misreading:
-    """A circuit without its readout errors, and the measurements that have them, by key and instance. Measurements that
-    gates depend on keep theirs: what follows has to see them."""
+    """A circuit without its readout errors, and the measurements that have them, by key and
+    instance. Measurements that gates depend on keep theirs: what follows has to see them."""
 
     circuit: cirq.Circuit
     gates: Mapping[tuple[str, int], cirq.MeasurementGate]
@@ -51,7 +51,7 @@ class Misreading:
         moments = [cirq.Moment([bare(op) for op in moment]) for moment in circuit]
         return cls(cirq.Circuit(moments), found)
 
-    def applied(self, records: Records, random: np.random.RandomState) -> Records:
+    def apply(self, records: Records, random: np.random.RandomState) -> Records:
         """The records (see `sampling.samples_of`) with their readout errors."""
         if not self.gates:
             return records
@@ -73,7 +73,8 @@ def _is_misread(op: cirq.Operation) -> bool:
 def _misread(
     bits: NDArray[np.uint8], matrix: NDArray[np.float64], random: np.random.RandomState
 ) -> NDArray[np.uint8]:
-    """`matrix[i, j]` is the probability that i is read as j, both of all columns of `bits`, big-endian."""
+    """`matrix[i, j]` is the probability that i is read as j, both of all columns of `bits`,
+    big-endian."""
     weights = _weights(bits.shape[1])
     rows = bits @ weights
     chances = np.cumsum(matrix, axis=1)[rows]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits import shapes
-from noetl.quantum.circuits.canonical import settled
-from noetl.quantum.circuits.figures import is_count, is_probability, shown
+from noetl.quantum.circuits.canonical import sort_moments
+from noetl.quantum.circuits.figures import is_count, is_probability, show
+from noetl.quantum.circuits.measurements import unroll
+from noetl.quantum.config import shapes
 from noetl.quantum.model import Samples
-from noetl.quantum.simulation.sampling import unrolled
 
 #: `matrix[i, j]`: how likely a qubit in state i is read as j.
 Matrix: TypeAlias = NDArray[np.float64]
@@ -32,15 +32,17 @@ _LEAST_CONTRAST: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """The confusion matrices are to be measured, with so many repetitions of each of two circuits."""
+    """The confusion matrices are to be measured, with so many repetitions of each of two
+    circuits."""
 
     repetitions: int
 
 
 @dataclass(frozen=True, slots=True)
-class Readout:
-    """Confusion matrices of single qubits: one of all, or one of each by its name. Errors of different qubits are taken
-    to be independent (the tensor-product model of Bravyi et al., Phys. Rev. A 103, 042605 (2021))."""
+class ConfusionMatrices:
+    """Confusion matrices of single qubits: one of all, or one of each by its name. Errors of
+    different qubits are taken to be independent (the tensor-product model of Bravyi et al., Phys.
+    Rev. A 103, 042605 (2021))."""
 
     common: Matrix | None = None
     by_qubit: Mapping[str, Matrix] = field(default_factory=dict)
@@ -54,8 +56,8 @@ class Readout:
         return found
 
     def signs(self, qubit: str) -> NDArray[np.float64]:
-        """What a bit that is read as 0, and as 1, counts for Z: v with matrix · v = (1, -1), so that the mean over what
-        is read is the mean over what was there."""
+        """What a bit that is read as 0, and as 1, counts for Z: v with matrix · v = (1, -1), so
+        that the mean over what is read is the mean over what was there."""
         return np.asarray(np.linalg.solve(self.matrix(qubit), np.array([1.0, -1.0])))
 
     def as_json(self) -> JsonMap:
@@ -65,24 +67,24 @@ class Readout:
 
 
 @dataclass(frozen=True, slots=True)
-class Mitigation:
+class MitigationPlan:
     """A spec that was read. `vendor` is handed to the backend as it is."""
 
-    readout: Readout | Calibrate | None = None
+    readout: ConfusionMatrices | Calibrate | None = None
     decoupling: str | None = None
     vendor: JsonMap = field(default_factory=dict)
 
 
-def parse(spec: Mapping[str, Json]) -> Mitigation:
+def parse(spec: Mapping[str, Json]) -> MitigationPlan:
     """Reads `mitigation`. Raises ToolError (`MitigationError`) that names the key."""
     for key in spec:
         if key not in _KEYS:
             raise _wrong(key, f"is unknown; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
     vendor = spec.get("vendor", {})
     if not isinstance(vendor, Mapping):
-        raise _wrong("vendor", f"is a mapping, not {shown(vendor)}.")
+        raise _wrong("vendor", f"is a mapping, not {show(vendor)}.")
     readout = spec.get("readout")
-    return Mitigation(
+    return MitigationPlan(
         None if readout is None else _readout(readout), _schema(spec.get("dynamical_decoupling")), vendor
     )
 
@@ -96,71 +98,73 @@ def _schema(value: Json) -> str | None:
         return None
     name = "DEFAULT" if value is True else value
     if name not in _SCHEMAS:
-        raise _wrong("dynamical_decoupling", f"is one of {', '.join(_SCHEMAS)}, not {shown(value)}.")
+        raise _wrong("dynamical_decoupling", f"is one of {', '.join(_SCHEMAS)}, not {show(value)}.")
     return str(name)
 
 
-def _readout(value: Json) -> Readout | Calibrate:
+def _readout(value: Json) -> ConfusionMatrices | Calibrate:
     keys = set(value) if isinstance(value, Mapping) else set()
     if keys == {"calibrate"}:
         return Calibrate(_repetitions(value["calibrate"]))
     if keys == {"matrix"}:
-        return _given(value["matrix"])
+        return _read_matrices(value["matrix"])
     if keys and keys <= {"p01", "p10"}:
         p01, p10 = (_probability(f"readout.{key}", value.get(key, 0)) for key in ("p01", "p10"))
-        return Readout(_checked(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
+        return ConfusionMatrices(_check(np.array([[1 - p01, p01], [p10, 1 - p10]]), "readout"))
     raise _wrong(
-        "readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {shown(value)}."
+        "readout", f"is {{matrix}}, {{p01, p10}} or {{calibrate: <repetitions>}}, not {show(value)}."
     )
 
 
 def _repetitions(value: Json) -> int:
     if not is_count(value):
-        raise _wrong("readout.calibrate", f"is a number of repetitions, from 1 on, not {shown(value)}.")
+        raise _wrong("readout.calibrate", f"is a number of repetitions, from 1 on, not {show(value)}.")
     return value
 
 
-def _given(value: Json) -> Readout:
+def _read_matrices(value: Json) -> ConfusionMatrices:
     if isinstance(value, Mapping) and value:
         by_qubit = {qubit: _matrix(one, f"readout.matrix.{qubit}") for qubit, one in value.items()}
-        return Readout(by_qubit=by_qubit)
-    return Readout(_matrix(value, "readout.matrix"))
+        return ConfusionMatrices(by_qubit=by_qubit)
+    return ConfusionMatrices(_matrix(value, "readout.matrix"))
 
 
 def _matrix(value: Json, place: str) -> Matrix:
     rows = value if isinstance(value, list) else []
     if len(rows) != 2 or not all(isinstance(row, list) and len(row) == 2 for row in rows):
-        raise _wrong(place, f"is [[P(0|0), P(1|0)], [P(0|1), P(1|1)]] of one qubit, not {shown(value)}.")
+        raise _wrong(place, f"is [[P(0|0), P(1|0)], [P(0|1), P(1|1)]] of one qubit, not {show(value)}.")
     matrix = np.array([[_probability(place, entry) for entry in row] for row in rows])
     if not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
         raise _wrong(place, "the probabilities of a row (of what was there) do not add up to 1.")
-    return _checked(matrix, place)
+    return _check(matrix, place)
 
 
 def _probability(place: str, value: Json) -> float:
     if not is_probability(value):
-        raise _wrong(place, f"a probability is a number from 0 to 1, not {shown(value)}.")
+        raise _wrong(place, f"a probability is a number from 0 to 1, not {show(value)}.")
     return float(value)
 
 
-def _checked(matrix: Matrix, place: str) -> Matrix:
+def _check(matrix: Matrix, place: str) -> Matrix:
     if abs(np.linalg.det(matrix)) < _LEAST_CONTRAST:
         raise _wrong(place, "0 and 1 are read alike, so nothing can be told from what is read.")
     return matrix
 
 
-def decoupled(circuit: cirq.AbstractCircuit, schema: str | None) -> cirq.Circuit:
-    """`circuit` with pulses where qubits wait among gates of one qubit, by `cirq.add_dynamical_decoupling`. Nothing but
-    the noise changes. Compile before, for what is put in is put in last."""
-    whole = unrolled(circuit)
-    return whole if schema is None else settled(cirq.add_dynamical_decoupling(whole, schema=schema))
+def decouple(circuit: cirq.AbstractCircuit, schema: str | None) -> cirq.Circuit:
+    """`circuit` with pulses where qubits wait among gates of one qubit, by
+    `cirq.add_dynamical_decoupling`. Nothing but the noise changes. Compile before, for what is put
+    in is put in last."""
+    whole = unroll(circuit)
+    return whole if schema is None else sort_moments(cirq.add_dynamical_decoupling(whole, schema=schema))
 
 
 def calibrations(circuit: cirq.AbstractCircuit) -> tuple[cirq.Circuit, cirq.Circuit]:
-    """Two circuits that prepare zeros, and ones, on all qubits that `circuit` measures, and measure them. They need the
-    compilation and the noise of the backend like any other. Raises ToolError where it measures nothing."""
+    """Two circuits that prepare zeros, and ones, on all qubits that `circuit` measures, and measure
+    them. They need the compilation and the noise of the backend like any other. Raises ToolError
+    where it measures nothing."""
     qubits = sorted(
-        {qubit for op in unrolled(circuit).all_operations() if cirq.is_measurement(op) for qubit in op.qubits}
+        {qubit for op in unroll(circuit).all_operations() if cirq.is_measurement(op) for qubit in op.qubits}
     )
     if not qubits:
         raise _wrong(
@@ -170,13 +174,13 @@ def calibrations(circuit: cirq.AbstractCircuit) -> tuple[cirq.Circuit, cirq.Circ
     return cirq.Circuit(measurement), cirq.Circuit(cirq.Moment(cirq.X.on_each(*qubits)), measurement)
 
 
-def calibrated(zeros: Samples, ones: Samples) -> Readout:
+def read_calibration(zeros: Samples, ones: Samples) -> ConfusionMatrices:
     """The confusion matrices that the two circuits of `calibrations` measured. Raises ToolError."""
     names = [name for one in zeros.measured for name in one.qubits]
     low, high = _ones(zeros), _ones(ones)
-    return Readout(
+    return ConfusionMatrices(
         by_qubit={
-            name: _checked(np.array([[1 - p01, p01], [1 - p11, p11]]), f"readout.calibrate, {name}")
+            name: _check(np.array([[1 - p01, p01], [1 - p11, p11]]), f"readout.calibrate, {name}")
             for name, p01, p11 in zip(names, low, high, strict=True)
         }
     )
@@ -190,19 +194,20 @@ def _ones(samples: Samples) -> list[float]:
     return shares
 
 
-def mitigated(samples: Samples, readout: Readout) -> dict[str, float]:
+def mitigate(samples: Samples, readout: ConfusionMatrices) -> dict[str, float]:
     """The probabilities of bitstrings before they were misread.
 
-    The inverse of the tensored confusion matrix turns frequencies into quasi-probabilities, which may be negative; the
-    result is the nearest probability distribution in the Euclidean sense (Smolin, Gambetta, Smith, Phys. Rev. Lett. 108,
-    070502 (2012)). Bitstrings of probability 0 are left out. Raises ToolError of kind limit above 20 bits, for all 2^n
-    bitstrings take part; expectation values have no such limit.
-    """
+    The inverse of the tensored confusion matrix turns frequencies into quasi-probabilities, which
+    may be negative; the result is the nearest probability distribution in the Euclidean sense
+    (Smolin, Gambetta, Smith, Phys. Rev. Lett. 108, 070502 (2012)). Bitstrings of probability 0 are
+    left out. Raises ToolError of kind limit above 20 bits, for all 2^n bitstrings take part;
+    expectation values have no such limit."""
     names = [name for one in samples.measured for name in one.qubits]
     if len(names) > _MOST_BITS:
         raise ToolError(
             "limit",
-            f"mitigation.readout: a histogram of {len(names)} bits is too large to be mitigated ({_MOST_BITS} at most);"
+            f"mitigation.readout: a histogram of {len(names)} bits is too large to be mitigated "
+            f"({_MOST_BITS} at most);"
             " measure fewer qubits, or give observables.",
             type="TooManyBits",
         )

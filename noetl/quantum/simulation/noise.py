@@ -1,9 +1,8 @@
 """Noise models: channels behind the gates of a circuit, and errors of its readout.
 
-Channels come after the moment of their gates, in the order of the spec. A gate is whatever is unitary: identities (with
-which waiting is spelled), basis changes for observables and pulses of dynamical decoupling too; measurements, resets and
-channels that the circuit has itself get none.
-"""
+Channels come after the moment of their gates, in the order of the spec. A gate is whatever is
+unitary: identities (with which waiting is spelled), basis changes for observables and pulses of
+dynamical decoupling too; measurements, resets and channels that the circuit has itself get none."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.quantum.circuits import shapes
-from noetl.quantum.circuits.figures import is_number, is_probability, shown
-from noetl.quantum.circuits.shapes import On
-from noetl.quantum.simulation.sampling import unrolled
+from noetl.quantum.circuits.figures import is_number, is_probability, show
+from noetl.quantum.circuits.measurements import unroll
+from noetl.quantum.config import shapes
+from noetl.quantum.config.shapes import On
 
 Spec: TypeAlias = Mapping[str, Json] | Sequence[Mapping[str, Json]]
 
@@ -43,9 +42,10 @@ _COMPLETE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
-    """A channel of `width` qubits behind gates: of one qubit, it comes behind each qubit of a gate; of more, behind
-    gates of just so many. `width` 0: behind all qubits of a gate at once, `gate` then takes their number."""
+class NoiseChannel:
+    """A channel of `width` qubits behind gates: of one qubit, it comes behind each qubit of a gate;
+    of more, behind gates of just so many. `width` 0: behind all qubits of a gate at once, `gate`
+    then takes their number."""
 
     name: str
     on: On
@@ -68,26 +68,27 @@ class Channel:
         if len(op.qubits) > _MOST_QUBITS:
             raise _wrong(
                 self.name,
-                f"the gate {op} has {len(op.qubits)} qubits, and at most {_MOST_QUBITS} are depolarized together; name a gateset under `compile`.",
+                f"the gate {op} has {len(op.qubits)} qubits, and at most {_MOST_QUBITS} are "
+                "depolarized together; name a gateset under `compile`.",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """A spec that was read. `readout`: how likely a 0 is read as 1, and a 1 as 0. `canonical`: the same spec with all
-    that it leaves out, for hashes."""
+class NoiseModel:
+    """A spec that was read. `readout`: how likely a 0 is read as 1, and a 1 as 0. `canonical`: the
+    same spec with all that it leaves out, for hashes."""
 
-    channels: tuple[Channel, ...]
+    channels: tuple[NoiseChannel, ...]
     readout: tuple[float, float] | None
     canonical: tuple[JsonMap, ...]
 
 
-def noisy(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
-    """`circuit` with the channels and readout errors of `spec`. The noise of a conditional gate comes when the gate
-    does. Raises ToolError (`NoiseError`)."""
+def add_noise(circuit: cirq.AbstractCircuit, spec: Spec) -> cirq.Circuit:
+    """`circuit` with the channels and readout errors of `spec`. The noise of a conditional gate
+    comes when the gate does. Raises ToolError (`NoiseError`)."""
     noise = parse(spec)
     moments: list[cirq.Moment] = []
-    for moment in unrolled(circuit):
+    for moment in unroll(circuit):
         ops = [_misread(op, noise.readout) if noise.readout else op for op in moment]
         moments.append(cirq.Moment(ops))
         gates = [op for op in moment if _is_gate(op)]
@@ -102,7 +103,7 @@ def _is_gate(op: cirq.Operation) -> bool:
     return not cirq.is_measurement(bare) and (cirq.is_parameterized(bare) or cirq.has_unitary(bare))
 
 
-def _behind(channel: Channel, op: cirq.Operation) -> Iterator[cirq.Operation]:
+def _behind(channel: NoiseChannel, op: cirq.Operation) -> Iterator[cirq.Operation]:
     controls = tuple(op.classical_controls)
     for one in channel.behind(op):
         yield one.with_classical_controls(*controls) if controls else one
@@ -125,9 +126,10 @@ def _misread(op: cirq.Operation, readout: tuple[float, float]) -> cirq.Operation
     return confused.on(*op.qubits).with_tags(*op.tags)
 
 
-def parse(spec: Spec) -> Noise:
-    """Reads a spec: one mapping, or a list of them. Raises ToolError (`NoiseError`) that names the key."""
-    channels: list[Channel] = []
+def parse(spec: Spec) -> NoiseModel:
+    """Reads a spec: one mapping, or a list of them. Raises ToolError (`NoiseError`) that names the
+    key."""
+    channels: list[NoiseChannel] = []
     canonical: list[JsonMap] = []
     readout: tuple[float, float] | None = None
     for entry in [spec] if isinstance(spec, Mapping) else spec:
@@ -141,24 +143,24 @@ def parse(spec: Spec) -> Noise:
                 channel, full = _channel(key, value)
                 channels.append(channel)
                 canonical.append({key: full})
-    return Noise(tuple(channels), readout, tuple(canonical))
+    return NoiseModel(tuple(channels), readout, tuple(canonical))
 
 
 def _wrong(place: str, what: str) -> ToolError:
     return ToolError("client_error", f"noise.{place}: {what}", type="NoiseError")
 
 
-def _channel(key: str, value: Json) -> tuple[Channel, JsonMap]:
+def _channel(key: str, value: Json) -> tuple[NoiseChannel, JsonMap]:
     if key == "custom":
         return _custom(value)
     if key == "depolarize":
         p, on = _parameter(key, value, "p")
-        return Channel(key, on, 0, cache(partial(cirq.depolarize, p))), {"p": p, "on": on}
+        return NoiseChannel(key, on, 0, cache(partial(cirq.depolarize, p))), {"p": p, "on": on}
     if key in _ONE_QUBIT:
         name, make = _ONE_QUBIT[key]
         p, on = _parameter(key, value, name)
         gate = make(p)
-        return Channel(key, on, 1, lambda _: gate), {name: p, "on": on}
+        return NoiseChannel(key, on, 1, lambda _: gate), {name: p, "on": on}
     raise _wrong(key, f"there is no such channel; there are {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
 
 
@@ -182,13 +184,13 @@ def _only(key: str, value: Mapping[str, Json], known: Sequence[str]) -> None:
 def _on(key: str, value: Mapping[str, Json]) -> On:
     on = value.get("on", "all")
     if on not in _ON:
-        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {shown(on)}.")
+        raise _wrong(f"{key}.on", f"is one of {', '.join(_ON)}, not {show(on)}.")
     return cast(On, on)
 
 
 def _probability(place: str, value: Json) -> float:
     if not is_probability(value):
-        raise _wrong(place, f"is a number from 0 to 1, not {shown(value)}.")
+        raise _wrong(place, f"is a number from 0 to 1, not {show(value)}.")
     return float(value)
 
 
@@ -202,7 +204,7 @@ def _readout(value: Json) -> tuple[float, float]:
     return _probability("readout.p01", value.get("p01", 0)), _probability("readout.p10", value.get("p10", 0))
 
 
-def _custom(value: Json) -> tuple[Channel, JsonMap]:
+def _custom(value: Json) -> tuple[NoiseChannel, JsonMap]:
     if not isinstance(value, Mapping) or ("kraus" in value) == ("pauli" in value):
         raise _wrong("custom", "needs `kraus`, a list of matrices, or `pauli`, a mapping such as {X: 0.01}.")
     _only("custom", value, tuple(shapes.Custom.model_fields))
@@ -210,7 +212,7 @@ def _custom(value: Json) -> tuple[Channel, JsonMap]:
     gate, width, full = _kraus(value["kraus"]) if "kraus" in value else _pauli(value["pauli"])
     if width > 1 and on == "one_qubit":
         raise _wrong("custom.on", f"a channel of {width} qubits cannot come behind gates of one.")
-    return Channel("custom", on, width, lambda _: gate), {**full, "on": on}
+    return NoiseChannel("custom", on, width, lambda _: gate), {**full, "on": on}
 
 
 def _pauli(value: Json) -> tuple[cirq.Gate, int, JsonMap]:
@@ -262,5 +264,5 @@ def _matrix(value: Json, place: str) -> NDArray[np.complex128]:
 def _complex(value: Json, place: str) -> complex:
     parts = value if isinstance(value, list) else [value, 0]
     if len(parts) != 2 or not all(map(is_number, parts)):
-        raise _wrong(place, f"{shown(value)} is no number; complex ones are [re, im].")
+        raise _wrong(place, f"{show(value)} is no number; complex ones are [re, im].")
     return complex(*parts)

@@ -1,8 +1,8 @@
 """Exact means of Pauli strings in the states of Clifford circuits, many strings at once.
 
-Aaronson, Gottesman, Phys. Rev. A 70, 052328 (2004): a string that does not commute with every stabilizer of the state has the
-mean 0; any other is, but for its sign, the product of those stabilizers whose destabilizers it does not commute with.
-"""
+Aaronson, Gottesman, Phys. Rev. A 70, 052328 (2004): a string that does not commute with every
+stabilizer of the state has the mean 0; any other is, but for its sign, the product of those
+stabilizers whose destabilizers it does not commute with."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Bits = NDArray[np.int64]
 def means(
     circuit: cirq.Circuit, observables: Sequence[Observable], qubits: Sequence[cirq.Qid]
 ) -> list[float]:
-    """The means of observables in the state that a circuit of Clifford gates makes of zeros. Raises TypeError where Cirq cannot
-    take a gate of it for one."""
+    """The means of observables in the state that a circuit of Clifford gates makes of zeros. Raises
+    TypeError where Cirq cannot take a gate of it for one."""
     tableau = cirq.CliffordGate.from_op_list(list(circuit.all_operations()), qubits).clifford_tableau
     strings = list(dict.fromkeys(factors for one in observables for _, factors in one.terms))
     signs = dict(zip(strings, _signs(tableau, *_rows(strings, len(qubits))).tolist(), strict=True))

@@ -23,7 +23,7 @@ _BLOCK: Final = 1024 * 1024
 _INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 
 
-def encoded(data: Json, encoding: str | None) -> tuple[bytes, str]:
+def encode(data: Json, encoding: str | None) -> tuple[bytes, str]:
     """Bytes and content type. Raises ToolError where `data` is not in that encoding."""
     if encoding is not None:
         try:
@@ -35,8 +35,8 @@ def encoded(data: Json, encoding: str | None) -> tuple[bytes, str]:
     return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), JSON
 
 
-def decoded(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
-    """`{data, content_type}`, and `encoding` where it is no text."""
+def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Json]:
+    """`{data, content_type}`, and `encoding` where it is not text."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -53,7 +53,8 @@ def decoded(content: bytes, content_type: str, path: str | None) -> dict[str, Js
 
 
 def part(value: Json, path: str | None) -> Json:
-    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without a path."""
+    """What stands at a dotted path (`rows.0.id`); null where nothing does, the value itself without
+    a path."""
     for name in path.split(".") if path else ():
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -64,13 +65,13 @@ def part(value: Json, path: str | None) -> Json:
     return value
 
 
-def guessed(name: str) -> str | None:
+def guess_type(name: str) -> str | None:
     """The content type that the end of a name stands for: on every machine the same."""
     found, packed = _TYPES.guess_type(name)
     return found if packed is None else "application/octet-stream"
 
 
-def measured(path: Path) -> dict[str, Json]:
+def measure(path: Path) -> dict[str, Json]:
     """`{bytes, sha256}` of a file."""
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:

@@ -19,12 +19,13 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import LONGEST_NAME, bad_path, is_long
-from noetl.tools.kit.http.addresses import Guard, check_host
+from noetl.tools.kit.http.addresses import AddressGuard, check_host
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its own, with its guard.
+#: Schemes of object stores → the package that brings the driver. Not http: that is a tool of its
+#: own, with its guard.
 _STORES: Final[Mapping[str, str]] = {"memory": "fsspec", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 _LONGEST_KEY: Final = 512
 
@@ -42,7 +43,7 @@ def key_parts(key: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoredObject:
     """An object, or (for lists) the beginning of their names."""
 
     files: AbstractFileSystem
@@ -52,7 +53,7 @@ class Place:
 
     def size(self) -> int | None:
         """Bytes; None where there is no such object. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             try:
                 return int(self.files.info(self.path)["size"]) if self.files.isfile(self.path) else None
             except FileNotFoundError:
@@ -60,19 +61,19 @@ class Place:
 
     def read(self) -> bytes:
         """All of it. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             return bytes(self.files.cat_file(self.path))
 
     def read_to(self, target: Path) -> None:
         """Copies it to a local file, which is there as a whole or not at all. Raises ToolError."""
-        with _reached(self.uri), _settled(target) as draft:
+        with _explain_errors(self.uri), _draft_of(target) as draft:
             self.files.get_file(self.path, str(draft))
 
     def write_from(self, source: Path) -> None:
         """Replaces it by a local file; nobody sees a half of it. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             if self.is_local:
-                with _settled(Path(self.path)) as draft:
+                with _draft_of(Path(self.path)) as draft:
                     shutil.copyfile(source, draft)
                 return
             self.files.makedirs(self.path.rsplit("/", 1)[0], exist_ok=True)
@@ -80,7 +81,7 @@ class Place:
 
     def below(self) -> list[tuple[str, int]]:
         """Names (from here on) and sizes of the objects below, ordered. Raises ToolError."""
-        with _reached(self.uri):
+        with _explain_errors(self.uri):
             found = self.files.find(self.path, detail=True) if self.files.isdir(self.path) else {}
         start = len(self.path.rstrip("/")) + 1
         listed = sorted((str(path)[start:], int(info["size"])) for path, info in found.items())
@@ -89,9 +90,10 @@ class Place:
 
 def place_of(
     uri: str, services: Services, find: Callable[[str, str], Path], options: Mapping[str, Json]
-) -> Place:
-    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`, `gs://…`, `memory://…` with the
-    driver's `options`. The URI of an artifact means that one. `find` yields the path of a file (see `FilePolicy`).
+) -> StoredObject:
+    """What the `uri` of an artifact task means: `file:///…`, a relative name, or `s3://…`,
+    `gs://…`, `memory://…` with the driver's `options`. The URI of an artifact means that one.
+    `find` yields the path of a file (see `FilePolicy`).
 
     Raises ToolError(client_error).
     """
@@ -101,15 +103,15 @@ def place_of(
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         file = find(rest if separator else uri, "`uri`")
-        return Place(_opened("file", {})[0], str(file), file.as_uri(), True)
+        return StoredObject(_open("file", {})[0], str(file), file.as_uri(), True)
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in ("file", *_STORES))
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]}' cannot be used; there are {known} and names of files.")
     _check_endpoint(options, services)
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
         raise bad_path(f"`uri` '{uri[:LONGEST_NAME]!r}' leads elsewhere; name the object by its own path.")
-    files, path = _opened(uri, options)
-    return Place(files, path, uri, False)
+    files, path = _open(uri, options)
+    return StoredObject(files, path, uri, False)
 
 
 def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
@@ -119,24 +121,24 @@ def _check_endpoint(options: Mapping[str, Json], services: Services) -> None:
     for url in (options.get("endpoint_url"), inner):
         host = urlsplit(str(url)).hostname if url else None
         if host:
-            check_host(host, Guard(services.allow_private_networks, services.allowed_networks))
+            check_host(host, AddressGuard(services.allow_private_networks, services.allowed_networks))
 
 
-def artifact_place(services: Services, *names: str) -> Place:
+def artifact_place(services: Services, *names: str) -> StoredObject:
     """The place of an artifact in the store of this installation. Raises ToolError."""
     if not services.artifacts_url:
         raise ToolError("internal", "This process has no place for artifacts; name one with `uri`.")
-    files, base = _opened(services.artifacts_url, {})
+    files, base = _open(services.artifacts_url, {})
     path = "/".join([base.rstrip("/"), *names])
     is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
     if is_local and not Path(path).resolve().is_relative_to(Path(base).resolve()):
         raise bad_path(
             f"The key '{'/'.join(names)[:LONGEST_NAME]}' leads out of the artifacts through a link."
         )
-    return Place(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
+    return StoredObject(files, path, "/".join([services.artifacts_url.rstrip("/"), *names]), is_local)
 
 
-def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:
+def _open(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, str]:
     # Imported here: it brings asyncio and TLS, and the compiler reads tools without calling them.
     import fsspec
 
@@ -158,7 +160,7 @@ def _opened(uri: str, options: Mapping[str, Json]) -> tuple[AbstractFileSystem, 
 
 
 @contextlib.contextmanager
-def _settled(target: Path) -> Iterator[Path]:
+def _draft_of(target: Path) -> Iterator[Path]:
     """A draft beside `target` that takes its place when the block went well."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{secrets.token_hex(8)}.draft")
@@ -177,7 +179,7 @@ def _is_draft(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _reached(uri: str) -> Iterator[None]:
+def _explain_errors(uri: str) -> Iterator[None]:
     """What goes wrong on the way to an object, in one sentence."""
     try:
         yield

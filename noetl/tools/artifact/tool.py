@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,10 +18,11 @@ from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import RESULT_REF, is_reference, opened
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
-from noetl.tools.artifact.content import JSON, decoded, encoded, guessed, measured, part
-from noetl.tools.artifact.places import Place, artifact_place, key_parts, place_of
-from noetl.tools.kit.base import Tool, ToolConfig
-from noetl.tools.sql import effects as touching
+from noetl.tools.artifact.content import JSON, decode, encode, guess_type, measure, part
+from noetl.tools.artifact.places import StoredObject, artifact_place, key_parts, place_of
+from noetl.tools.kit import effects
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.usecases.ports import Results
 
 #: Artifacts that one `list` names.
@@ -39,7 +40,8 @@ class ArtifactConfig(ToolConfig):
     )
     uri: str | None = Field(
         default=None,
-        description="Instead of a key: a file, from the playbook's directory on, or an object, `s3://bucket/name`.",
+        description="Instead of a key: a file, from the playbook's directory on, or an object, "
+        "`s3://bucket/name`.",
     )
     ref: str | dict[str, Json] | None = Field(
         default=None,
@@ -67,7 +69,8 @@ class ArtifactConfig(ToolConfig):
     prefix: str = Field(default="", description="For `list`: only keys that begin like this.")
     auth: str | dict[str, Json] | None = Field(
         default=None,
-        description="For `s3://` and `gs://`: name of a `generic` credential with the options of the driver, or those.",
+        description="For `s3://` and `gs://`: name of a `generic` credential with the options of the driver, "
+        "or those.",
     )
 
     @model_validator(mode="after")
@@ -96,63 +99,68 @@ _OF_INPUTS: Final = {
 
 
 class Artifact(Tool):
-    """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them back.
+    """Keeps files under keys, in a folder beside the results (`NOETL_RESULTS_URL`), and reads them
+    back.
 
-    A key belongs to its execution unless `scope: shared`; what is put again replaces what was there, at once and as a
-    whole. Nothing removes artifacts but you. `uri` reads and writes other files (`report.csv`, `file:///...`) by
-    [the rule for files](../operations.md#files), and objects of `s3://` and `gs://` where the worker has the
-    driver. `ref` reads a result that was too large for the log.
+    A key belongs to its execution unless `scope: shared`; what is put again replaces what was
+    there, at once and as a whole. Nothing removes artifacts but you. `uri` reads and writes other
+    files (`report.csv`, `file:///...`) by [the rule for files](../operations.md#files), and objects
+    of `s3://` and `gs://` where the worker has the driver. `ref` reads a result that was too large
+    for the log.
 
-    `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact without reading it.
-    """
+    `put` writes, `get` yields the content, `list` the keys, `resolve` tells about an artifact
+    without reading it."""
 
-    kind = "artifact"
-    #: It waits for disks and networks, like the calls of http.
-    queue = "http"
-    sections = ()
-    effects = "external"
-    error_kind = "client_error"
-    description = "Keeps files under keys, reads them back, lists them; also files and objects by URI."
-    result = """
-        `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a value where it is
-        JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri, file, bytes, sha256}`. `list`:
-        `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with `truncated: true`. `resolve`: `{exists, key, uri,
-        bytes, content_type}`, for a `ref` also its `preview`; with `path` that part of the value as `data`. For templates the
-        fields of what `get` reads stand behind those of its answer: `load.total` finds `load.data.total`.
-    """
-    errors = """
-        An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a name that leads
-        out of its root one of type `BadPath`. A store that does not answer is a `connection` error and retryable. More
-        than a result may hold is a `limit` error: use `to`.
-    """
-    example = """
-        - step: keep
-          tool:
-            kind: artifact
-            action: put
-            key: totals.json
-            data: {city: Oslo, amount: 12}
-          next: read
-        - step: read
-          tool: {kind: artifact, action: get, key: totals.json, path: amount}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {amount: "{{ read.data }}"}}
-    """
-    config_model = ArtifactConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {
-        "result_ref": Spelling("ref", unless=("key", "uri")),
-        **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
-    }
-    required = (("action",),)
-    by_reference = ("data", "ref")
+    declaration = ToolDeclaration(
+        kind="artifact",
+        # It waits for disks and networks, like the calls of http.
+        queue="http",
+        sections=(),
+        effects="external",
+        error_kind="client_error",
+        description="Keeps files under keys, reads them back, lists them; also files and objects by URI.",
+        result="""
+            `put`: `{key, uri, bytes, sha256, content_type}`. `get`: the same with `data`, the content: a
+            value where it is JSON, else a text, else base64 with `encoding: base64`; with `to` it is `{uri,
+            file, bytes, sha256}`. `list`: `{artifacts: [{key, uri, bytes}], count}`, at most 1,000 with
+            `truncated: true`. `resolve`: `{exists, key, uri, bytes, content_type}`, for a `ref` also its
+            `preview`; with `path` that part of the value as `data`. For templates the fields of what `get`
+            reads stand behind those of its answer: `load.total` finds `load.data.total`.
+        """,
+        errors="""
+            An artifact that is not there is a `client_error` of type `NotFound` that names the nearest key; a
+            name that leads out of its root one of type `BadPath`. A store that does not answer is a
+            `connection` error and retryable. More than a result may hold is a `limit` error: use `to`.
+        """,
+        example="""
+            - step: keep
+              tool:
+                kind: artifact
+                action: put
+                key: totals.json
+                data: {city: Oslo, amount: 12}
+              next: read
+            - step: read
+              tool: {kind: artifact, action: get, key: totals.json, path: amount}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {amount: "{{ read.data }}"}}
+        """,
+        config_model=ArtifactConfig,
+        spellings={
+            "result_ref": Spelling("ref", unless=("key", "uri")),
+            **{f"{inputs}/{key}": one for inputs in ("input", "args") for key, one in _OF_INPUTS.items()},
+        },
+        required=(("action",),),
+        by_reference=("data", "ref"),
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        action = touching.one_line(config.get("action"))
-        key = touching.first(config, "key", "uri", "ref", "prefix")
-        name = "a result" if isinstance(key, Mapping) else touching.address(key) if key is not None else ""
-        to = [f"writes file {touching.one_line(config['to'])}"] if config.get("to") is not None else []
+        action = effects.one_line(config.get("action"))
+        key = effects.first(config, "key", "uri", "ref", "prefix")
+        name = "a result" if isinstance(key, Mapping) else effects.address(key) if key is not None else ""
+        to = [f"writes file {effects.one_line(config['to'])}"] if config.get("to") is not None else []
         return (f"{action} artifact {name}".rstrip(), *to)
 
     def run(self, call: Call, config: ArtifactConfig) -> Outcome:
@@ -178,11 +186,11 @@ class Artifact(Tool):
         place = self._place(call, config)
         with self._content(call, config) as (source, content_type):
             about = {
-                **measured(source),
-                "content_type": config.content_type or guessed(place.uri) or content_type,
+                **measure(source),
+                "content_type": config.content_type or guess_type(place.uri) or content_type,
             }
             place.write_from(source)
-        return {**_named(config, place), **about}
+        return {**_describe(config, place), **about}
 
     @contextlib.contextmanager
     def _content(self, call: Call, config: ArtifactConfig) -> Iterator[tuple[Path, str]]:
@@ -191,12 +199,12 @@ class Artifact(Tool):
             path = self.services.files_of(call).path(config.file, "`file`")
             if not path.is_file():
                 raise ToolError("client_error", f"There is no file '{config.file[:200]}'.", type="NotFound")
-            yield path, guessed(config.file) or "application/octet-stream"
+            yield path, guess_type(config.file) or "application/octet-stream"
         elif isinstance(config.data, Mapping) and config.data.get("kind") == RESULT_REF:
             with self._results().file(config.data) as path:
                 yield path, str(config.data.get("meta", {}).get("content_type", JSON))
         else:
-            content, content_type = encoded(self._opened(config.data), config.encoding)
+            content, content_type = encode(self._open_reference(config.data), config.encoding)
             with tempfile.NamedTemporaryFile(prefix="noetl-artifact-") as file:
                 file.write(content)
                 file.flush()
@@ -206,23 +214,23 @@ class Artifact(Tool):
         if config.ref is not None:
             return {
                 "ref": _ref(config.ref)["ref"],
-                "data": part(self._opened(_ref(config.ref)), config.path),
+                "data": part(self._open_reference(_ref(config.ref)), config.path),
             }
         place = self._place(call, config)
         size = self._size(call, config, place)
         if config.to is not None:
             target = self.services.files_of(call).target(config.to, "`to`")
             place.read_to(target)
-            return {**_named(config, place), "file": config.to, **measured(target)}
+            return {**_describe(config, place), "file": config.to, **measure(target)}
         if size > self.services.result_limit:
             raise ToolError(
                 "limit",
                 f"{place.uri} has {size:,} bytes, more than a result may hold; write it to a file with `to`.",
             )
         content = place.read()
-        content_type = config.content_type or guessed(place.uri) or ""
+        content_type = config.content_type or guess_type(place.uri) or ""
         about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        return {**_named(config, place), **about, **decoded(content, content_type, config.path)}
+        return {**_describe(config, place), **about, **decode(content, content_type, config.path)}
 
     def _list(self, call: Call, config: ArtifactConfig) -> Json:
         place = self._place(call, config)
@@ -238,16 +246,16 @@ class Artifact(Tool):
                 name: reference[name] for name in ("ref", "meta", "preview", "extracted") if name in reference
             }
             if config.path:
-                told["data"] = part(self._opened(reference), config.path)
+                told["data"] = part(self._open_reference(reference), config.path)
             return {"exists": True, **told}
         place = self._place(call, config)
         size = place.size()
-        about = {"exists": size is not None, **_named(config, place), "bytes": size}
-        content_type = config.content_type or guessed(place.uri)
+        about = {"exists": size is not None, **_describe(config, place), "bytes": size}
+        content_type = config.content_type or guess_type(place.uri)
         more = {"data": self._get(call, config)["data"]} if config.path and size is not None else {}
         return {**about, "content_type": content_type, **more}
 
-    def _place(self, call: Call, config: ArtifactConfig) -> Place:
+    def _place(self, call: Call, config: ArtifactConfig) -> StoredObject:
         if config.uri is not None:
             policy = self.services.files_of(call)
             find = policy.target if config.action == "put" else policy.path
@@ -265,7 +273,7 @@ class Artifact(Tool):
                 stored = self.services.credential(str(fields["credential"])) if "credential" in fields else {}
                 return {**stored, **{name: value for name, value in fields.items() if name != "credential"}}
 
-    def _size(self, call: Call, config: ArtifactConfig, place: Place) -> int:
+    def _size(self, call: Call, config: ArtifactConfig, place: StoredObject) -> int:
         size = place.size()
         if size is not None:
             return size
@@ -283,7 +291,7 @@ class Artifact(Tool):
             raise ToolError("internal", "This process has no store of results to read from.")
         return self.services.results
 
-    def _opened(self, value: Json) -> Json:
+    def _open_reference(self, value: Json) -> Json:
         return opened(value, self._results().load) if self.services.results is not None else value
 
 
@@ -296,5 +304,5 @@ def _ref(ref: str | Mapping[str, Json]) -> Mapping[str, Any]:
     return found
 
 
-def _named(config: ArtifactConfig, place: Place) -> dict[str, Json]:
+def _describe(config: ArtifactConfig, place: StoredObject) -> dict[str, Json]:
     return {"uri": place.uri} if config.key is None else {"key": config.key, "uri": place.uri}

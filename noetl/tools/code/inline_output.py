@@ -1,4 +1,5 @@
-"""What inline code prints: it goes where the worker's own output goes, and to the log of its call as well."""
+"""What inline code prints: it goes where the worker's own output goes, and to the log of its call
+as well."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from noetl.tools.code.runner.exchange import Listen, ignore_output
 
 
 class _Tee:
-    """Stands for `sys.stdout` or `sys.stderr` while inline code runs. Other threads write as ever."""
+    """Stands for `sys.stdout` or `sys.stderr` while inline code runs. Other threads write as
+    ever."""
 
     def __init__(self, stream: TextIO, name: Literal["stdout", "stderr"], listen: Listen) -> None:
         self._stream = stream
@@ -35,7 +37,8 @@ class _Tee:
 
 @contextmanager
 def tee(listen: Listen) -> Iterator[None]:
-    """Lets `listen` hear what this thread prints while the block runs. One block at a time in a process."""
+    """Lets `listen` hear what this thread prints while the block runs. One block at a time in a
+    process."""
     if listen is ignore_output:
         yield
         return

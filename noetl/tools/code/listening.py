@@ -7,14 +7,15 @@ import codecs
 from noetl.facts.logs import Log, Stream
 from noetl.pipeline.model import Call
 from noetl.tools.code.runner.exchange import Listen, ignore_output
-from noetl.tools.kit.blackout import Blackout
-from noetl.tools.kit.opening import blackout
+from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.masking import SecretMask
 
 
 class MaskedStream:
-    """Bytes in, text without secrets out. Where a secret may have begun, its beginning waits for what follows."""
+    """Bytes in, text without secrets out. Where a secret may have begun, its beginning waits for
+    what follows."""
 
-    def __init__(self, black: Blackout) -> None:
+    def __init__(self, black: SecretMask) -> None:
         self._black = black
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
@@ -38,7 +39,7 @@ class MaskedStream:
 class Listener:
     """Both streams of one call. What it opens while it runs is masked from then on."""
 
-    def __init__(self, log: Log, black: Blackout) -> None:
+    def __init__(self, log: Log, black: SecretMask) -> None:
         self._log = log
         self._black = black
         self._streams: dict[Stream, MaskedStream] = {}
@@ -55,4 +56,4 @@ class Listener:
 
 def listener(call: Call | None) -> Listen:
     """Hears the call that this thread is in, where somebody keeps what it prints."""
-    return ignore_output if call is None or call.log is None else Listener(call.log, blackout())
+    return ignore_output if call is None or call.log is None else Listener(call.log, current_mask())

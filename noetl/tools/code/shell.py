@@ -1,11 +1,11 @@
-"""kind: shell - runs commands in a process group of their own; a status other than zero is an error."""
+"""kind: shell - runs commands in a process group of their own; a status other than zero is an
+error."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,8 +16,9 @@ from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.code import user_code
 from noetl.tools.code.runner.requests import RunnerReply, ShellRequest
-from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.sql import effects as touching
+from noetl.tools.kit import effects
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 #: Bytes of stdout and of stderr that a result keeps.
 KEPT = 1024 * 1024
@@ -37,7 +38,8 @@ class ShellConfig(ToolConfig):
     )
     env: dict[str, user_code.EnvValue] = Field(
         default_factory=dict,
-        description="Environment variables beside PATH, HOME, the locale, and those of NOETL_PYTHON_ENV_ALLOW.",
+        description="Environment variables beside PATH, HOME, the locale, and those of "
+        "NOETL_PYTHON_ENV_ALLOW.",
     )
     cwd: str | None = Field(
         default=None, description="Working directory; relative ones start at the playbook's directory."
@@ -60,45 +62,48 @@ class ShellConfig(ToolConfig):
 
 
 class Shell(Tool):
-    """Runs commands in a process group of their own; what is still running when they have ended is ended too. Texts are
-    read by bash, or by sh where there is no bash.
+    """Runs commands in a process group of their own; what is still running when they have ended is
+    ended too. Texts are read by bash, or by sh where there is no bash.
 
-    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that it is, whatever stands
-    in it. By itself a value is one word; between quotes, single or double, it goes on with them, so that
-    `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is no word, an empty text is one. A value where a shell
-    may read it as code whatever the quotes (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless.
-    `{{ options | safe }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command` that is
-    one template is used as it is. What a command hands to another shell (`bash -c "…"`, `ssh`, `eval`) is read there
-    again, unquoted: use `argv`, `env` or `stdin`.
+    What a template puts into `command` or `commands` is quoted: the shell reads it as the text that
+    it is, whatever stands in it. By itself a value is one word; between quotes, single or double,
+    it goes on with them, so that `echo "{{ name }}"` and `echo {{ name }}` print the same. Null is
+    no word, an empty text is one. A value where a shell may read it as code whatever the quotes
+    (behind `$`, in backticks, in `$((…))`) fails the task unless it is harmless. `{{ options | safe
+    }}` puts in a value as a part of the command, `spec.quote: false` all of them, and a `command`
+    that is one template is used as it is. What a command hands to another shell (`bash -c "…"`,
+    `ssh`, `eval`) is read there again, unquoted: use `argv`, `env` or `stdin`.
 
-    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and `$TMPDIR` are a directory of
-    the call's own. `spec.isolation: sandbox` is that of [python](python.md) tasks: there the playbook's directory can only be read.
-    """
+    Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and
+    `$TMPDIR` are a directory of the call's own. `spec.isolation: sandbox` is that of
+    [python](python.md) tasks: there the playbook's directory can only be read."""
 
-    kind = "shell"
-    queue = "shell"
-    sections = ("shell",)
-    effects = "external"
-    error_kind = "shell"
-    description = "Runs shell commands in processes of their own, with a deadline."
-    result = "`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written."
-    errors = """
-        A status other than 0 is an error of kind `shell`; `error.status` is the status, and `outcome.shell` the result as
-        above.
-    """
-    example = """
-        - step: count
-          tool:
-            kind: shell
-            command: printf '%s' {{ workload.text }} | wc -w
-          next: end
-        - step: end
-          tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
-    """
-    config_model = ShellConfig
-    spellings: ClassVar[Mapping[str, Spelling]] = {"cmds": Spelling("commands")}
-    required = (("command", "argv", "commands"),)
-    quoted = ("command", "commands")
+    declaration = ToolDeclaration(
+        kind="shell",
+        queue="shell",
+        sections=("shell",),
+        effects="external",
+        error_kind="shell",
+        description="Runs shell commands in processes of their own, with a deadline.",
+        result="`{exit_code, stdout, stderr}`, with `truncated: true` where more than 1 MiB was written.",
+        errors="""
+            A status other than 0 is an error of kind `shell`; `error.status` is the status, and
+            `outcome.shell` the result as above.
+        """,
+        example="""
+            - step: count
+              tool:
+                kind: shell
+                command: printf '%s' {{ workload.text }} | wc -w
+              next: end
+            - step: end
+              tool: {kind: noop, input: {words: "{{ count.stdout | trim | int }}"}}
+        """,
+        config_model=ShellConfig,
+        spellings={"cmds": Spelling("commands")},
+        required=(("command", "argv", "commands"),),
+        quoted=("command", "commands"),
+    )
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -130,17 +135,18 @@ class Shell(Tool):
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        program = touching.first(config, "argv")
+        program = effects.first(config, "argv")
         commands = (
-            touching.listed(touching.first(config, "command", "commands")) if program is None else [program]
+            effects.as_list(effects.first(config, "command", "commands")) if program is None else [program]
         )
-        return tuple(touching.command(one) for one in commands)
+        return tuple(_command(one) for one in commands)
 
     def _directory(self, call: Call, cwd: str | None) -> str | None:
         start = self.services.files_of(call).start
         if cwd is None:
             return None if start is None else str(start)
-        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets them.
+        # Not held to the rule for files: commands may go wherever the sandbox, or the user, lets
+        # them.
         path = Path(cwd)
         if not path.is_absolute() and start is None:
             raise ToolError("client_error", f"cwd '{cwd}' is relative, and this playbook has no directory.")
@@ -172,7 +178,7 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     status = code if code >= 0 else 128 - code
     result = {"exit_code": status, "stdout": reply.stdout.text, "stderr": reply.stderr.text}
     meta: dict[str, Json] = {
-        k: v for k, v in user_code.printed(reply).items() if k not in ("stdout", "stderr")
+        k: v for k, v in user_code.printed_text(reply).items() if k not in ("stdout", "stderr")
     }
     if "truncated" in meta:
         result["truncated"] = True
@@ -198,3 +204,8 @@ def _ending(status: int) -> str:
 def _last_line(stderr: str) -> str:
     lines = stderr.strip().splitlines()
     return f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
+
+
+def _command(value: Json) -> str:
+    """A line for a shell, or a program with its arguments."""
+    return effects.one_line(" ".join(map(str, value)) if isinstance(value, list | tuple) else value)

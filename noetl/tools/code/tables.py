@@ -1,4 +1,5 @@
-"""Tables and large values between the result store and python code, in files: past the worker's memory."""
+"""Tables and large values between the result store and python code, in files: past the worker's
+memory."""
 
 from __future__ import annotations
 
@@ -14,18 +15,19 @@ from noetl.errors import NoetlError
 from noetl.facts.json import Json
 from noetl.facts.reference import RESULT_REF, Keep, Lazy, Load, holds_reference, is_reference, opened, plain
 from noetl.facts.values import as_dicts
-from noetl.tools.code.runner.requests import Frames, InputFile, Table
+from noetl.tools.code.runner.requests import FrameFile, Frames, InputFile
 from noetl.tools.kit.base import Services
 from noetl.usecases.ports import Results
 
 PARQUET: Final = "application/vnd.apache.parquet"
 #: References to more bytes than this reach the code in a file, written a part at a time.
 SPILL_BYTES: Final = 1024 * 1024
-#: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it is large.
+#: Shortest JSON of a cell, `"a":1,`: what has more cells than fit need not be read to know that it
+#: is large.
 _CELL_BYTES: Final = 6
 
 
-class InputGone(Exception):
+class InputUnavailable(Exception):
     """An input stands for a result that cannot be had; `cause` says why."""
 
     def __init__(self, name: str, cause: NoetlError) -> None:
@@ -35,15 +37,16 @@ class InputGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """The inputs of a call: `values` travel with it, in their order; the code reads those of `files` by itself."""
+class CodeInputs:
+    """The inputs of a call: `values` travel with it, in their order; the code reads those of
+    `files` by itself."""
 
     values: Mapping[str, Json]
     files: Mapping[str, InputFile]
 
 
 @contextmanager
-def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[Inputs]:
+def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) -> Iterator[CodeInputs]:
     """`args` without references; the files are there while the block runs. Raises InputGone.
 
     A reference to a Parquet file is handed over as that file where the code is to get a frame.
@@ -63,8 +66,8 @@ def inputs(args: Mapping[str, Json], services: Services, frames: Frames | None) 
                 else:
                     values[name] = opened(plain(value), results.load)
             except NoetlError as error:
-                raise InputGone(name, error) from error
-        yield Inputs({name: None if name in files else value for name, value in values.items()}, files)
+                raise InputUnavailable(name, error) from error
+        yield CodeInputs({name: None if name in files else value for name, value in values.items()}, files)
 
 
 def _folder(services: Services) -> tempfile.TemporaryDirectory[str]:
@@ -77,7 +80,8 @@ def _is_parquet(value: Json) -> bool:
 
 
 def _bytes(value: Json) -> int:
-    """About how large that is which `value` stands for: a list that is read lazily counts as large."""
+    """About how large that is which `value` stands for: a list that is read lazily counts as
+    large."""
     if isinstance(value, Lazy):
         return SPILL_BYTES + 1
     if isinstance(value, Mapping):
@@ -103,7 +107,8 @@ def _spilt(value: Json, load: Load, folder: str) -> Path:
 
 
 def _write(value: Json, load: Load, file: TextIO) -> None:
-    """The JSON of `value` with its references opened, as little of it in memory at a time as they allow."""
+    """The JSON of `value` with its references opened, as little of it in memory at a time as they
+    allow."""
     if isinstance(value, Mapping) and is_reference(value):
         _write(load(value), load, file)
     elif isinstance(value, Lazy):
@@ -130,14 +135,15 @@ def _write_list(items: Iterator[Json], load: Load, file: TextIO) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
-    """What becomes of the tables in a result: small ones are lists of mappings, others are kept by reference."""
+class ResultTables:
+    """What becomes of the tables in a result: small ones are lists of mappings, others are kept by
+    reference."""
 
     results: Results | None
     inline_bytes: int
     keep: Keep
 
-    def __call__(self, table: Table) -> Json:
+    def __call__(self, table: FrameFile) -> Json:
         """Raises what `Results.put_file` raises."""
         if self.results is None:
             return rows_of(table.path)

@@ -1,4 +1,5 @@
-"""What python and shell tasks share: isolation, limits from `spec`, and replies of the runner as outcomes."""
+"""What python and shell tasks share: isolation, limits from `spec`, and replies of the runner as
+outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from noetl.tools.code import inline
 from noetl.tools.code.listening import listener
 from noetl.tools.code.runner.client import Request, Runner, shared_runner
 from noetl.tools.code.runner.control import RunnerGone, RunnerSettings
-from noetl.tools.code.runner.requests import Limits, PythonRequest, RunnerReply
+from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply
 from noetl.tools.code.runner.sandbox import NoSandbox
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
@@ -32,7 +33,8 @@ _NAMES_CONTEXT = re.compile(r"\bcontext\b")
 
 
 class Runners:
-    """The runners of one tool, one for each isolation; each starts its process with its first call."""
+    """The runners of one tool, one for each isolation; each starts its process with its first
+    call."""
 
     def __init__(self, services: Services) -> None:
         self._plain = RunnerSettings(services.scratch, inherited=services.python_env)
@@ -41,7 +43,8 @@ class Runners:
         self._runners: dict[RunnerSettings, Runner] = {}
 
     def of(self, isolation: Literal["process", "sandbox"], policy: FilePolicy) -> Runner:
-        """That of the process, shared with other tools. A sandbox shows the directory that the code starts in."""
+        """That of the process, shared with other tools. A sandbox shows the directory that the code
+        starts in."""
         settings = self._plain
         if isolation == "sandbox":
             readable = () if policy.start is None else (policy.start,)
@@ -65,7 +68,8 @@ class Runners:
 
 
 def isolation(services: Services, spec: JsonMap) -> Isolation:
-    """Where a call runs: `spec.isolation` may ask for more than the setting, never for less. Raises ToolError."""
+    """Where a call runs: `spec.isolation` may ask for more than the setting, never for less. Raises
+    ToolError."""
     least = services.python_isolation
     asked = spec.get("isolation", least)
     if asked not in _ISOLATIONS:
@@ -88,7 +92,8 @@ def isolation(services: Services, spec: JsonMap) -> Isolation:
 
 
 def environment(env: Mapping[str, EnvValue]) -> dict[str, str]:
-    """The variables of a call as text (booleans in lower case). Raises ToolError for what cannot be one."""
+    """The variables of a call as text (booleans in lower case). Raises ToolError for what cannot be
+    one."""
     variables = {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in env.items()
     }
@@ -101,14 +106,14 @@ def environment(env: Mapping[str, EnvValue]) -> dict[str, str]:
     return variables
 
 
-def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limits:
+def limits(services: Services, spec: JsonMap, output: int | None = None) -> CodeLimits:
     """The bounds of a call. `spec.memory_mb` overrides the setting. Raises ToolError."""
     memory = spec.get("memory_mb", services.memory_mb)
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not 16 <= memory <= 1 << 20:
         raise ToolError(
             "client_error", f"spec.memory_mb must be a number from 16 to 1048576, not {memory!r}."
         )
-    return Limits(
+    return CodeLimits(
         memory_mb=int(memory),
         file_mb=services.file_mb,
         output=services.output_limit if output is None else output,
@@ -117,8 +122,8 @@ def limits(services: Services, spec: JsonMap, output: int | None = None) -> Limi
 
 
 def ask(runner: Runner, request: Request, deadline_s: float, token: Call | None = None) -> RunnerReply:
-    """Runs the call `token`, which it can be interrupted by; what it prints goes to its log. Raises ToolError where there
-    is no process to run it in."""
+    """Runs the call `token`, which it can be interrupted by; what it prints goes to its log. Raises
+    ToolError where there is no process to run it in."""
     try:
         return runner.call(request, deadline_s, token, listener(token))
     except NoSandbox as error:
@@ -132,7 +137,8 @@ def ask(runner: Runner, request: Request, deadline_s: float, token: Call | None 
 def ask_python(
     runners: Runners, services: Services, call: Call, request: PythonRequest, deadline_s: float
 ) -> RunnerReply:
-    """Runs python code of `call` where its `spec.isolation` and the settings say. Raises ToolError."""
+    """Runs python code of `call` where its `spec.isolation` and the settings say. Raises
+    ToolError."""
     where = isolation(services, call.spec)
     if where == "inline":
         return inline.run(request, services.scratch, listener(call))
@@ -146,8 +152,9 @@ def context(call: Call, code: str) -> Mapping[str, Json] | None:
     return dict(call.args) if call.context is None else call.context()
 
 
-def printed(reply: RunnerReply) -> dict[str, Json]:
-    """`stdout` and `stderr` for the outcome's meta, with `truncated` where some of it was dropped."""
+def printed_text(reply: RunnerReply) -> dict[str, Json]:
+    """`stdout` and `stderr` for the outcome's meta, with `truncated` where some of it was
+    dropped."""
     meta: dict[str, Json] = {}
     for name, kept in (("stdout", reply.stdout), ("stderr", reply.stderr)):
         if kept.size:
@@ -160,7 +167,7 @@ def printed(reply: RunnerReply) -> dict[str, Json]:
 
 def failure(reply: RunnerReply, kind: str, what: str) -> Outcome:
     """The outcome of a reply that is not ok. `what` is how messages call the thing that ran."""
-    return failed(error(reply, kind, what), printed(reply))
+    return failed(error(reply, kind, what), printed_text(reply))
 
 
 def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
@@ -184,7 +191,7 @@ def error(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
 
 
 def _death(reply: RunnerReply, kind: str, what: str) -> ErrorInfo:
-    """A process that is killed was killed from outside, mostly because the machine's memory ran out: another
-    attempt may help. One that ends itself or crashes does so again."""
+    """A process that is killed was killed from outside, mostly because the machine's memory ran
+    out: another attempt may help. One that ends itself or crashes does so again."""
     killed = signal.SIGKILL.name in reply.reason
     return ErrorInfo(kind, f"{what} gave no result: {reply.reason}.", type="NoResult", retryable=killed)

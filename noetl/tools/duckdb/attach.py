@@ -1,4 +1,5 @@
-"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are installed."""
+"""Other databases beside DuckDB's own: PostgreSQL and SQLite, where DuckDB's extensions are
+installed."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.secrets.vault import postgres_dsn
-from noetl.tools.sql.rows import quoted
-from noetl.tools.sqlite.files import refuse_engine_file
+from noetl.tools.sql.dsn import postgres_dsn
+from noetl.tools.sql.engine_file import refuse_engine_file
+from noetl.tools.sql.rows import quote
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,7 +26,7 @@ _KEYS = ("type", "auth", "database", "read_only")
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedDatabase:
     """One database: `source` is a connection string or a path, and may hold a password."""
 
     alias: str
@@ -36,7 +37,7 @@ class Attached:
     @property
     def statement(self) -> str:
         mode = ", READ_ONLY" if self.read_only else ""
-        return f"ATTACH {_text(self.source)} AS {quoted(self.alias)} (TYPE {self.type}{mode})"
+        return f"ATTACH {_text(self.source)} AS {quote(self.alias)} (TYPE {self.type}{mode})"
 
 
 def attach(
@@ -45,11 +46,12 @@ def attach(
     services: Services,
     policy: FilePolicy,
 ) -> None:
-    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not installed."""
+    """Attaches every database of `wanted`. Raises ToolError, also where an extension is not
+    installed."""
     import duckdb  # see `duckdb_open`
 
     for alias, given in wanted.items():
-        one = described(alias, given, services, policy)
+        one = describe(alias, given, services, policy)
         _load(connection, one)
         try:
             connection.execute(one.statement)
@@ -57,31 +59,34 @@ def attach(
             # The message is left out: it may quote the connection string, and with it the password.
             raise ToolError(
                 "connection",
-                f"`attach.{alias}`: the {one.type} database cannot be attached; check its credential or path.",
+                f"`attach.{alias}`: the {one.type} database cannot be attached; check its "
+                "credential or path.",
                 retryable=one.type == "postgres",
                 type=type(error).__name__,
             ) from None
 
 
-def _load(connection: DuckDBPyConnection, one: Attached) -> None:
+def _load(connection: DuckDBPyConnection, one: AttachedDatabase) -> None:
     import duckdb  # see `duckdb_open`
 
     extension = _EXTENSIONS[one.type]
-    packaged = _packaged(extension)
+    packaged = _packaged_extension(extension)
     try:
         connection.execute(f"LOAD {extension}" if packaged is None else f"LOAD {_text(str(packaged))}")
     except duckdb.Error as error:
         package = f"duckdb-extension-{extension.replace('_', '-')}"
         raise ToolError(
             "client_error",
-            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version {duckdb.__version__}, which is not "
-            f"installed on this worker: install it there (pip install {package}, or INSTALL {extension}), or read the rows "
+            f"`attach.{one.alias}` needs DuckDB's extension {extension} for version "
+            f"{duckdb.__version__}, which is not "
+            f"installed on this worker: install it there (pip install {package}, or INSTALL "
+            f"{extension}), or read the rows "
             f"with a {one.type} or transfer task and hand them over in `tables`.",
             type="ExtensionMissing",
         ) from error
 
 
-def _packaged(extension: str) -> Path | None:
+def _packaged_extension(extension: str) -> Path | None:
     """The extension as a package of Python brings it, where there is one for this DuckDB."""
     import duckdb  # see `duckdb_open`
 
@@ -93,32 +98,32 @@ def _packaged(extension: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def described(
+def describe(
     alias: str, given: str | Mapping[str, Json], services: Services, policy: FilePolicy
-) -> Attached:
-    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth) for a
-    credential that is unknown or incomplete."""
+) -> AttachedDatabase:
+    """What to attach. Raises ToolError(client_error) for what cannot be understood, ToolError(auth)
+    for a credential that is unknown or incomplete."""
     config: Mapping[str, Json] = {"auth": given} if isinstance(given, str) else given
     unknown = next((key for key in config if key not in _KEYS), None)
     if unknown is not None:
         raise _unusable(alias, f"'{unknown}' means nothing; there are {', '.join(_KEYS)}")
     auth = config.get("auth")
     data = dict(services.credential(auth)) if isinstance(auth, str) else dict(auth or {})
-    kind = config.get("type") or _guessed(config, data)
+    kind = config.get("type") or _guess_type(config, data)
     if kind not in _EXTENSIONS:
         raise _unusable(alias, "`type` is postgres or sqlite")
     read_only = config.get("read_only", True)
     if not isinstance(read_only, bool):
         raise _unusable(alias, "`read_only` is true or false")
     source = _postgres(data) if kind == "postgres" else _sqlite(alias, config, data, policy)
-    return Attached(alias, str(kind), source, read_only)
+    return AttachedDatabase(alias, str(kind), source, read_only)
 
 
 def _unusable(alias: str, why: str) -> ToolError:
     return ToolError("client_error", f"`attach.{alias}` cannot be used: {why}.", type="BadAttach")
 
 
-def _guessed(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
+def _guess_type(config: Mapping[str, Json], data: Mapping[str, Json]) -> str:
     is_file = "database" in config or not {"host", "db_host", "hostname", "dsn", "url"} & data.keys()
     return "sqlite" if is_file else "postgres"
 

@@ -16,7 +16,8 @@ class DuckDbConfig(SqlConfig):
     read_only: bool = Field(default=False, description="Open the database file for reading only.")
     files: str | list[str] = Field(
         default_factory=list,
-        description="Files and directories that SQL may reach by names that it computes, and with `allow_external` hosts; names in its text need none.",
+        description="Files and directories that SQL may reach by names that it computes, and with "
+        "`allow_external` hosts; names in its text need none.",
     )
     allow_external: bool = Field(
         default=False,
@@ -24,11 +25,13 @@ class DuckDbConfig(SqlConfig):
     )
     tables: dict[str, Json] = Field(
         default_factory=dict,
-        description="Temporary tables from rows: {name: [{column: value}]}, a SQL task's result, or a reference to a result; Parquet, CSV and NDJSON are read where they lie.",
+        description="Temporary tables from rows: {name: [{column: value}]}, a SQL task's result, or a "
+        "reference to a result; Parquet, CSV and NDJSON are read where they lie.",
     )
     attach: dict[str, str | dict[str, Json]] = Field(
         default_factory=dict,
-        description="Other databases: {alias: credential} or {alias: {type: postgres|sqlite, auth, database, read_only}}.",
+        description="Other databases: {alias: credential} or {alias: {type: postgres|sqlite, auth, database, "
+        "read_only}}.",
     )
     memory_limit: str = Field(
         default="1GB", description="Memory of the database.", pattern=r"^\d+(\.\d+)? ?[KMGkmg]i?[Bb]$"

@@ -1,4 +1,5 @@
-"""Which files a pattern of DuckDB means: `*`, `?`, `[...]`, and `**` for directories at any depth, links not followed."""
+"""Which files a pattern of DuckDB means: `*`, `?`, `[...]`, and `**` for directories at any depth,
+links not followed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MOST_ENTRIES: Final = 200_000
 
 
 @dataclass
-class Pattern:
+class FilePattern:
     """A pattern below `directory`. `seen` counts the entries that were looked at."""
 
     directory: Path
@@ -28,7 +29,8 @@ class Pattern:
     seen: int = 0
 
     def files(self) -> Iterator[Path]:
-        """What it means, in no order. Raises ToolError(client_error) where it would have to look at too much."""
+        """What it means, in no order. Raises ToolError(client_error) where it would have to look at
+        too much."""
         parts = [part for part in self.text.split("/") if part]
         return self._below(self.directory, parts)
 
@@ -66,7 +68,8 @@ class Pattern:
         if self.seen > MOST_ENTRIES:
             raise ToolError(
                 "client_error",
-                f"The pattern '{self.text[:200]}' in {self.directory} has more than {MOST_ENTRIES:,} files and directories to "
+                f"The pattern '{self.text[:200]}' in {self.directory} has more than "
+                f"{MOST_ENTRIES:,} files and directories to "
                 "look at; begin it with the directory that is meant.",
                 type="BadPath",
             )

@@ -1,9 +1,9 @@
 """Names of files in DuckDB's SQL: found, checked by the rule for files, and made absolute.
 
-DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are bound as parameters where
-a file is named, are checked here and granted one by one; what SQL computes is left to DuckDB's own confinement, which holds
-with `allow_external`, too: what reaches outward stands first and runs before it.
-"""
+DuckDB knows neither the playbook's directory nor the rule. Names that stand in the text, or are
+bound as parameters where a file is named, are checked here and granted one by one; what SQL
+computes is left to DuckDB's own confinement, which holds with `allow_external`, too: what reaches
+outward stands first and runs before it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.duckdb.file_patterns import MAGIC, Pattern
+from noetl.tools.duckdb.file_patterns import MAGIC, FilePattern
 from noetl.tools.duckdb.outward import refuse_files_of_its_own, refuse_outward
 from noetl.tools.kit.files import FilePolicy, bad_path
-from noetl.tools.sql.text import Bound, Token, tokens
+from noetl.tools.sql.text import BoundStatement, SqlToken, tokens
 
 #: Table functions whose first argument names files.
 _READS: Final = re.compile(
@@ -55,8 +55,9 @@ _WHAT: Final = "The file"
 
 
 @dataclass(frozen=True, slots=True)
-class Grants:
-    """What DuckDB is let at: directories with all below them, single files, and hosts (`https://host/`)."""
+class AllowedFiles:
+    """What DuckDB may reach: directories with all below them, single files, and hosts
+    (`https://host/`)."""
 
     directories: list[Path] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -80,24 +81,26 @@ class Grants:
                 self.files.append(inner)
 
 
-def located(
-    bounds: Sequence[Bound], policy: FilePolicy, grants: Grants, *, external: bool = False
-) -> list[Bound]:
+def locate_files(
+    bounds: Sequence[BoundStatement], policy: FilePolicy, grants: AllowedFiles, *, external: bool = False
+) -> list[BoundStatement]:
     """The statements with absolute names of files, which are added to `grants`.
 
-    `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for files refuses, for one
-    that SQL computes where nobody could hold it to the rule, and for a statement that needs `allow_external`.
-    """
+    `external`: it may reach outward. Raises ToolError(client_error) for a name that the rule for
+    files refuses, for one that SQL computes where nobody could hold it to the rule, and for a
+    statement that needs `allow_external`."""
     refuse_files_of_its_own(bounds)
     if not external:
         refuse_outward(bounds)
-    return [_Statement(bound, policy, grants, external).located() for bound in bounds]
+    return [_Statement(bound, policy, grants, external).locate() for bound in bounds]
 
 
 class _Statement:
     """One statement on its way to absolute names."""
 
-    def __init__(self, bound: Bound, policy: FilePolicy, grants: Grants, external: bool) -> None:
+    def __init__(
+        self, bound: BoundStatement, policy: FilePolicy, grants: AllowedFiles, external: bool
+    ) -> None:
         self._bound = bound
         self._text = bound.dollar()
         self._policy = policy
@@ -105,11 +108,11 @@ class _Statement:
         self._external = external
         self._tokens = [one for one in tokens(self._text) if one.kind not in ("space", "comment")]
         self._values: dict[str, Json] = dict(bound.values)
-        self._edits: list[tuple[Token, str]] = []
+        self._edits: list[tuple[SqlToken, str]] = []
         self._verb = self._found_verb()
 
-    def located(self) -> Bound:
-        for at in list(self._named()):
+    def locate(self) -> BoundStatement:
+        for at in list(self._names()):
             self._locate(at)
         if self._external:
             self._grant_hosts()
@@ -126,9 +129,10 @@ class _Statement:
         values = {key: value for key, value in self._values.items() if key in used}
         return replace(self._bound, pieces=(text,), values=values)
 
-    # --- where names stand ---------------------------------------------------------------------------------
+    # --- where names stand
+    # ---------------------------------------------------------------------------------
 
-    def _named(self) -> Iterator[int]:
+    def _names(self) -> Iterator[int]:
         """Where the tokens stand that name files."""
         words = _STATEMENTS.get(self._verb, frozenset[str]())
         opened: list[str] = []
@@ -181,14 +185,15 @@ class _Statement:
         """SQL in a text is read like any other; names in it have to be absolute."""
         for at in texts:
             inner = replace(self._bound, pieces=(str(self._value(at)),), values={})
-            _Statement(inner, self._policy, self._grants, self._external).located()
+            _Statement(inner, self._policy, self._grants, self._external).locate()
 
     def _refuse_computed(self, where: str, *, past: bool) -> None:
-        """DuckDB itself holds what is computed to what it was granted, but not what opens files `past` it, and before 2.0 it
-        does not see where links lead."""
+        """DuckDB itself holds what is computed to what it was granted, but not what opens files
+        `past` it, and before 2.0 it does not see where links lead."""
         if past or not _sees_links():
             raise bad_path(
-                f"{where} is given a name that SQL computes, and nobody can see where that leads; write the name itself, or "
+                f"{where} is given a name that SQL computes, and nobody can see where that "
+                "leads; write the name itself, or "
                 "bind it as a parameter."
             )
 
@@ -204,7 +209,8 @@ class _Statement:
             return False
         return _TABLE_FILE.search(str(self._value(at + 1))) is not None
 
-    # --- what becomes of them ------------------------------------------------------------------------------
+    # --- what becomes of them
+    # ------------------------------------------------------------------------------
 
     def _locate(self, at: int) -> None:
         name, text = self._value(at), self._source(at)
@@ -214,7 +220,7 @@ class _Statement:
         bare = name[scheme.end() :] if scheme else name
         if text.startswith('"') and not self._policy.path(bare, _WHAT).exists():
             return  # a table that is called like a file
-        path = (scheme[0] if scheme else "") + self._granted(bare, self._is_written(at))
+        path = (scheme[0] if scheme else "") + self._grant(bare, self._is_written(at))
         if text.startswith("$") and not self._is_quoted(at):
             self._values[f"{text[1:]}_file"] = path
             self._edits.append((self._tokens[at], f"{text}_file"))
@@ -233,33 +239,34 @@ class _Statement:
     def _is_written(self, at: int) -> bool:
         return (self._verb, self._word(at - 1)) in (("copy", "to"), ("export", "database"), ("export", "to"))
 
-    def _granted(self, name: str, written: bool) -> str:
+    def _grant(self, name: str, written: bool) -> str:
         magic = MAGIC.search(name)
         if magic is not None and not written:
-            return self._granted_pattern(name, name[: magic.start()].rpartition("/")[0])
+            return self._grant_pattern(name, name[: magic.start()].rpartition("/")[0])
         path = self._policy.target(name, _WHAT) if written else self._policy.path(name, _WHAT)
         self._grants.add_file(path)
         return str(path)
 
-    def _granted_pattern(self, name: str, above: str) -> str:
+    def _grant_pattern(self, name: str, above: str) -> str:
         """The pattern below the first place that has a file of it."""
         magic = name[len(above) :].lstrip("/")
         above = above or ("/" if name.startswith("/") else ".")
         places = self._policy.candidates(above, _WHAT)
-        directory = next((one for one in places if next(Pattern(one, magic).files(), None)), places[0])
-        self._policy.checked(directory / "-", name, _WHAT)
+        directory = next((one for one in places if next(FilePattern(one, magic).files(), None)), places[0])
+        self._policy.check(directory / "-", name, _WHAT)
         self._grants.files.append(directory / magic)
-        for found in islice(Pattern(directory, magic).files(), _MOST_FILES):
+        for found in islice(FilePattern(directory, magic).files(), _MOST_FILES):
             # What is private there is not granted; a link that leads out is an error.
             real = found.resolve()
             if not self._policy.is_private(real) or (found != real and not _sees_links()):
-                self._grants.files.extend((found, self._policy.checked(real, name, _WHAT)))
+                self._grants.files.extend((found, self._policy.check(real, name, _WHAT)))
         if _sees_links() and not self._policy.holds_private(directory):
             self._grants.directories.append(directory)
         return str(directory / magic)
 
     def _grant_hosts(self) -> None:
-        """Where the network is reached, by the names that stand anywhere in the text or are its parameters."""
+        """Where the network is reached, by the names that stand anywhere in the text or are its
+        parameters."""
         for at in range(len(self._tokens)):
             self._grants.hosts.extend(f"{host}/" for host in _HOST.findall(str(self._value(at) or "")))
 
@@ -272,11 +279,12 @@ class _Statement:
             name = value.removeprefix("file:").replace("//", "/")
             places = (Path("/"),) if name.startswith("/") else self._policy.places
             for found in (
-                one for place in places for one in islice(Pattern(place, name).files(), _MOST_FILES)
+                one for place in places for one in islice(FilePattern(place, name).files(), _MOST_FILES)
             ):
-                self._policy.checked(found.resolve(), value, _WHAT)
+                self._policy.check(found.resolve(), value, _WHAT)
 
-    # --- tokens --------------------------------------------------------------------------------------------
+    # --- tokens
+    # --------------------------------------------------------------------------------------------
 
     def _source(self, at: int) -> str:
         token = self._tokens[at]

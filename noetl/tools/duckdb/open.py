@@ -13,11 +13,11 @@ from noetl.errors import ToolError
 from noetl.tools.duckdb.attach import attach
 from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.errors import first_line
-from noetl.tools.duckdb.names import Grants
-from noetl.tools.duckdb.tables import Tables, create_tables
+from noetl.tools.duckdb.names import AllowedFiles
+from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
-from noetl.tools.sql.files import MEMORY, Wait
+from noetl.tools.sql.files import MEMORY, LeaseWait
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,25 +26,26 @@ _PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class DatabaseSetup:
     """What a call opens: a file (None: memory), with `tables` in it. `folder` is the call's own,
     `grants` is what its SQL names."""
 
     path: Path | None
     config: DuckDbConfig
     services: Services
-    tables: Tables
+    tables: InputTables
     folder: Path
     policy: FilePolicy
-    grants: Grants
+    grants: AllowedFiles
 
     @contextlib.contextmanager
-    def opened(self, wait: Wait) -> Iterator[DuckDBPyConnection]:
-        """A connection that is confined to what the configuration names; with `allow_external` whoever uses it calls
-        `confine`. Raises ToolError, and Busy where somebody without a lease has the file."""
-        import duckdb  # see `_connected`
+    def connect(self, wait: LeaseWait) -> Iterator[DuckDBPyConnection]:
+        """A connection that is confined to what the configuration names; with `allow_external`
+        whoever uses it calls `confine`. Raises ToolError, and Busy where somebody without a lease
+        has the file."""
+        import duckdb  # see `_connect`
 
-        connection = self._connected(wait)
+        connection = self._connect(wait)
         try:
             try:
                 create_tables(connection, self.tables)
@@ -60,8 +61,9 @@ class Database:
         finally:
             connection.close()
 
-    def _connected(self, wait: Wait) -> DuckDBPyConnection:
-        # Imported here: the driver takes 90 ms, and the compiler reads this module without calling it.
+    def _connect(self, wait: LeaseWait) -> DuckDBPyConnection:
+        # Imported here: the driver takes 90 ms, and the compiler reads this module without calling
+        # it.
         import duckdb
 
         path = self.path
@@ -72,9 +74,9 @@ class Database:
                 return duckdb.connect(str(path or MEMORY), read_only=read_only, config=settings)
             except duckdb.IOException as error:
                 if path is None or "lock" not in str(error).lower():
-                    raise _unopened(path, error) from error
+                    raise _not_opened(path, error) from error
             except duckdb.Error as error:
-                raise _unopened(path, error) from error
+                raise _not_opened(path, error) from error
             time.sleep(wait.step(path, "another program", _PAUSE_S))
 
     def _settings(self) -> dict[str, str | bool | int | float | list[str]]:
@@ -84,17 +86,19 @@ class Database:
             "temp_directory": str(self.services.scratch / "duckdb"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach` of PostgreSQL.
+            # Nobody's secrets are found, and none stay. Forbidding them altogether breaks `attach`
+            # of PostgreSQL.
             "secret_directory": str(self.folder / "secrets"),
             # Otherwise SQL can name Python variables of the worker.
             "python_enable_replacements": False,
         }
 
     def confine(self, connection: DuckDBPyConnection) -> None:
-        """Lets SQL touch what its names were granted, what `files` names, the directories that relative names start from,
-        the objects behind `tables` and the call's own folder, and nothing else."""
+        """Lets SQL touch what its names were granted, what `files` names, the directories that
+        relative names start from, the objects behind `tables` and the call's own folder, and
+        nothing else."""
         if self.policy.start is not None:
-            connection.execute(f"SET home_directory = {_quoted(str(self.policy.start.resolve()))}")
+            connection.execute(f"SET home_directory = {_quote_text(str(self.policy.start.resolve()))}")
         for directory in self.policy.places:
             self.grants.add_directory(directory.resolve(), self.policy)
         self._grant_files()
@@ -119,10 +123,10 @@ class Database:
 
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
-        connection.execute(f"SET {setting} = [{', '.join(_quoted(str(path)) for path in paths)}]")
+        connection.execute(f"SET {setting} = [{', '.join(_quote_text(str(path)) for path in paths)}]")
 
 
-def _unopened(path: Path | None, error: Exception) -> ToolError:
+def _not_opened(path: Path | None, error: Exception) -> ToolError:
     return ToolError(
         "sql",
         f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
@@ -130,5 +134,5 @@ def _unopened(path: Path | None, error: Exception) -> ToolError:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

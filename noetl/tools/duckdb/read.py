@@ -1,4 +1,5 @@
-"""Rows out of DuckDB: what Parquet keeps exactly DuckDB writes by itself, the rest goes through Python in pieces."""
+"""Rows out of DuckDB: what Parquet keeps exactly DuckDB writes by itself, the rest goes through
+Python in pieces."""
 
 from __future__ import annotations
 
@@ -8,21 +9,24 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 
 #: Types that Parquet has not, or has with less in them.
 _INEXACT: Final = re.compile(
-    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|GEOMETRY|NULL"
+    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|"
+    r"GEOMETRY|NULL"
 )
 #: Types of a column that a table written as text can have.
 _PLAIN: Final = re.compile(
-    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|UUID|JSON|BLOB"
+    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|"
+    r"UUID|JSON|BLOB"
 )
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 
 def is_exact(types: Sequence[str]) -> bool:
-    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as decimals)."""
+    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
+    decimals)."""
     return all(kind == "HUGEINT" or not _INEXACT.search(_outside_of_json(kind)) for kind in types)
 
 
@@ -39,17 +43,17 @@ def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     }
 
 
-def as_kept(text: str, names: Sequence[str], types: Sequence[str]) -> str:
+def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str]) -> str:
     """The query `text` with columns that Parquet has."""
     chosen = ", ".join(
-        f"CAST({quoted(name)} AS DECIMAL(38,0)) AS {quoted(name)}" if kind == "HUGEINT" else quoted(name)
+        f"CAST({quote(name)} AS DECIMAL(38,0)) AS {quote(name)}" if kind == "HUGEINT" else quote(name)
         for name, kind in zip(names, types, strict=True)
     )
     # On a line of its own: the statement may end in a comment.
-    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quoted, names))})"  # noqa: S608 - quoted
+    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quote, names))})"  # noqa: S608 - quoted
 
 
-def parsed(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:
+def parse_json_columns(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:
     """The rows, with what is in columns of JSON in the place of its text."""
     if "JSON" not in types:
         return rows

@@ -1,4 +1,5 @@
-"""Rows that a playbook hands to DuckDB: temporary tables with types that follow the values, and views of results."""
+"""Rows that a playbook hands to DuckDB: temporary tables with types that follow the values, and
+views of results."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
 from noetl.tools.kit.references import rows_in, rows_of
-from noetl.tools.sql.rows import quoted
+from noetl.tools.sql.rows import quote
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ _INT128 = 1 << 127
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that does, and the path)."""
+class InputTables:
+    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that
+    does, and the path)."""
 
     rows: Mapping[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]]
     files: Mapping[str, tuple[str, Path]]
@@ -45,9 +47,9 @@ class Tables:
 
 
 @contextlib.contextmanager
-def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[Tables]:
-    """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as SQL tools yield, or a
-    reference to such a thing or to a file. Raises ToolError."""
+def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
+    """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as
+    SQL tools yield, or a reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]] = {}
     files: dict[str, tuple[str, Path]] = {}
     with contextlib.ExitStack() as stack:
@@ -57,8 +59,8 @@ def opened_tables(tables: Mapping[str, Json], results: Results | None) -> Iterat
             if reader is None or results is None:
                 rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), _columns(given))
             else:
-                files[name] = (reader, _entered(stack, results.file(found), name))
-        yield Tables(rows, files)
+                files[name] = (reader, _enter(stack, results.file(found), name))
+        yield InputTables(rows, files)
 
 
 def _content_type(found: Json) -> str:
@@ -67,7 +69,7 @@ def _content_type(found: Json) -> str:
     return str(named or "").partition(";")[0].strip().lower()
 
 
-def _entered(stack: contextlib.ExitStack, file: AbstractContextManager[Path], name: str) -> Path:
+def _enter(stack: contextlib.ExitStack, file: AbstractContextManager[Path], name: str) -> Path:
     try:
         return stack.enter_context(file).resolve()
     except (BadRequest, NotFound) as error:
@@ -80,23 +82,22 @@ def _columns(given: Json) -> Sequence[str]:
     return (given.get("columns") or ()) if isinstance(given, Mapping) and not is_reference(given) else ()
 
 
-def create_tables(connection: DuckDBPyConnection, tables: Tables) -> None:
+def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     """Makes a temporary table of rows, and a temporary view of a file.
 
-    Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT, and
-    what does not agree JSON. Rows that are no mappings make one column, `value`.
-    """
+    Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT,
+    and what does not agree JSON. Rows that are no mappings make one column, `value`."""
     for name, (reader, path) in tables.files.items():
         source = "'" + str(path).replace("'", "''") + "'"
         connection.execute(
-            f"CREATE TEMP VIEW {quoted(name)} AS SELECT * FROM {reader.format(source)}"  # noqa: S608
+            f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {reader.format(source)}"  # noqa: S608
         )
     for name, (rows, columns) in tables.rows.items():
         shape = json.dumps([_row_shape(rows, columns)])
         source = "SELECT unnest(from_json($rows, $shape), max_depth := 2)"
         for start in range(0, max(len(rows), 1), _BATCH):
             text = json.dumps(rows[start : start + _BATCH])
-            verb = f"INSERT INTO {quoted(name)}" if start else f"CREATE TEMP TABLE {quoted(name)} AS"
+            verb = f"INSERT INTO {quote(name)}" if start else f"CREATE TEMP TABLE {quote(name)} AS"
             connection.execute(f"{verb} {source}", {"rows": text, "shape": shape})
 
 

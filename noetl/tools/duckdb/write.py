@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from noetl.facts.json import Json
-from noetl.tools.sql.rows import Plan, Write, batches, decoded, plan, tuples
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_bytes, plan, tuples
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -19,9 +19,12 @@ _DIRECT = re.compile(
 )
 
 
-def written(connection: DuckDBPyConnection, write: Write, go_on: Callable[[], None]) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
-    planned = _planned(connection, write)
+def write_rows(
+    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
+) -> dict[str, Json]:
+    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises
+    ToolError."""
+    planned = _plan(connection, write)
     _check_bytes(planned)
     if write.mode == "replace":
         connection.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted
@@ -32,7 +35,7 @@ def written(connection: DuckDBPyConnection, write: Write, go_on: Callable[[], No
     return write.result()
 
 
-def _planned(connection: DuckDBPyConnection, write: Write) -> Plan:
+def _plan(connection: DuckDBPyConnection, write: TableWrite) -> WritePlan:
     import duckdb  # see `duckdb_open`
 
     try:
@@ -45,7 +48,7 @@ def _planned(connection: DuckDBPyConnection, write: Write) -> Plan:
     return plan(write, {str(row[0]): str(row[1]) for row in described}, fold=True)
 
 
-def _insert(planned: Plan) -> tuple[str, str]:
+def _insert(planned: WritePlan) -> tuple[str, str]:
     """The statement, and the types that it reads JSON into."""
     kinds = {f"c{index}": kind for index, kind in enumerate(planned.types)}
     shape = {name: kind if _DIRECT.fullmatch(kind) else "VARCHAR" for name, kind in kinds.items()}
@@ -64,14 +67,14 @@ def _value(name: str, kind: str, read_as: str) -> str:
     return f"r.{name}" if read_as == kind else f"CAST(r.{name} AS {kind})"
 
 
-def _check_bytes(planned: Plan) -> None:
+def _check_bytes(planned: WritePlan) -> None:
     """DuckDB does not say which row holds what is no base64."""
     blobs = {name for name, kind in zip(planned.write.columns, planned.types, strict=True) if kind == "BLOB"}
     if not blobs:
         return
 
     def checked(index: int, name: str, value: Json) -> object:
-        return decoded(value, index, name) if name in blobs else None
+        return decode_bytes(value, index, name) if name in blobs else None
 
     for _ in tuples(planned.write, checked):
         pass

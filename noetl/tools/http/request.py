@@ -16,14 +16,15 @@ from noetl import __version__
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Services, ToolConfig
+from noetl.tools.kit.base import Services
+from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.http.answer import Form
-from noetl.tools.kit.http.auth import Grant, login_of, opened
+from noetl.tools.kit.http.auth import RequestCredentials, login_of, open_credential
 from noetl.tools.kit.http.text import header_fields, pairs, text_of
 from noetl.usecases.credential_types import fault, http_type
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Limits, Order
+    from noetl.tools.kit.http.transport import HttpRequest, RequestLimits
 
 #: Seconds that a call may take where neither `timeout` nor `spec.timeout` says anything.
 DEADLINE_S = 60.0
@@ -84,7 +85,8 @@ class HttpConfig(ToolConfig):
     allow_redirects: bool = Field(default=True, description="Follow up to 5 redirects.")
     proxy: str | Proxy | None = Field(
         default=None,
-        description="`http://host:port`, or `{url, auth}` with a credential of type `basic`; by default there is none.",
+        description="`http://host:port`, or `{url, auth}` with a credential of type `basic`; by default "
+        "there is none.",
     )
     auth: str | dict[str, Json] | None = Field(
         default=None,
@@ -93,30 +95,33 @@ class HttpConfig(ToolConfig):
     as_: Form | Literal["file"] | None = Field(
         default=None,
         alias="as",
-        description="Read the body as this, whatever its content type says; `file` keeps it out of memory and log.",
+        description="Read the body as this, whatever its content type says; `file` keeps it out of memory "
+        "and log.",
     )
 
 
-def limits_of(config: HttpConfig, call: Call, services: Services) -> Limits:
+def limits_of(config: HttpConfig, call: Call, services: Services) -> RequestLimits:
     """The tighter of `timeout` and `spec.timeout` bounds the whole call."""
-    # Imported here as in `http`: it brings `requests`, and the compiler needs only the configuration.
-    from noetl.tools.kit.http.transport import Limits
+    # Imported here as in `http`: it brings `requests`, and the compiler needs only the
+    # configuration.
+    from noetl.tools.kit.http.transport import RequestLimits
 
     match config.timeout:
         case Timeouts(connect=connect, read=read, total=whole):
             longest = call.deadline_s or max(DEADLINE_S, connect + read)
             total = min(whole or longest, call.deadline_s or math.inf)
-            return Limits(min(connect, total), min(read, total), total, services.result_limit)
+            return RequestLimits(min(connect, total), min(read, total), total, services.result_limit)
         case None:
             total = call.deadline_s or DEADLINE_S
         case seconds:
             total = min(seconds, call.deadline_s or seconds)
-    return Limits(min(CONNECT_S, total), total, total, services.result_limit)
+    return RequestLimits(min(CONNECT_S, total), total, total, services.result_limit)
 
 
-def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
-    """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error | auth)."""
-    from noetl.tools.kit.http.transport import Order  # see `limits_of`
+def order_of(config: HttpConfig, call: Call, services: Services) -> HttpRequest:
+    """The request that `config` describes, without what `auth` adds. Raises ToolError(client_error
+    | auth)."""
+    from noetl.tools.kit.http.transport import HttpRequest  # see `limits_of`
 
     url = (config.url or config.endpoint or "").strip()
     if not url:
@@ -135,7 +140,7 @@ def order_of(config: HttpConfig, call: Call, services: Services) -> Order:
     files = [(name, _part(name, part)) for name, part in (config.files or {}).items()]
     if files:
         headers.pop("content-type", None)
-    return Order(
+    return HttpRequest(
         method,
         url,
         headers,
@@ -201,7 +206,7 @@ def _part(name: str, part: str | Mapping[str, Json]) -> tuple[str, bytes, str]:
     )
 
 
-def granted(order: Order, grant: Grant) -> Order:
+def add_credentials(order: HttpRequest, grant: RequestCredentials) -> HttpRequest:
     """The same request with what the credential adds."""
     return replace(order, headers={**order.headers, **grant.headers}, params=[*order.params, *grant.params])
 
@@ -214,7 +219,7 @@ def _proxy_of(proxy: str | Proxy | None, services: Services) -> str | None:
     parts = _split(url)
     if auth is None:
         return f"http://{parts}"
-    place, data = opened(auth, services)
+    place, data = open_credential(auth, services)
     if http_type(data) != "basic" or fault("http", data) is not None:
         raise ToolError("auth", f"{place} cannot be used for the proxy; give `username` and `password`.")
     user, password = (quote(part, safe="") for part in login_of(data))

@@ -1,4 +1,5 @@
-"""The calls that run in this process: what ends one from outside, by its deadline or by a cancellation."""
+"""The calls that run in this process: what ends one from outside, by its deadline or by a
+cancellation."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from noetl.pipeline.model import Call
 from noetl.tools.kit.deadline import Watchdog
 
 
-class Running:
+class RunningCalls:
     """Every call that runs, so that `interrupt` finds it. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stops: dict[int, Stop] = {}
+        self._stops: dict[int, StopSignal] = {}
 
     @contextlib.contextmanager
-    def enter(self, call: Call) -> Iterator[Stop]:
+    def enter(self, call: Call) -> Iterator[StopSignal]:
         """For as long as the block runs `interrupt(call)` reaches the Stop."""
-        stop = Stop()
+        stop = StopSignal()
         with self._lock:
             self._stops[id(call)] = stop
         try:
@@ -38,7 +39,7 @@ class Running:
             stop.cancel()
 
 
-class Stop:
+class StopSignal:
     """How one call is ended from outside. `cancelled` and `late` tell why it was."""
 
     def __init__(self) -> None:
@@ -58,7 +59,8 @@ class Stop:
 
     @contextlib.contextmanager
     def watch(self, seconds: float, bark: Callable[[], None]) -> Iterator[None]:
-        """Calls `bark` at the deadline or at a cancellation within the block. Raises ToolError(cancelled)."""
+        """Calls `bark` at the deadline or at a cancellation within the block. Raises
+        ToolError(cancelled)."""
         with Watchdog(seconds, bark) as self._dog:
             with self._lock:
                 self._bark = bark
@@ -83,8 +85,8 @@ class Stop:
             )
 
     def why(self, error: ToolError, deadline_s: float) -> ToolError:
-        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where that was the cause.
-        Raises ToolError(cancelled)."""
+        """What `error`, which ended the call, is to its author: its deadline of `deadline_s` where
+        that was the cause. Raises ToolError(cancelled)."""
         self.refuse_cancelled()
         if not self.late:
             return error

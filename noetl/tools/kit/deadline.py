@@ -14,8 +14,8 @@ _LONGEST = 31_536_000.0
 class Watchdog:
     """Calls `bark` once, from its own thread, unless the block is left within `seconds`.
 
-    `fired` tells afterwards. Once the block is left, `bark` neither runs nor will run. It must not raise.
-    """
+    `fired` tells afterwards. Once the block is left, `bark` neither runs nor will run. It must not
+    raise."""
 
     def __init__(self, seconds: float, bark: Callable[[], None]) -> None:
         self.seconds = min(max(seconds, 0.0), _LONGEST)

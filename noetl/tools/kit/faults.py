@@ -1,4 +1,5 @@
-"""What a tool cannot take of a configuration, as pydantic tells it: asked by the compiler, and before each call."""
+"""What a tool cannot take of a configuration, as pydantic tells it: asked by the compiler, and
+before each call."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
-def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[str]:
+def unknown_keys(tool: ToolDeclaration, config: Mapping[str, Json]) -> list[str]:
     """The keys that mean nothing to the tool: what `validate` warns of must not fail the run."""
     fields = tool.config_model.model_fields
     if tool.config_model.model_config.get("extra") != "forbid":
@@ -21,16 +22,17 @@ def unknown_keys(tool: Tool | type[Tool], config: Mapping[str, Json]) -> list[st
     return [key for key in config if key not in fields.keys() | {field.alias for field in fields.values()}]
 
 
-def validated(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
-    """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's ValidationError."""
+def validate_config(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
+    """`config` as the tool's own class, without keys that mean nothing to it. Raises pydantic's
+    ValidationError."""
     unknown = set(unknown_keys(tool, config))
     return tool.config_model.model_validate({k: v for k, v in config.items() if k not in unknown})
 
 
-def faults(tool: type[Tool], config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
-    """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown key in a mapping the context
-    has `known`: the keys that it takes."""
-    found = _faults(partial(validated, tool), tool.config_model, config)
+def faults(tool: ToolDeclaration, config: Mapping[str, Json]) -> Sequence[ErrorDetails]:
+    """What the tool cannot take of `config`, besides keys that mean nothing to it. Of an unknown
+    key in a mapping the context has `known`: the keys that it takes."""
+    found = _faults(partial(validate_config, tool), tool.config_model, config)
     if tool.written_model is not None:
         told = {fault["loc"][:1] for fault in found}
         written = _faults(tool.written_model.model_validate, tool.written_model, config)
@@ -44,16 +46,17 @@ def _faults(
     try:
         validate(config)
     except ValidationError as error:
-        return [_told(fault, model) for fault in error.errors(include_url=False)]
-    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs, and is told then.
+        return [_explain(fault, model) for fault in error.errors(include_url=False)]
+    # Broad on purpose: validators may be foreign code. What fails in them fails when the task runs,
+    # and is told then.
     except Exception:  # noqa: BLE001
         return []
     return []
 
 
-def _told(fault: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
-    """Of an unknown key with the names of those that are known there, as `known` of its context; of a mapping whose kind is
-    not known, as a fault of the key that says the kind."""
+def _explain(fault: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
+    """Of an unknown key with the names of those that are known there, as `known` of its context; of
+    a mapping whose kind is not known, as a fault of the key that says the kind."""
     place, context = fault["loc"], fault.get("ctx") or {}
     match fault["type"]:
         case "extra_forbidden":

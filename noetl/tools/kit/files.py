@@ -1,9 +1,8 @@
 """The one rule for files: which of them a task may name, and where relative names start.
 
-What this machine's user starts reaches files as that user. Everything else reaches what lies below the roots of
-`NOETL_FILE_ROOTS`. Nobody reaches what the engine keeps to itself: its home, the files of its keys, and `/proc`.
-Names are judged by where they lead, links resolved.
-"""
+What this machine's user starts reaches files as that user. Everything else reaches what lies below
+the roots of `NOETL_FILE_ROOTS`. Nobody reaches what the engine keeps to itself: its home, the files
+of its keys, and `/proc`. Names are judged by where they lead, links resolved."""
 
 from __future__ import annotations
 
@@ -26,9 +25,11 @@ _LONGEST_PART: Final = 255
 class FilePolicy:
     """Which files tools may name, made of the settings and of who started the process."""
 
-    #: Whether this machine's user started the process: without roots it may name all that the user can reach.
+    #: Whether this machine's user started the process: without roots it may name all that the user
+    #: can reach.
     as_user: bool = False
-    #: Directories that every file must lie below. Empty: all of them for the user, none for anybody else.
+    #: Directories that every file must lie below. Empty: all of them for the user, none for anybody
+    #: else.
     roots: tuple[Path, ...] = ()
     #: Directories that relative names start from: the playbook's, then that of the command.
     directories: tuple[Path, ...] = ()
@@ -51,42 +52,41 @@ class FilePolicy:
         return tuple(dict.fromkeys((*self.directories, *self.roots)))
 
     def path(self, name: str, what: str) -> Path:
-        """The file that `name` means, without links, whether or not it is there: of a relative name the first that
-        is there, else the one in the first place.
+        """The file that `name` means, without links, whether or not it is there: of a relative name
+        the first that is there, else the one in the first place.
 
         `what` is how messages call the key that it stands in. Raises ToolError(client_error).
         """
         candidates = self.candidates(name, what)
-        return self.checked(next((path for path in candidates if path.exists()), candidates[0]), name, what)
+        return self.check(next((path for path in candidates if path.exists()), candidates[0]), name, what)
 
     def target(self, name: str, what: str) -> Path:
-        """The file that `name` means for writing: of a relative name the one in the first place. Raises as `path`."""
-        return self.checked(self.candidates(name, what)[0], name, what)
+        """The file that `name` means for writing: of a relative name the one in the first place.
+        Raises as `path`."""
+        return self.check(self.candidates(name, what)[0], name, what)
 
     def existing(self, name: str, what: str) -> Path:
-        """The file that `name` means, which is there. Raises ToolError(client_error) that names every place that was
-        looked at."""
+        """The file that `name` means, which is there. Raises ToolError(client_error) that names
+        every place that was looked at."""
         candidates = self.candidates(name, what)
         found = next((path for path in candidates if path.exists()), None)
         if found is None:
             for path in candidates:  # whether there is a file is told of those alone that may be named
-                self.checked(path, name, what)
+                self.check(path, name, what)
             places = "" if Path(name).is_absolute() else f" in {' or '.join(map(str, self.places))}"
-            raise bad_path(
-                f"{what} '{_shown(name)}' cannot be read: there is no such file{places}.", "NoFile"
-            )
-        return self.checked(found, name, what)
+            raise bad_path(f"{what} '{_show(name)}' cannot be read: there is no such file{places}.", "NoFile")
+        return self.check(found, name, what)
 
-    def checked(self, path: Path, name: str, what: str) -> Path:
+    def check(self, path: Path, name: str, what: str) -> Path:
         """`path`, where files may be named there. Raises ToolError(client_error)."""
         if self.is_private(path):
             raise bad_path(
-                f"{what} '{_shown(name)}' leads to what the engine keeps to itself; put the file elsewhere."
+                f"{what} '{_show(name)}' leads to what the engine keeps to itself; put the file elsewhere."
             )
         if self.is_bound and not any(
             path.is_relative_to(root) and path != root for root in self._real_roots()
         ):
-            raise bad_path(f"{what} '{_shown(name)}' {self._outside()}")
+            raise bad_path(f"{what} '{_show(name)}' {self._outside()}")
         return path
 
     def is_private(self, path: Path) -> bool:
@@ -103,7 +103,8 @@ class FilePolicy:
     def _outside(self) -> str:
         if not self.roots:
             return (
-                "cannot be reached: this process serves others than this machine's user and has no roots for files; "
+                "cannot be reached: this process serves others than this machine's user and has "
+                "no roots for files; "
                 "set NOETL_FILE_ROOTS on the worker."
             )
         return (
@@ -112,25 +113,27 @@ class FilePolicy:
         )
 
     def candidates(self, name: str, what: str) -> list[Path]:
-        """Where `name` may lie, without links, in order and unchecked; at least one. Raises ToolError(client_error)."""
+        """Where `name` may lie, without links, in order and unchecked; at least one. Raises
+        ToolError(client_error)."""
         relative = name.removeprefix("~/")
         places = (Path("/"),) if Path(name).is_absolute() else self.places
         if not places and not self.as_user:
-            raise bad_path(f"{what} '{_shown(name)}' {self._outside()}")
+            raise bad_path(f"{what} '{_show(name)}' {self._outside()}")
         if not places:
             raise bad_path(
-                f"{what} '{_shown(name)}' is relative, and this playbook has no directory; name it by its absolute path."
+                f"{what} '{_show(name)}' is relative, and this playbook has no directory; name "
+                "it by its absolute path."
             )
-        return [_resolved(place / relative, name, what) for place in places]
+        return [_resolve(place / relative, name, what) for place in places]
 
 
-def _resolved(path: Path, name: str, what: str) -> Path:
+def _resolve(path: Path, name: str, what: str) -> Path:
     try:
         found = path.resolve()
     except (ValueError, OSError, RuntimeError) as error:  # a NUL, a loop of links, a name that is too long
         raise bad_path(f"{what} names no usable file: {error}.") from error
     if any(map(is_long, found.parts)):
-        raise bad_path(f"{what} '{_shown(name)}' names no usable file: it is too long.")
+        raise bad_path(f"{what} '{_show(name)}' names no usable file: it is too long.")
     return found
 
 
@@ -144,5 +147,5 @@ def bad_path(message: str, type: str = "BadPath") -> ToolError:
     return ToolError("client_error", message, type=type)
 
 
-def _shown(name: str) -> str:
+def _show(name: str) -> str:
     return name[:LONGEST_NAME]

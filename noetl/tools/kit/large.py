@@ -1,4 +1,5 @@
-"""Answers too large for the log: their rows go to the result store as a table, and never all of them into memory."""
+"""Answers too large for the log: their rows go to the result store as a table, and never all of
+them into memory."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ NEVER_INLINE: Final = -1
 PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
 
 _INT64: Final = 1 << 63
-#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is JSON.
+#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is
+#: JSON.
 _ALIKE: Final[Mapping[type, str]] = {
     bool: "BOOLEAN",
     int: "BIGINT",
@@ -41,8 +43,9 @@ _ALIKE: Final[Mapping[type, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are refused."""
+class TableStore:
+    """Where rows go that have more than `inline_bytes` bytes of text. More than `most_bytes` are
+    refused."""
 
     results: Results
     keep: Keep
@@ -51,54 +54,58 @@ class Shelf:
     scratch: Path
 
     def takes(self, names: Sequence[str]) -> bool:
-        """Whether a table can have these columns: in Parquet's readers names that differ by case are the same."""
+        """Whether a table can have these columns: in Parquet's readers names that differ by case
+        are the same."""
         return bool(names) and all(names) and len({name.lower() for name in names}) == len(names)
 
     def put(self, path: Path, form: TextType, columns: Sequence[Column]) -> JsonMap:
-        """The reference to the table in a text file. Raises ToolError, and BadRequest where it is none."""
+        """The reference to the table in a text file. Raises ToolError, and BadRequest where it is
+        none."""
         try:
             return self.results.put_table(path, form, columns, self.keep)
         except Unavailable as error:
-            raise _unkept(error) from error
+            raise _not_kept(error) from error
 
     def put_parquet(self, path: Path) -> JsonMap:
         """The reference to a Parquet file. Raises ToolError."""
         try:
             return self.results.put_file(path, PARQUET, self.keep)
         except Unavailable as error:
-            raise _unkept(error) from error
+            raise _not_kept(error) from error
 
 
-def scratch_folder(shelf: Shelf | None) -> tempfile.TemporaryDirectory[str]:
+def scratch_folder(shelf: TableStore | None) -> tempfile.TemporaryDirectory[str]:
     """A folder for the files of one answer."""
     if shelf is not None:
         shelf.scratch.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=None if shelf is None else shelf.scratch)
 
 
-def shelf_of(call: Call, services: Services) -> Shelf | None:
+def shelf_of(call: Call, services: Services) -> TableStore | None:
     """Where the large answers of `call` go; None where there is no result store."""
     if services.results is None:
         return None
     how = call.result
     inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
-    return Shelf(services.results, kept_for(call), inline, services.table_limit, services.scratch)
+    return TableStore(services.results, retention_of(call), inline, services.table_limit, services.scratch)
 
 
-def kept_for(call: Call) -> Keep:
+def retention_of(call: Call) -> Keep:
     """For whom, and until when, what `call` puts into the result store is kept."""
     return call.result.keep(call.where.execution_id, datetime.now(UTC))
 
 
-def _unkept(error: Exception) -> ToolError:
+def _not_kept(error: Exception) -> ToolError:
     return ToolError("internal", f"The rows cannot be kept: {error}", retryable=True, type="StoreUnavailable")
 
 
-class Spool:
-    """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the values, unless `types`
-    knows better."""
+class RowSpool:
+    """Rows on their way into a table, as lines of JSON in a file. Types of columns follow the
+    values, unless `types` knows better."""
 
-    def __init__(self, shelf: Shelf, names: Sequence[str], types: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, shelf: TableStore, names: Sequence[str], types: Mapping[str, str] | None = None
+    ) -> None:
         self.rows = 0
         self.size = 0
         self._shelf = shelf
@@ -117,7 +124,8 @@ class Spool:
         if self.size > self._shelf.most_bytes:
             raise ToolError(
                 "limit",
-                f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may have; select less.",
+                f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may "
+                "have; select less.",
                 type="TooManyBytes",
             )
 
@@ -135,14 +143,15 @@ class Spool:
         self._file.close()
         self._folder.cleanup()
 
-    def kept(self) -> JsonMap:
+    def store(self) -> JsonMap:
         """The reference to the table. Raises ToolError."""
         self._file.close()
         try:
             try:
                 return self._shelf.put(self._path, NDJSON, self._columns(self._types))
             except BadRequest:
-                # What no type can hold (infinite days, years before Christ) stays what it is as text.
+                # What no type can hold (infinite days, years before Christ) stays what it is as
+                # text.
                 return self._shelf.put(self._path, NDJSON, self._columns({}))
         except BadRequest as error:
             raise ToolError("sql", f"The rows make no table: {error}", type="BadTable") from error

@@ -1,4 +1,4 @@
-"""What is told of a tool: read off its class, the same for kinds that come from elsewhere.
+"""The manual of a tool: read from its class, the same for kinds that come from elsewhere.
 
 `noetl tool show` prints it, and the pages in `docs/tools/` are made of it.
 """
@@ -14,8 +14,9 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from noetl.facts.json import Json, JsonMap
+from noetl.net.model import Effects
 from noetl.net.spellings import of_kind
-from noetl.tools.kit.base import Effects, Tool
+from noetl.tools.kit.base import Tool
 
 _TYPES: Final = {
     "string": "text",
@@ -36,9 +37,10 @@ _EFFECTS: Final[Mapping[Effects, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`. `default` means nothing
-    where the key is `required`, and nothing is told of it where the keys of its mapping follow."""
+class ManualKey:
+    """One key of a configuration; of a mapping in it `name` is the way there: `timeout.connect`.
+    `default` means nothing where the key is `required`, and nothing is told of it where the keys of
+    its mapping follow."""
 
     name: str
     type: str
@@ -49,7 +51,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """All that is told of a kind. Texts are Markdown, whose links start at `docs/tools/`.
+    """The manual of a kind. Texts are Markdown, whose links start at `docs/tools/`.
 
     Of each group in `one_of` one key has to be there. `example` is a list of steps.
     """
@@ -59,7 +61,7 @@ class Manual:
     effects: Effects
     description: str
     about: str
-    keys: tuple[Key, ...]
+    keys: tuple[ManualKey, ...]
     one_of: tuple[tuple[str, ...], ...]
     #: Other ways to write keys → what they mean.
     spellings: Mapping[str, str]
@@ -75,11 +77,11 @@ class Manual:
 
 def manual_of(tool: type[Tool]) -> Manual:
     """What the class says of itself."""
-    info = tool.info()
+    info, declared = tool.info(), tool.declaration
     needed = {group[0] for group in info.required if len(group) == 1}
     properties = info.schema.get("properties", {})
     definitions = info.schema.get("$defs", {})
-    fields = {field.alias or name: field for name, field in tool.config_model.model_fields.items()}
+    fields = {field.alias or name: field for name, field in declared.config_model.model_fields.items()}
     return Manual(
         kind=info.kind,
         queue=info.queue,
@@ -93,16 +95,16 @@ def manual_of(tool: type[Tool]) -> Manual:
         ),
         one_of=tuple(group for group in info.required if len(group) > 1),
         spellings={key.replace("/", "."): one.meaning for key, one in of_kind(info).items()},
-        result=_text(tool.result),
-        errors=_text(tool.errors),
-        example=_text(tool.example),
+        result=_text(declared.result),
+        errors=_text(declared.errors),
+        example=_text(declared.example),
     )
 
 
 def page(manual: Manual) -> str:
     """The page of a kind, as Markdown."""
-    parts = [f"# {manual.kind}", manual.about, served(manual), "## Keys", _table(manual)]
-    parts += [f"{_listed(group)}: one of them is needed." for group in manual.one_of]
+    parts = [f"# {manual.kind}", manual.about, queue_and_effects(manual), "## Keys", _table(manual)]
+    parts += [f"{_join(group)}: one of them is needed." for group in manual.one_of]
     parts += [_spellings(manual)] if manual.spellings else []
     for title, text in (("Result", manual.result), ("Errors", manual.errors)):
         if text:
@@ -132,33 +134,35 @@ def index(manuals: Mapping[str, Manual]) -> str:
     )
 
 
-def served(manual: Manual) -> str:
+def queue_and_effects(manual: Manual) -> str:
     """Where its tasks are sent, and what they may do there."""
     return f"Queue `{manual.queue}`. Effects `{manual.effects}`: a call {_EFFECTS[manual.effects]}."
 
 
-def default_of(key: Key) -> str:
+def default_of(key: ManualKey) -> str:
     """How the default of a key is shown."""
     if key.required:
         return "required"
     return "-" if key.default in (None, "") else json.dumps(key.default, ensure_ascii=False).strip('"')
 
 
-def _keys(name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool) -> Iterator[Key]:
+def _keys(
+    name: str, field: FieldInfo, schema: JsonMap, definitions: JsonMap, needed: bool
+) -> Iterator[ManualKey]:
     """A key of the configuration itself, and behind it those of the mapping that it takes."""
     inside = _inside(name, schema, definitions)
     required = needed or field.is_required()
     unknown = required or inside
     default = None if unknown else field.get_default(call_default_factory=True, validated_data={})
-    yield Key(name, _type(schema, definitions), required, _plain(default), _line(field.description))
+    yield ManualKey(name, _type(schema, definitions), required, _plain(default), _line(field.description))
     yield from inside
 
 
-def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
-    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart, each key says which ones
-    have it."""
+def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[ManualKey]:
+    """The keys of the mapping that may stand at `name`. Of several, which a constant tells apart,
+    each key says which ones have it."""
     kinds = _mappings(schema, definitions) if name.count(".") < _DEEPEST else []
-    found: list[tuple[Key, list[str]]] = []
+    found: list[tuple[ManualKey, list[str]]] = []
     for kind in kinds:
         _, of = _constant(kind)
         for key in _of_mapping(name, kind, definitions):
@@ -170,17 +174,17 @@ def _inside(name: str, schema: JsonMap, definitions: JsonMap) -> list[Key]:
     if len(kinds) < 2:
         return [key for key, _ in found]
     telling, values = _constant(kinds[0])[0], [_constant(kind)[1] for kind in kinds]
-    which = Key(f"{name}.{telling}", _listed(values, "or"), True, None, "Which of them it is.")
+    which = ManualKey(f"{name}.{telling}", _join(values, "or"), True, None, "Which of them it is.")
     return [which, *(_only_of(key, some, len(kinds)) for key, some in found)]
 
 
-def _only_of(key: Key, kinds: list[str], of: int) -> Key:
-    return key if len(kinds) == of else replace(key, description=f"Of {_listed(kinds)}: {key.description}")
+def _only_of(key: ManualKey, kinds: list[str], of: int) -> ManualKey:
+    return key if len(kinds) == of else replace(key, description=f"Of {_join(kinds)}: {key.description}")
 
 
 def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
     """Each schema with keys of its own that a value of `schema`, or one in a list, may have."""
-    whole = _resolved(schema, definitions)
+    whole = _resolve(schema, definitions)
     found = [whole] if "properties" in whole else []
     # A list may be defined as one of such lists.
     others = {name: one for name, one in definitions.items() if one is not whole}
@@ -190,14 +194,16 @@ def _mappings(schema: JsonMap, definitions: JsonMap) -> list[JsonMap]:
     return found
 
 
-def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[Key]:
+def _of_mapping(name: str, mapping: JsonMap, definitions: JsonMap) -> Iterator[ManualKey]:
     for own, schema in mapping["properties"].items():
         if "const" in schema:
             continue
         place, required = f"{name}.{own}", own in mapping.get("required", ())
         inside = _inside(place, schema, definitions)
         default = None if required or inside else schema.get("default")
-        yield Key(place, _type(schema, definitions), required, default, _line(schema.get("description")))
+        yield ManualKey(
+            place, _type(schema, definitions), required, default, _line(schema.get("description"))
+        )
         yield from inside
 
 
@@ -219,9 +225,9 @@ def _plain(value: Any) -> Json:
 
 
 def _type(schema: JsonMap, definitions: JsonMap) -> str:
-    schema = _resolved(schema, definitions)
+    schema = _resolve(schema, definitions)
     if "enum" in schema:
-        return _listed([str(one) for one in schema["enum"]], "or")
+        return _join([str(one) for one in schema["enum"]], "or")
     if "const" in schema:
         return f"`{schema['const']}`"
     if some := schema.get("anyOf", schema.get("oneOf")):
@@ -230,7 +236,7 @@ def _type(schema: JsonMap, definitions: JsonMap) -> str:
     return _TYPES.get(str(schema.get("type")), "any")
 
 
-def _resolved(schema: JsonMap, definitions: JsonMap) -> JsonMap:
+def _resolve(schema: JsonMap, definitions: JsonMap) -> JsonMap:
     """`schema`, or the definition that it refers to."""
     if "$ref" not in schema:
         return schema
@@ -263,7 +269,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _listed(names: tuple[str, ...] | list[str], word: str = "and") -> str:
+def _join(names: tuple[str, ...] | list[str], word: str = "and") -> str:
     quoted = [f"`{name}`" for name in names]
     return f" {word} ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)
 

@@ -10,8 +10,9 @@ from noetl.facts.reference import Lazy, is_reference
 from noetl.usecases.ports import Results
 
 
-def loaded(value: Json, results: Results | None, place: str) -> Json:
-    """What `value` stands for where it is a reference, else `value`. Raises ToolError that names `place`."""
+def load_reference(value: Json, results: Results | None, place: str) -> Json:
+    """What `value` stands for where it is a reference, else `value`. Raises ToolError that names
+    `place`."""
     if not is_reference(value):
         return value
     if results is None:
@@ -27,7 +28,8 @@ def loaded(value: Json, results: Results | None, place: str) -> Json:
 
 
 def rows_in(given: Json) -> Json:
-    """The rows in what a playbook hands over: those of `{rows: ...}`, as SQL tools yield them, or `given` itself."""
+    """The rows in what a playbook hands over: those of `{rows: ...}`, as SQL tools yield them, or
+    `given` itself."""
     if isinstance(given, Mapping) and not is_reference(given):
         return given.get("rows")
     return given
@@ -35,8 +37,8 @@ def rows_in(given: Json) -> Json:
 
 def rows_of(given: Json, results: Results | None, place: str) -> Json:
     """The same, with references opened: a list, one that is read lazily, or whatever else it is."""
-    found = rows_in(loaded(given, results, place))
-    return rows_in(loaded(found, results, place))
+    found = rows_in(load_reference(given, results, place))
+    return rows_in(load_reference(found, results, place))
 
 
 def pages(rows: Sequence[Json]) -> Iterator[Sequence[Json]]:

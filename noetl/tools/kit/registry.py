@@ -1,4 +1,5 @@
-"""All tool kinds behind one port: finds the kind, checks its configuration, measures, and never raises."""
+"""All tool kinds behind one port: finds the kind, checks its configuration, measures, and never
+raises."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,15 +21,13 @@ from noetl.facts.nearest import did_you_mean, nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call, Suspension
-from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.kit.faults import faults, known_keys, unknown_keys, validated
-from noetl.tools.kit.opening import Opening, opening
-from noetl.tools.kit.results import ResultRefused, checked
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.call_secrets import CallSecrets, open_secrets
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration, lacking
+from noetl.tools.kit.faults import known_keys, unknown_keys, validate_config
+from noetl.tools.kit.results import ResultRefused, check_result
 
 GROUP = "noetl.tools"
-
-#: What every kind must say of itself (see `Tool`).
-NEEDED = ("kind", "queue", "description", "config_model")
 
 #: The directory of this package: what stands in it is no plug-in.
 _OURS = str(Path(__file__).parents[2])
@@ -50,7 +49,8 @@ def is_built_in(kind: str) -> bool:
 
 
 def origin(kind: str) -> str:
-    """Where an installed kind comes from: `built in`, or the name and version of its distribution."""
+    """Where an installed kind comes from: `built in`, or the name and version of its
+    distribution."""
     if is_built_in(kind):
         return "built in"
     distribution = entry_points()[kind].dist
@@ -61,28 +61,33 @@ def load(kind: str) -> type[Tool]:
     """The class of a kind. Raises ToolError where there is none, or where it cannot be imported."""
     point = entry_points().get(kind)
     if point is None:
-        raise ToolError("client_error", f"There is no tool of kind '{kind}'{_meant(kind, entry_points())}")
+        raise ToolError(
+            "client_error", f"There is no tool of kind '{kind}'{_suggestion(kind, entry_points())}"
+        )
     try:
         loaded = point.load()
-    # Broad on purpose: an import runs foreign code, and one broken tool must not take the others along.
+    # Broad on purpose: an import runs foreign code, and one broken tool must not take the others
+    # along.
     except Exception as error:
         raise ToolError(
             "internal",
-            f"Tool kind '{kind}' cannot be loaded from {point.value}: {type(error).__name__}: {error}{_place(error)}.",
+            f"Tool kind '{kind}' cannot be loaded from {point.value}: {type(error).__name__}: "
+            f"{error}{_place(error)}.",
             type=type(error).__name__,
             traceback=traceback.format_exc(),
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Tool)):
         raise ToolError("internal", f"Tool kind '{kind}': {point.value} is not a subclass of Tool.")
-    if lacking := [name for name in NEEDED if not hasattr(loaded, name)]:
+    if not hasattr(loaded, "declaration"):
         where = sys.modules[loaded.__module__].__file__
         raise ToolError(
-            "internal", f"Tool kind '{kind}': {point.value} does not say its {', '.join(lacking)} ({where})."
+            "internal",
+            f"Tool kind '{kind}': {point.value} does not say its {', '.join(lacking(loaded))} ({where}).",
         )
     return loaded
 
 
-def broken() -> list[str]:
+def load_errors() -> list[str]:
     """Why installed kinds cannot be loaded, a sentence for each. Loads all of them."""
     found = []
     for kind in sorted(entry_points()):
@@ -93,9 +98,9 @@ def broken() -> list[str]:
     return found
 
 
-class Kinds(Mapping[str, KindInfo]):
-    """What the compiler needs to know of every installed kind, by name. Each is loaded when it is looked at first:
-    most playbooks use two or three."""
+class InstalledKinds(Mapping[str, KindInfo]):
+    """What the compiler needs to know of every installed kind, by name. Each is loaded when it is
+    looked at first: most playbooks use two or three."""
 
     def __getitem__(self, kind: str) -> KindInfo:
         if kind not in entry_points():
@@ -112,7 +117,7 @@ class Kinds(Mapping[str, KindInfo]):
         return len(entry_points())
 
 
-_kinds = Kinds()
+_kinds = InstalledKinds()
 
 
 def kinds() -> Mapping[str, KindInfo]:
@@ -126,11 +131,12 @@ def _info(kind: str) -> KindInfo:
         tool = load(kind)
     except ToolError as error:
         return KindInfo(kind=kind, queue=kind, description=error.message)
-    return replace(tool.info(), faults=partial(faults, tool))
+    return tool.info()
 
 
 def touches(kind: str, config: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a call with `config` reaches outside of NoETL, as its kind tells it (see `Tool.touches`)."""
+    """What a call with `config` reaches outside of NoETL, as its kind tells it (see
+    `Tool.touches`)."""
     try:
         return load(kind).touches(config)
     # Broad on purpose: this may be foreign code, and a plan is made of all the other tasks as well.
@@ -153,7 +159,8 @@ class Registry:
         return kinds()
 
     def run(self, call: Call) -> Outcome | Suspension:
-        """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a wait."""
+        """Runs a call. Whatever happens is an outcome (`meta.duration_ms` is how long it took) or a
+        wait."""
         started = time.perf_counter()
         outcome = self._outcome(call)
         if not isinstance(outcome, Outcome):
@@ -162,18 +169,20 @@ class Registry:
         return replace(outcome, meta={"duration_ms": elapsed, **outcome.meta})
 
     def _outcome(self, call: Call) -> Outcome | Suspension:
-        with opening(call, self.services.safe) as secrets:
-            return secrets.hidden(self._tried(call, secrets))
+        with open_secrets(call, self.services.safe) as secrets:
+            return secrets.mask_outcome(self._try(call, secrets))
 
-    def _tried(self, call: Call, secrets: Opening) -> Outcome | Suspension:
+    def _try(self, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
         try:
             tool = self._tool(call.kind)
-            outcome = self._ran(tool, call, secrets)
+            outcome = self._run_tool(tool, call, secrets)
             if not isinstance(outcome, Outcome):
                 return outcome
-            return self._checked(tool, _warned(outcome, tool, unknown_keys(tool, call.config)))
+            return self._check(
+                tool, _add_warnings(outcome, tool.declaration, unknown_keys(tool.declaration, call.config))
+            )
         except ToolError as error:
-            return _failed(error)
+            return _failure(error)
         # Broad on purpose: this is the boundary between the engine and tools, whose defects are
         # reported as failures of their task and must never end the worker's pipeline halfway.
         except Exception as error:  # noqa: BLE001
@@ -186,13 +195,13 @@ class Registry:
                 )
             )
 
-    def _ran(self, tool: Tool, call: Call, secrets: Opening) -> Outcome | Suspension:
-        opened = call if tool.hands_on else secrets.opened(call)
+    def _run_tool(self, tool: Tool, call: Call, secrets: CallSecrets) -> Outcome | Suspension:
+        opened = call if tool.declaration.hands_on else secrets.open_call(call)
         if opened is call:
-            return tool.run(call, configured(tool, call.config))
+            return tool.run(call, configure(tool.declaration, call.config))
         self._opened[id(call)] = opened
         try:
-            return tool.run(opened, configured(tool, opened.config))
+            return tool.run(opened, configure(tool.declaration, opened.config))
         finally:
             del self._opened[id(call)]
 
@@ -205,19 +214,20 @@ class Registry:
                 tool = self._tools[kind]
         return tool
 
-    def _checked(self, tool: Tool, outcome: Outcome) -> Outcome:
+    def _check(self, tool: Tool, outcome: Outcome) -> Outcome:
         if not outcome.ok:
             return outcome
         try:
-            return replace(outcome, result=checked(outcome.result, self.services.result_limit))
+            return replace(outcome, result=check_result(outcome.result, self.services.result_limit))
         except ResultRefused as error:
-            kind = "limit" if error.too_large else tool.error_kind
+            kind = "limit" if error.too_large else tool.declaration.error_kind
             return failed(
                 ErrorInfo(kind, error.message, type="ResultRefused"), outcome.meta, **outcome.extras
             )
 
     def interrupt(self, call: Call) -> None:
-        """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run on."""
+        """Ends a call that runs here; it fails as `cancelled`. Tools that cannot be stopped run
+        on."""
         tool = self._tools.get(call.kind)
         if tool is not None:
             tool.interrupt(self._opened.get(id(call), call))
@@ -231,14 +241,15 @@ class Registry:
 
 
 def _place(error: BaseException) -> str:
-    """Where a defect is, as ` (file.py:12)`: the innermost line that is neither ours nor the importing itself."""
+    """Where a defect is, as ` (file.py:12)`: the innermost line that is neither ours nor the
+    importing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = [one for one in frames if not one.filename.startswith((_OURS, "<frozen"))]
     near = (foreign or frames)[-1:]
     return "".join(f" ({one.filename}:{one.lineno})" for one in near)
 
 
-def _failed(error: ToolError) -> Outcome:
+def _failure(error: ToolError) -> Outcome:
     extras = dict(error.extras)
     info = ErrorInfo(
         error.kind,
@@ -253,27 +264,30 @@ def _failed(error: ToolError) -> Outcome:
     return replace(failed(info, **extras), result=error.result)
 
 
-def _warned(outcome: Outcome, tool: Tool, unknown: list[str]) -> Outcome:
+def _add_warnings(outcome: Outcome, tool: ToolDeclaration, unknown: list[str]) -> Outcome:
     if not unknown:
         return outcome
     fields = tool.config_model.model_fields
-    notes = [f"The key '{key}' means nothing to the {tool.kind} tool{_meant(key, fields)}" for key in unknown]
+    notes = [
+        f"The key '{key}' means nothing to the {tool.kind} tool{_suggestion(key, fields)}" for key in unknown
+    ]
     return replace(outcome, meta={**outcome.meta, "warnings": [*outcome.meta.get("warnings", ()), *notes]})
 
 
-def configured(tool: Tool | type[Tool], config: Mapping[str, Json]) -> ToolConfig:
-    """The configuration as the tool's own class, without keys that mean nothing to it. Raises ToolError with one sentence naming the field."""
+def configure(tool: ToolDeclaration, config: Mapping[str, Json]) -> ToolConfig:
+    """The configuration as the tool's own class, without keys that mean nothing to it. Raises
+    ToolError with one sentence naming the field."""
     for group in tool.required:
         if all(config.get(key) in (None, "", [], {}) for key in group):
             names = " or ".join(f"'{key}'" for key in group)
             raise ToolError("client_error", f"The {tool.kind} task needs {names}, which is missing or empty.")
     try:
-        return validated(tool, config)
+        return validate_config(tool, config)
     except ValidationError as error:
-        raise ToolError("client_error", _explained(tool, error, config), type="ValidationError") from None
+        raise ToolError("client_error", _explain(tool, error, config), type="ValidationError") from None
 
 
-def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[str, Json]) -> str:
+def _explain(tool: ToolDeclaration, error: ValidationError, config: Mapping[str, Json]) -> str:
     # Of the value itself only its type is told: it may be a secret.
     fault = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(_path(fault["loc"], config))
@@ -288,7 +302,10 @@ def _explained(tool: Tool | type[Tool], error: ValidationError, config: Mapping[
     reason = fault["msg"].removeprefix("Value error, ")
     if not where:
         return f"The {tool.kind} task cannot be run: {reason}."
-    return f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type {type(fault['input']).__name__})."
+    return (
+        f"'{where}' of the {tool.kind} task is not usable: {reason} (it is of type "
+        f"{type(fault['input']).__name__})."
+    )
 
 
 def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
@@ -302,7 +319,7 @@ def _path(loc: tuple[int | str, ...], value: Json) -> Iterator[str]:
             value = value[part]
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> str:
     """The end of a sentence: what was probably meant, or what there is."""
     names = sorted(known)
     if near := nearest(word, names):

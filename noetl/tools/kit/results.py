@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from noetl.facts.json import Json
-from noetl.tools.code.runner import plain
+from noetl.tools.kit import plain
 
 #: Bytes that a value costs beside its text; an estimate, so that results are not serialised twice.
 _EACH = 4
@@ -22,7 +22,7 @@ class ResultRefused(Exception):
         self.too_large = too_large
 
 
-def checked(result: Json, limit: int) -> Json:
+def check_result(result: Json, limit: int) -> Json:
     """`result` as plain JSON data. Raises ResultRefused."""
     size, exact = 0, True
     level: list[Any] = [result]
@@ -49,7 +49,7 @@ def checked(result: Json, limit: int) -> Json:
             raise ResultRefused(
                 f"The result is larger than the {limit:,} bytes that are allowed.", too_large=True
             )
-    return result if exact and not level else _converted(result)
+    return result if exact and not level else _convert(result)
 
 
 def _is_text(value: Any) -> bool:
@@ -68,7 +68,7 @@ def _plain_scalar(value: Any) -> bool:
     return type(value) is int and value.bit_length() < plain.MAX_DIGITS
 
 
-def _converted(result: Json) -> Json:
+def _convert(result: Json) -> Json:
     """The slow way, for what is not plain yet: says which value is to blame."""
     try:
         return json.loads(plain.dumps(result))

@@ -1,4 +1,5 @@
-"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an address."""
+"""Where the text of a task comes from, python or SQL: a file beside the playbook, a result, or an
+address."""
 
 from __future__ import annotations
 
@@ -16,13 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.errors import NoetlError, ToolError, Unavailable
 from noetl.facts.reference import RESULT_REF
-from noetl.tools.code.runner.requests import CODE
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.kit.http.answer import refusal
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Client
+    from noetl.tools.kit.http.transport import HttpClient
 
 #: How errors call a script that is the text of a result.
 RESULT: Final = "<result>"
@@ -36,12 +36,14 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ScriptSource(BaseModel):
-    """What the `uri` of a script is, and what another system needs besides, which means nothing here."""
+    """What the `uri` of a script is, and what another system needs besides, which means nothing
+    here."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     type: Literal["file", "http", "ref", "inline"] = Field(
-        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the text."
+        description="file: `file`; http: `url`, which needs `sha256`; ref: `ref`; inline: `code` here is the "
+        "text."
     )
     code: str | None = Field(default=None, description="The text, where `type` is inline.")
 
@@ -55,7 +57,8 @@ class Script(BaseModel):
     path: str | None = Field(default=None, description="The same as `file`.")
     ref: str | dict[str, Any] | None = Field(
         default=None,
-        description="A result that is a text: its reference (`noetl://...`, or the mapping), or a template that yields it.",
+        description="A result that is a text: its reference (`noetl://...`, or the mapping), or a template "
+        "that yields it.",
     )
     url: str | None = Field(default=None, description="An http or https address; needs `sha256`.")
     uri: str | None = Field(
@@ -84,24 +87,25 @@ class Script(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Python source; `name` is how errors call it, `file` its path where it is a file."""
+class ScriptText:
+    """The text of a script; `name` is how errors call it, `file` its path where it is a file."""
 
     text: str
-    name: str = CODE
+    name: str
     file: str | None = None
 
 
 class Scripts:
-    """Finds scripts. What was downloaded is kept by its hash, for as long as the worker runs. Thread-safe."""
+    """Finds scripts. What was downloaded is kept by its hash, for as long as the worker runs.
+    Thread-safe."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._lock = threading.Lock()
         self._downloaded: OrderedDict[str, bytes] = OrderedDict()
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
-    def source(self, script: str | Script, policy: FilePolicy, deadline_s: float) -> Source:
+    def source(self, script: str | Script, policy: FilePolicy, deadline_s: float) -> ScriptText:
         """Raises ToolError that names the script and what is wrong with it."""
         given = (
             script
@@ -115,11 +119,11 @@ class Scripts:
             return source_file(str(place), policy, sha256)
         if given.ref is not None and isinstance(place, str) and _scheme(place) != "noetl":
             # What a template yields for a result that is small enough to stand in the log.
-            return _checked(place.encode("utf-8", "replace"), RESULT, sha256)
+            return _check(place.encode("utf-8", "replace"), RESULT, sha256)
         if not isinstance(place, str) or _scheme(place) == "noetl":
             name = place if isinstance(place, str) else str(place.get("ref"))
-            return _checked(self._referenced(place, name), name, sha256)
-        return _checked(self._fetched(place, sha256, deadline_s), place.partition("?")[0], sha256)
+            return _check(self._load_reference(place, name), name, sha256)
+        return _check(self._fetch(place, sha256, deadline_s), place.partition("?")[0], sha256)
 
     def close(self) -> None:
         """Closes connections."""
@@ -128,7 +132,7 @@ class Scripts:
                 self._client.close()
                 self._client = None
 
-    def _referenced(self, place: str | Mapping[str, Any], name: str) -> bytes:
+    def _load_reference(self, place: str | Mapping[str, Any], name: str) -> bytes:
         results = self._services.results
         if results is None:
             raise ToolError(
@@ -144,11 +148,12 @@ class Scripts:
             raise ToolError("client_error", f"The script {name} is a {type(value).__name__}, and no text.")
         return value.encode("utf-8", "replace")
 
-    def _fetched(self, url: str, sha256: str, deadline_s: float) -> bytes:
+    def _fetch(self, url: str, sha256: str, deadline_s: float) -> bytes:
         if _scheme(url) not in ("http", "https"):
             raise ToolError(
                 "client_error",
-                f"The script '{url[:200]}' has no address that is spoken here: http, https and noetl are; a file is "
+                f"The script '{url[:200]}' has no address that is spoken here: http, https and "
+                "noetl are; a file is "
                 "named by its path.",
                 type="InvalidUrl",
             )
@@ -174,23 +179,25 @@ class Scripts:
 
     def _download(self, url: str, deadline_s: float) -> bytes:
         from noetl.tools.kit.http.transport import (  # `requests` takes 90 ms, and few scripts need it
-            Limits,
-            Order,
+            HttpRequest,
+            RequestLimits,
         )
 
         seconds = min(deadline_s, _PATIENCE_S)
-        answer = self._connected().exchange(Order("GET", url), Limits(seconds, seconds, seconds, MAX_BYTES))
+        answer = self._connect().exchange(
+            HttpRequest("GET", url), RequestLimits(seconds, seconds, seconds, MAX_BYTES)
+        )
         if answer.status >= 400:
             raise refusal("GET", answer, {"status": answer.status})
         return answer.body
 
-    def _connected(self) -> Client:
-        from noetl.tools.kit.http.transport import Client  # see `_download`
+    def _connect(self) -> HttpClient:
+        from noetl.tools.kit.http.transport import HttpClient  # see `_download`
 
         with self._lock:
             if self._client is None:
                 services = self._services
-                self._client = Client(
+                self._client = HttpClient(
                     allow_private=services.allow_private_networks, networks=services.allowed_networks
                 )
             return self._client
@@ -200,10 +207,10 @@ def _scheme(place: str) -> str:
     return urlsplit(place).scheme.lower() if "://" in place else ""
 
 
-def source_file(name: str, policy: FilePolicy, sha256: str = "") -> Source:
+def source_file(name: str, policy: FilePolicy, sha256: str = "") -> ScriptText:
     """The script in a file. Raises ToolError that names it."""
     path = policy.existing(name, "The script")
-    return _checked(_read(path, name), name, sha256, str(path))
+    return _check(_read(path, name), name, sha256, str(path))
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -216,7 +223,7 @@ def _read(path: Path, name: str) -> bytes:
         raise bad_path(f"The script '{name[:200]}' cannot be read: {error.strerror}.", "NoFile") from error
 
 
-def _checked(content: bytes, name: str, sha256: str, file: str | None = None) -> Source:
+def _check(content: bytes, name: str, sha256: str, file: str | None = None) -> ScriptText:
     if len(content) > MAX_BYTES:
         raise ToolError("limit", f"The script {name} is larger than {MAX_BYTES:,} bytes.", type="TooLarge")
     found = hashlib.sha256(content).hexdigest()
@@ -225,7 +232,7 @@ def _checked(content: bytes, name: str, sha256: str, file: str | None = None) ->
             "client_error", f"The script {name} has the sha256 {found}, not {sha256}.", type="BadHash"
         )
     try:
-        return Source(content.decode("utf-8-sig"), name, file)
+        return ScriptText(content.decode("utf-8-sig"), name, file)
     except UnicodeDecodeError as error:
         raise ToolError(
             "client_error", f"The script {name} is not UTF-8: {error}.", type="BadText"

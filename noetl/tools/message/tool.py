@@ -13,9 +13,10 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.kit.http.addresses import Guard, check_host
-from noetl.tools.sql import effects as touching
+from noetl.tools.kit import effects
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
+from noetl.tools.kit.http.addresses import AddressGuard, check_host
 
 if TYPE_CHECKING:
     from kombu import Connection
@@ -74,45 +75,49 @@ class MessageConfig(ToolConfig):
 
 
 class Message(Tool):
-    """Publishes one message. Nothing is declared: queues and exchanges belong to who reads from them.
+    """Publishes one message. Nothing is declared: queues and exchanges belong to who reads from
+    them.
 
-    On AMQP the call ends when the broker has confirmed the message. On Redis it is in its list, as kombu and Celery lay
-    them. The call's idempotency key is the `message_id` and the header `idempotency-key`, the same for every attempt:
-    readers can tell a repetition by it.
+    On AMQP the call ends when the broker has confirmed the message. On Redis it is in its list, as
+    kombu and Celery lay them. The call's idempotency key is the `message_id` and the header
+    `idempotency-key`, the same for every attempt: readers can tell a repetition by it.
 
-    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` brokers at addresses that are not public are refused, as for
-    [http](http.md).
-    """
+    With `NOETL_ALLOW_PRIVATE_NETWORKS=false` brokers at addresses that are not public are refused,
+    as for [http](http.md)."""
 
-    kind = "message"
-    #: It waits for a network, like the calls of http.
-    queue = "http"
-    sections = ()
-    effects = "external"
-    description = "Publishes a message on RabbitMQ or Redis and waits until the broker has it."
-    result = "`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, which confirms nothing."
-    errors = """
-        `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth` where the broker
-        refuses the login or the access, `timeout`, else `connection`; the last two are retryable.
-    """
-    example = """
-        - step: tell
-          tool:
-            kind: message
-            auth: broker
-            queue: orders
-            body: {order: "{{ workload.order }}"}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {bytes: "{{ tell.bytes }}"}}
-    """
-    config_model = MessageConfig
-    required = (("queue", "exchange"), ("url", "auth"))
+    declaration = ToolDeclaration(
+        kind="message",
+        # It waits for a network, like the calls of http.
+        queue="http",
+        sections=(),
+        effects="external",
+        description="Publishes a message on RabbitMQ or Redis and waits until the broker has it.",
+        result="`{exchange, routing_key, message_id, bytes, confirmed}`; `confirmed` is false on Redis, "
+        "which confirms nothing.",
+        errors="""
+            `client_error` where the exchange is not there or no queue gets it (type `Unroutable`), `auth`
+            where the broker refuses the login or the access, `timeout`, else `connection`; the last two are
+            retryable.
+        """,
+        example="""
+            - step: tell
+              tool:
+                kind: message
+                auth: broker
+                queue: orders
+                body: {order: "{{ workload.order }}"}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {bytes: "{{ tell.bytes }}"}}
+        """,
+        config_model=MessageConfig,
+        required=(("queue", "exchange"), ("url", "auth")),
+    )
 
     def run(self, call: Call, config: MessageConfig) -> Outcome:
         url = _url(config, self.services)
         deadline_s = call.deadline_s or DEADLINE_S
-        body, content_type = _encoded(config)
+        body, content_type = _encode(config)
         properties: dict[str, Any] = {
             "message_id": call.idempotency_key,
             "headers": {"idempotency-key": call.idempotency_key, **config.headers},
@@ -124,7 +129,7 @@ class Message(Tool):
             try:
                 self._publish(connection, config, body, properties)
             except (*connection.connection_errors, *connection.channel_errors) as error:
-                raise _explained(error, connection, deadline_s) from None
+                raise _explain(error, connection, deadline_s) from None
         return succeeded(
             {
                 "exchange": config.exchange or "",
@@ -138,8 +143,8 @@ class Message(Tool):
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
         way = "queue" if config.get("queue") is not None else "exchange"
-        place = touching.credential(config.get("auth")) or touching.address(config.get("url"))
-        return (f"a message to the {way} {touching.one_line(config.get(way))} on {place}",)
+        place = effects.credential(config.get("auth")) or effects.address(config.get("url"))
+        return (f"a message to the {way} {effects.one_line(config.get(way))} on {place}",)
 
     def _publish(
         self, connection: Connection, config: MessageConfig, body: bytes, properties: dict[str, Any]
@@ -176,10 +181,11 @@ def _url(config: MessageConfig, services: Services) -> str:
     if parts.scheme not in _SCHEMES or not parts.hostname or ";" in str(found):
         raise ToolError(
             "client_error" if config.auth is None else "auth",
-            "The broker's `url` cannot be used; write amqp://user:password@host:port/vhost or redis://host:port/0.",
+            "The broker's `url` cannot be used; write amqp://user:password@host:port/vhost or "
+            "redis://host:port/0.",
             type="BadUrl",
         )
-    check_host(parts.hostname, Guard(services.allow_private_networks, services.allowed_networks))
+    check_host(parts.hostname, AddressGuard(services.allow_private_networks, services.allowed_networks))
     return str(found)
 
 
@@ -203,16 +209,16 @@ def _connection(url: str, deadline_s: float) -> Connection:
     return Connection(url, connect_timeout=connect_s, transport_options={**options, "max_retries": 0})
 
 
-def _encoded(config: MessageConfig) -> tuple[bytes, str]:
+def _encode(config: MessageConfig) -> tuple[bytes, str]:
     if isinstance(config.body, str):
         return config.body.encode("utf-8", "replace"), config.content_type or "text/plain"
     text = json.dumps(config.body, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace"), config.content_type or "application/json"
 
 
-def _explained(error: BaseException, connection: Connection, deadline_s: float) -> ToolError:
+def _explain(error: BaseException, connection: Connection, deadline_s: float) -> ToolError:
     """The one sentence for what a driver raised; the address in it has no password."""
-    where, code = _shown(connection), getattr(error, "reply_code", None) or 0
+    where, code = _show(connection), getattr(error, "reply_code", None) or 0
     if isinstance(error, TimeoutError):
         message = f"The broker {where} did not answer within {deadline_s:g} s (spec.timeout)."
         return ToolError("timeout", message, retryable=True, type="Timeout")
@@ -232,5 +238,5 @@ def _explained(error: BaseException, connection: Connection, deadline_s: float) 
     )
 
 
-def _shown(connection: Connection) -> str:
+def _show(connection: Connection) -> str:
     return f"{connection.hostname}:{connection.port}" if connection.port else str(connection.hostname)

@@ -38,7 +38,8 @@ def _fields(row: str) -> list[str | None]:
 
 
 def decimals(path: Path, width: int, places: Sequence[int], scratch: Path) -> dict[int, str]:
-    """DECIMAL types that hold all numbers of the columns at `places` (from 0) of a file with `width` columns exactly.
+    """DECIMAL types that hold all numbers of the columns at `places` (from 0) of a file with
+    `width` columns exactly.
 
     A column that none holds is left out.
     """
@@ -58,7 +59,8 @@ def decimals(path: Path, width: int, places: Sequence[int], scratch: Path) -> di
     }
     with duckdb.connect(":memory:", config=settings) as connection:
         found = connection.execute(
-            f"SELECT {measures} FROM read_csv(?, header = false, auto_detect = false, delim = ',', quote = '\"', "  # noqa: S608
+            f"SELECT {measures} FROM read_csv(?, header = false, auto_detect = false, "  # noqa: S608
+            "delim = ',', quote = '\"', "
             f"escape = '\"', nullstr = '', allow_quoted_nulls = false, max_line_size = 33554432, "
             f"buffer_size = 33555456, columns = {{{types}}})",
             [str(path)],

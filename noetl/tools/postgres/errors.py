@@ -1,4 +1,5 @@
-"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try again."""
+"""What PostgreSQL says of failures, made clear: which statement, which line, and whether to try
+again."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.text import Bound, Placeholder
+from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -24,10 +25,12 @@ _REFUSED = re.compile(
 )
 
 
-class Faults:
+class PostgresErrors:
     """Turns errors of the driver into ToolErrors that never quote the password."""
 
-    def __init__(self, bound: Sequence[Bound], has_lines: bool, password: str, deadline_s: float) -> None:
+    def __init__(
+        self, bound: Sequence[BoundStatement], has_lines: bool, password: str, deadline_s: float
+    ) -> None:
         self._bound = bound
         self._has_lines = has_lines
         self._password = password
@@ -46,7 +49,7 @@ class Faults:
         try:
             yield
         except psycopg2.Error as error:
-            raise self._failed(error, index, cursor, before) from error
+            raise self._failure(error, index, cursor, before) from error
         except ValueError as error:
             # The driver refuses NUL in texts before it sends anything.
             raise ToolError(
@@ -72,7 +75,7 @@ class Faults:
         except ValueError as error:
             raise ToolError("sql", f"{what}: {error}.", type="ValueError") from error
 
-    def _failed(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
+    def _failure(self, error: Any, index: int, cursor: extensions.cursor | None, before: int) -> ToolError:
         bound = self._bound[index]
         offset = _origin(bound, int(error.diag.statement_position or 0) - before, cursor)
         line = bound.statement.line if offset is None else bound.statement.line_at(offset)
@@ -81,7 +84,7 @@ class Faults:
             **self._extras(error),
             "position": None if offset is None else offset + 1,
             "statement_index": index,
-            "statement": self._scrubbed(bound.statement.text[:_SHOWN], lines=True),
+            "statement": self._scrub(bound.statement.text[:_SHOWN], lines=True),
         }
         return ToolError(
             kind,
@@ -97,19 +100,19 @@ class Faults:
         return meaning(state, lost=not state and _is_lost(error))
 
     def _primary(self, error: Any) -> str:
-        return self._scrubbed(error.diag.message_primary or str(error))
+        return self._scrub(error.diag.message_primary or str(error))
 
     def _extras(self, error: Any) -> dict[str, Json]:
         return {
             "sqlstate": error.pgcode or "",
             "severity": error.diag.severity or "",
-            "detail": self._scrubbed(error.diag.message_detail or ""),
+            "detail": self._scrub(error.diag.message_detail or ""),
             "hint": error.diag.message_hint or "",
         }
 
     def unreachable(self, error: Exception) -> ToolError:
         """Why there is no connection."""
-        text = self._scrubbed(str(error))
+        text = self._scrub(str(error))
         name = type(error).__name__
         if _REFUSED.search(str(error)):
             return ToolError("auth", f"PostgreSQL refused the login: {text}", type=name)
@@ -127,22 +130,24 @@ class Faults:
             extras={"pg": {"sqlstate": "57014"}},
         )
 
-    def _scrubbed(self, text: str, lines: bool = False) -> str:
+    def _scrub(self, text: str, lines: bool = False) -> str:
         """The first line of what the server said, never with the password in it."""
         first = text if lines else (text.strip().splitlines() or [""])[0]
         return first.replace(self._password, "***") if len(self._password) > 3 else first
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether an error without a SQLSTATE came from the connection, not from what the driver was given."""
+    """Whether an error without a SQLSTATE came from the connection, not from what the driver was
+    given."""
     import psycopg2  # see `Postgres.run`
 
     mine = (psycopg2.ProgrammingError, psycopg2.DataError, psycopg2.NotSupportedError)
     return not isinstance(error, mine)
 
 
-def adapted(bound: Bound) -> dict[str, Any]:
-    """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to JSON."""
+def adapt_values(bound: BoundStatement) -> dict[str, Any]:
+    """Values as the driver takes them: mappings as JSON, lists of scalars as arrays, unless cast to
+    JSON."""
     from psycopg2.extras import Json as AsJson  # see `Postgres.run`
 
     as_json = {piece.key for piece in bound.pieces if isinstance(piece, Placeholder) and piece.is_json}
@@ -172,13 +177,13 @@ def meaning(state: str, *, lost: bool = False) -> tuple[str, bool]:
     return "sql", state in _PASSING
 
 
-def _origin(bound: Bound, position: int, cursor: extensions.cursor | None) -> int | None:
+def _origin(bound: BoundStatement, position: int, cursor: extensions.cursor | None) -> int | None:
     """Where in the statement as written the server's `position` (from 1, in the text sent) lies."""
     if position <= 0 or cursor is None:
         return None
     if not bound.has_values:
         return position - 1
-    values, sent, written = adapted(bound), 0, 0
+    values, sent, written = adapt_values(bound), 0, 0
     for piece in bound.pieces:
         if isinstance(piece, str):
             length = source = len(piece)

@@ -1,4 +1,5 @@
-"""The ledger of `exactly_once`: in the user's database, so that it commits together with the effect."""
+"""The ledger of `exactly_once`: in the user's database, so that it commits together with the
+effect."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.sql.rows import quoted
-from noetl.tools.sql.text import Bound, tokens
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.sql.rows import quote
+from noetl.tools.sql.text import BoundStatement, tokens
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -35,7 +36,7 @@ _FIND: Final = """
 _ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
 
 
-def refuse_endings(bound: list[Bound]) -> None:
+def refuse_endings(bound: list[BoundStatement]) -> None:
     """Raises ToolError(sql) at a statement that begins or ends a transaction by itself."""
     for one in bound:
         sql = one.statement.text
@@ -44,16 +45,18 @@ def refuse_endings(bound: list[Bound]) -> None:
         if words and words[0] in _ENDS and not inner:
             raise ToolError(
                 "sql",
-                f"`exactly_once` runs all statements in one transaction of its own: leave {words[0].upper()} out.",
+                "`exactly_once` runs all statements in one transaction of its own: leave "
+                f"{words[0].upper()} out.",
                 line=one.statement.line,
                 type="TransactionRefused",
             )
 
 
-class Ledger:
-    """The entry of one call. `make` comes before the transaction, `claim` first in it, `record` last."""
+class WriteLedger:
+    """The entry of one call. `make` comes before the transaction, `claim` first in it, `record`
+    last."""
 
-    def __init__(self, cursor: extensions.cursor, call: Call, faults: Faults) -> None:
+    def __init__(self, cursor: extensions.cursor, call: Call, faults: PostgresErrors) -> None:
         self._cursor = cursor
         self._call = call
         self._faults = faults
@@ -69,7 +72,7 @@ class Ledger:
                 self._cursor.execute(_MAKE)
                 schema = self._schema() or "public"
         # By its full name: a statement may change the search path.
-        self._target = f"{quoted(schema)}.{TABLE}"
+        self._target = f"{quote(schema)}.{TABLE}"
 
     def _schema(self) -> str | None:
         self._cursor.execute(_FIND, (TABLE,))
@@ -77,8 +80,8 @@ class Ledger:
         return None if found is None else str(found[0])
 
     def claim(self, started: Any = None) -> tuple[bool, Any]:
-        """(True, None): the call is new, and `started` is entered. (False, result): it has been made, and this is what
-        it returned, or last recorded.
+        """(True, None): the call is new, and `started` is entered. (False, result): it has been
+        made, and this is what it returned, or last recorded.
 
         Waits for another transaction that makes the same call.
         """

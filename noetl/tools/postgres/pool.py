@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class Pool:
+class ConnectionPool:
     """Lends connections in autocommit mode. Safe for threads."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class Pool:
     def lend(self, settings: Mapping[str, str], timeout_s: float) -> Iterator[extensions.connection]:
         """A connection whose statements the server ends after `timeout_s` seconds.
 
-        It is reset and kept after a clean use (errors of SQL are clean), and closed where it broke or
-        where the block was left by anything else. Raises psycopg2.Error where none can be had.
-        """
+        It is reset and kept after a clean use (errors of SQL are clean), and closed where it broke
+        or where the block was left by anything else. Raises psycopg2.Error where none can be
+        had."""
         key = (os.getpid(), *sorted(settings.items()))
-        connection = self._reused(key, timeout_s) or _opened(settings, timeout_s)
+        connection = self._reuse(key, timeout_s) or _open(settings, timeout_s)
         reset = False
         try:
             yield connection
@@ -64,8 +64,8 @@ class Pool:
         for _, connection, _ in idle:
             connection.close()
 
-    def _reused(self, key: _Key, timeout_s: float) -> extensions.connection | None:
-        while (connection := self._taken(key)) is not None:
+    def _reuse(self, key: _Key, timeout_s: float) -> extensions.connection | None:
+        while (connection := self._take(key)) is not None:
             # The first statement of a call tells whether the server is still there.
             try:
                 _prepare(connection, timeout_s)
@@ -75,7 +75,7 @@ class Pool:
             return connection
         return None
 
-    def _taken(self, key: _Key) -> extensions.connection | None:
+    def _take(self, key: _Key) -> extensions.connection | None:
         with self._lock:
             for index in reversed(range(len(self._idle))):
                 if self._idle[index][0] == key:
@@ -95,7 +95,7 @@ class Pool:
             old.close()
 
 
-def _opened(settings: Mapping[str, str], timeout_s: float) -> extensions.connection:
+def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connection:
     defaults = dict(_DEFAULTS) | {
         "connect_timeout": str(max(2, min(10, round(timeout_s)))),
         "tcp_user_timeout": str(round(min(timeout_s, 3600) * 1000) + 5000),
@@ -138,7 +138,8 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 
 def _casters() -> list[Any]:
-    """Dates and times as ISO 8601 text, also those that Python's types cannot hold (infinity, BC)."""
+    """Dates and times as ISO 8601 text, also those that Python's types cannot hold (infinity,
+    BC)."""
     casters: list[Any] = []
     for oid, array in _TEMPORAL.items():
         plain = extensions.new_type((oid,), f"ISO{oid}", _iso)

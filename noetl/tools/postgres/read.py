@@ -1,4 +1,5 @@
-"""Rows out of PostgreSQL: `COPY` writes them to a file, and no more of them is in memory than is handed back inline."""
+"""Rows out of PostgreSQL: `COPY` writes them to a file, and no more of them is in memory than is
+handed back inline."""
 
 from __future__ import annotations
 
@@ -12,18 +13,25 @@ from typing import TYPE_CHECKING, Any, Final
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.reference import Column
 from noetl.facts.values import unique_names
-from noetl.tools.kit.large import CSV, Shelf, scratch_folder
+from noetl.tools.kit.large import CSV, TableStore, scratch_folder
 from noetl.tools.postgres.csv_text import decimals, records
-from noetl.tools.postgres.errors import Faults, adapted
-from noetl.tools.sql.text import Bound, tokens
-from noetl.tools.sql.values import Answer, Bounds, Gathered, refuse_too_large, refuse_too_many
+from noetl.tools.postgres.errors import PostgresErrors, adapt_values
+from noetl.tools.sql.text import BoundStatement, tokens
+from noetl.tools.sql.values import (
+    ResultBounds,
+    RowCollector,
+    StatementResult,
+    refuse_too_large,
+    refuse_too_many,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from psycopg2 import extensions
 
 _READS = frozenset({"select", "values", "table", "with"})
-#: Words of statements that change or lock something, or that are no query: these are sent as they are.
+#: Words of statements that change or lock something, or that are no query: these are sent as they
+#: are.
 _OTHERS = frozenset({"into", "insert", "update", "delete", "merge", "share"})
 _BLOCK: Final = 5_000
 #: Bytes that are written, and looked at, at once.
@@ -61,21 +69,21 @@ _NUMERIC: Final = 1700
 _DIGITS: Final = 38
 
 
-def is_read(bound: Bound) -> bool:
+def is_read(bound: BoundStatement) -> bool:
     """Whether a statement only asks for rows, as far as its words tell."""
     sql = bound.statement.text
     words = [sql[token.start : token.end].lower() for token in tokens(sql) if token.kind == "word"]
     return bool(words) and words[0] in _READS and not _OTHERS.intersection(words)
 
 
-class Reader:
+class QueryReader:
     """One query on its way out. `go_on` raises where the call must end."""
 
     def __init__(
         self,
         cursor: extensions.cursor,
-        faults: Faults,
-        bounds: Bounds,
+        faults: PostgresErrors,
+        bounds: ResultBounds,
         go_on: Callable[[], None],
     ) -> None:
         self._cursor = cursor
@@ -83,25 +91,26 @@ class Reader:
         self._bounds = bounds
         self._go_on = go_on
 
-    def read(self, bound: Bound, index: int) -> Answer | None:
-        """The answer; None where the query has no columns. The query runs once. Raises ToolError."""
+    def read(self, bound: BoundStatement, index: int) -> StatementResult | None:
+        """The answer; None where the query has no columns. The query runs once. Raises
+        ToolError."""
         text = self._text(bound, index)
-        columns = self._described(text, index)
+        columns = self._describe(text, index)
         if not columns:
             return None
         with scratch_folder(self._bounds.shelf) as folder:
             path = Path(folder, "rows.csv")
-            sink = self._copied(text, index, path)
-            return self._answered(_Table(path, columns, sink), index)
+            sink = self._copy(text, index, path)
+            return self._answer(_Table(path, columns, sink), index)
 
-    def _text(self, bound: Bound, index: int) -> str:
+    def _text(self, bound: BoundStatement, index: int) -> str:
         if not bound.has_values:
             return bound.statement.text
         with self._faults.of_statement(index):
-            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapted(bound))
+            sent: bytes = self._cursor.mogrify(bound.pyformat(), adapt_values(bound))
             return sent.decode()
 
-    def _described(self, text: str, index: int) -> Sequence[extensions.Column]:
+    def _describe(self, text: str, index: int) -> Sequence[extensions.Column]:
         """Names and types of the columns, without a row being asked for."""
         # On a line of its own: the statement may end in a comment.
         before = "SELECT * FROM (\n"
@@ -109,9 +118,9 @@ class Reader:
             self._cursor.execute(f"{before}{text}\n) AS q LIMIT 0")
         return self._cursor.description or ()
 
-    def _copied(self, text: str, index: int, path: Path) -> Sink:
+    def _copy(self, text: str, index: int, path: Path) -> CsvSink:
         with path.open("wb") as file:
-            sink = Sink(file, self._bounds, self._faults.place(index), self._go_on)
+            sink = CsvSink(file, self._bounds, self._faults.place(index), self._go_on)
             # The driver writes row by row.
             buffered = io.BufferedWriter(sink, _CHUNK)
             try:
@@ -126,7 +135,7 @@ class Reader:
                 sink.leave()
         return sink
 
-    def _answered(self, table: _Table, index: int) -> Answer:
+    def _answer(self, table: _Table, index: int) -> StatementResult:
         shelf = self._bounds.shelf
         status = f"SELECT {table.count}"
         if shelf is not None and table.size > shelf.inline_bytes and shelf.takes(table.names):
@@ -134,11 +143,13 @@ class Reader:
             if types is not None:
                 # What a type cannot hold after all goes the long way.
                 with contextlib.suppress(BadRequest):
-                    return Answer(table.names, shelf.put(table.path, CSV, types), table.count, status)
-        return self._gathered(table, index, status)
+                    return StatementResult(
+                        table.names, shelf.put(table.path, CSV, types), table.count, status
+                    )
+        return self._gather(table, index, status)
 
-    def _gathered(self, table: _Table, index: int, status: str) -> Answer:
-        gathered = Gathered(self._faults.place(index), table.names, self._bounds, table.known)
+    def _gather(self, table: _Table, index: int, status: str) -> StatementResult:
+        gathered = RowCollector(self._faults.place(index), table.names, self._bounds, table.known)
         with contextlib.closing(gathered):
             for rows in table.rows(self._cursor):
                 self._go_on()
@@ -149,7 +160,7 @@ class Reader:
 class _Table:
     """What COPY wrote."""
 
-    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: Sink) -> None:
+    def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: CsvSink) -> None:
         self.path, self.count, self.size = path, sink.rows, sink.size
         self._endless = sink.endless
         self.names = unique_names(column.name for column in columns)
@@ -165,7 +176,7 @@ class _Table:
             if kind is not None and not (self._endless and kind in _TEMPORAL)
         }
 
-    def types(self, shelf: Shelf) -> list[Column] | None:
+    def types(self, shelf: TableStore) -> list[Column] | None:
         """The columns of a table that reads the text itself; None where Python has to."""
         known = self.known
         open_ended = [
@@ -205,11 +216,11 @@ def _type(column: extensions.Column) -> str | None:
     return found or (None if column.type_code in extensions.string_types else "VARCHAR")
 
 
-class Sink(io.RawIOBase):
+class CsvSink(io.RawIOBase):
     """A file of CSV that counts its rows, refuses too much, and that a call can be ended in."""
 
     def __init__(
-        self, file: io.BufferedWriter, bounds: Bounds, place: str, go_on: Callable[[], None]
+        self, file: io.BufferedWriter, bounds: ResultBounds, place: str, go_on: Callable[[], None]
     ) -> None:
         super().__init__()
         self.rows = 0
@@ -236,7 +247,8 @@ class Sink(io.RawIOBase):
     def _look(self, block: bytes) -> None:
         self._go_on()
         self.size += len(block)
-        # A quote in a text is written twice: what stands between two of them is outside for a moment, and empty.
+        # A quote in a text is written twice: what stands between two of them is outside for a
+        # moment, and empty.
         parts = block.split(b'"')
         self.rows += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
         self._quoted ^= len(parts) % 2 == 0
@@ -248,5 +260,6 @@ class Sink(io.RawIOBase):
             refuse_too_many(self._place, self.rows)
 
     def leave(self) -> None:
-        """From now on nothing is written: the buffer in front of it writes what it still has when it is dropped."""
+        """From now on nothing is written: the buffer in front of it writes what it still has when
+        it is dropped."""
         self._file = None

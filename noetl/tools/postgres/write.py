@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.sql.rows import Plan, Write, batches, decoded, plan, tuples
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_bytes, plan, tuples
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -30,17 +30,18 @@ _JSON = ("json", "jsonb")
 _LINES = 64
 
 
-def written(
-    cursor: extensions.cursor, write: Write, faults: Faults, go_on: Callable[[], None]
+def write_rows(
+    cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors, go_on: Callable[[], None]
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError."""
+    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises
+    ToolError."""
     if len(write.table) > 2:
         raise ToolError(
             "client_error",
             f"PostgreSQL writes to one database, not to '{write.name}': write `schema.table`.",
             type="BadName",
         )
-    planned = _planned(cursor, write, faults)
+    planned = _plan(cursor, write, faults)
     with faults.of(f"The rows cannot be written to '{write.name}'"):
         if write.mode == "replace":
             cursor.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted
@@ -51,13 +52,13 @@ def written(
     return write.result()
 
 
-def _planned(cursor: extensions.cursor, write: Write, faults: Faults) -> Plan:
+def _plan(cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors) -> WritePlan:
     with faults.of(f"The table '{write.name}' cannot be looked up"):
-        known, others = described(cursor, write)
+        known, others = describe_table(cursor, write)
     return plan(write, known, fold=False, others=others)
 
 
-def described(cursor: extensions.cursor, write: Write) -> tuple[dict[str, str], list[str]]:
+def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[str, str], list[str]]:
     """Columns of the table and their types; where there is none, the tables that there are."""
     cursor.execute(_COLUMNS, (write.target,))
     known = dict(cursor.fetchall())
@@ -68,8 +69,9 @@ def described(cursor: extensions.cursor, write: Write) -> tuple[dict[str, str], 
     return known, others
 
 
-def _insert(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:
-    """The server takes the rows apart by the types of the columns: arrays, documents and exact numbers alike."""
+def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
+    """The server takes the rows apart by the types of the columns: arrays, documents and exact
+    numbers alike."""
     fields = ", ".join(f"c{index} {_field(kind)}" for index, kind in enumerate(planned.types))
     values = ", ".join(
         f"decode(r.c{index}, 'base64')" if kind == "bytea" else f"r.c{index}"
@@ -89,7 +91,7 @@ def _field(kind: str) -> str:
     return "text" if kind == "bytea" else kind
 
 
-def _copy(cursor: extensions.cursor, planned: Plan, go_on: Callable[[], None]) -> None:
+def _copy(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
     if not planned.write.rows:
         return
     import psycopg2  # see `Postgres.run`
@@ -128,11 +130,11 @@ class _Stream(io.RawIOBase):
         return len(taken)
 
 
-def _lines(planned: Plan, go_on: Callable[[], None]) -> Iterator[str]:
+def _lines(planned: WritePlan, go_on: Callable[[], None]) -> Iterator[str]:
     kinds = dict(zip(planned.write.columns, planned.types, strict=True))
 
     def convert(index: int, name: str, value: Json) -> str:
-        return _cell(decoded(value, index, name) if kinds[name] == "bytea" else value, kinds[name])
+        return _cell(decode_bytes(value, index, name) if kinds[name] == "bytea" else value, kinds[name])
 
     for number, cells in enumerate(tuples(planned.write, convert)):
         if number % 1000 == 0:

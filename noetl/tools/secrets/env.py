@@ -1,4 +1,5 @@
-"""The provider `env`: environment variables of the worker whose names begin with a prefix that the settings allow."""
+"""The provider `env`: environment variables of the worker whose names begin with a prefix that the
+settings allow."""
 
 from __future__ import annotations
 

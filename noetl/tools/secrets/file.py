@@ -17,7 +17,8 @@ _OPEN: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 class Files:
-    """Secrets by the name of their file, relative to the directory. Line ends at the end are no part of them."""
+    """Secrets by the name of their file, relative to the directory. Line ends at the end are no
+    part of them."""
 
     keep_s = 0.0
 

@@ -1,4 +1,5 @@
-"""The provider `vault`: the KV engine, version 2, of HashiCorp Vault (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2)."""
+"""The provider `vault`: the KV engine, version 2, of HashiCorp Vault
+(https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.kit.opening import hide, whole
+from noetl.tools.kit.call_secrets import hide, open_data
 from noetl.tools.secrets.sources import SourceSettings
 from noetl.usecases.credential_types import TOKEN, first
 from noetl.usecases.secrets import Secret
@@ -25,7 +26,8 @@ _LARGEST: Final = 1_048_576
 
 
 class HashicorpVault:
-    """Secrets as `mount/path`; a secret is the mapping of its fields. Certificates are always checked."""
+    """Secrets as `mount/path`; a secret is the mapping of its fields. Certificates are always
+    checked."""
 
     keep_s = 60.0
 
@@ -36,7 +38,7 @@ class HashicorpVault:
         self._ca = settings.vault_ca
 
     def asking_with(self, credential: Mapping[str, Json]) -> HashicorpVault:
-        token = first(whole(credential), TOKEN)
+        token = first(open_data(credential), TOKEN)
         if token is None:
             raise ToolError(
                 "auth", "The `auth` of a secret of vault needs a `token`.", type="UnusableCredential"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ConfigError
-from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.secrets.vault import FernetVault, generate_key
 
 #: Seconds that the command may take, and seconds that what it said is used.
 COMMAND_S: Final = 10.0
@@ -22,12 +22,12 @@ COMMAND_KEPT_S: Final = 300.0
 
 
 @dataclass(slots=True)
-class Keys:
-    """The keys, newest first and separated by commas: `given`, else what `command` prints, else what `file` holds.
+class KeySource:
+    """The keys, newest first and separated by commas: `given`, else what `command` prints, else
+    what `file` holds.
 
-    `make`: a missing file is made. The file is read again when it changed, so that keys can be added while processes
-    run. Safe for threads.
-    """
+    `make`: a missing file is made. The file is read again when it changed, so that keys can be
+    added while processes run. Safe for threads."""
 
     given: str = field(default="", repr=False)
     command: str = ""
@@ -35,20 +35,21 @@ class Keys:
     make: bool = True
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _kept: tuple[object, Vault] | None = field(default=None, repr=False)
+    _kept: tuple[object, FernetVault] | None = field(default=None, repr=False)
     _until: float = 0.0
 
-    def vault(self) -> Vault:
+    def vault(self) -> FernetVault:
         """Raises ConfigError where there are no keys, or they cannot be used."""
         with self._lock:
             stamp = self._stamp()
             if self._kept is None or self._kept[0] != stamp:
                 # With the stamp from before: what changes meanwhile is read next time.
-                self._kept = stamp, Vault(self._texts())
+                self._kept = stamp, FernetVault(self._texts())
             return self._kept[1]
 
     def add(self) -> None:
-        """Puts a new key in front of the file's. Raises ConfigError where the keys come from elsewhere."""
+        """Puts a new key in front of the file's. Raises ConfigError where the keys come from
+        elsewhere."""
         if self.given or self.command:
             where = "NOETL_SECRET_KEY" if self.given else "NOETL_SECRET_KEY_COMMAND"
             raise ConfigError(f"The keys come from {where}; put the new key in front of the others there.")
@@ -75,11 +76,11 @@ class Keys:
         if self.given:
             return self.given
         if self.command:
-            return _printed_by(self.command)
+            return _print_of(self.command)
         return load_or_create_key(self.file) if self.make else _read(self.file)
 
 
-def _printed_by(command: str) -> str:
+def _print_of(command: str) -> str:
     """What it prints is never quoted: it may be the key."""
     name = "NOETL_SECRET_KEY_COMMAND"
     try:
@@ -128,7 +129,8 @@ def _read(path: Path) -> str:
 
 
 def _create(path: Path, key: str) -> None:
-    """Written under another name and linked: nobody ever sees half a key, and the first one wins."""
+    """Written under another name and linked: nobody ever sees half a key, and the first one
+    wins."""
     draft = _draft(path, key)
     try:
         try:

@@ -1,8 +1,9 @@
-"""Where secrets are kept besides the encrypted credentials: providers, found through the entry-point group `noetl.secrets`.
+"""Where secrets are kept besides the encrypted credentials: providers, found through the
+entry-point group `noetl.secrets`.
 
-A provider is a class that is made with a `SourceSettings` and has `keep_s` and `read(name, version)` (see
-`noetl.usecases.secrets.Provider`). NoETL's own are registered like anybody else's.
-"""
+A provider is a class that is made with a `SourceSettings` and has `keep_s` and `read(name,
+version)` (see `noetl.usecases.secrets.Provider`). NoETL's own are registered like anybody
+else's."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ GROUP = "noetl.secrets"
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What the settings say to providers. A provider that is told nothing gives nothing."""
+    """What the settings say to providers. A provider without a setting gives nothing."""
 
     #: Environment variables that may be read as secrets, by name without the prefix.
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -39,7 +40,8 @@ class SourceSettings:
 
 @cache
 def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
-    """The installed providers by name, not loaded yet. NoETL's own win over others of the same name."""
+    """The installed providers by name, not loaded yet. NoETL's own win over others of the same
+    name."""
     found: dict[str, importlib.metadata.EntryPoint] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         if point.name not in found or point.value.startswith("noetl."):
@@ -77,7 +79,8 @@ class Providers:
         point = entry_points()[name]
         try:
             made: Provider = point.load()(self._settings)
-        # Broad on purpose: an import runs foreign code, whose failure is the task's and not the worker's.
+        # Broad on purpose: an import runs foreign code, whose failure is the task's and not the
+        # worker's.
         except Exception as error:
             raise ToolError(
                 "internal",

@@ -1,4 +1,5 @@
-"""kind: secrets - finds a secret, and yields a reference to it: other tasks hand it on, and their tools open it."""
+"""kind: secrets - finds a secret, and yields a reference to it: other tasks hand it on, and their
+tools open it."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.secret import SECRET_REF
 from noetl.pipeline.model import Call
-from noetl.tools.kit import opening
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit import call_secrets, effects
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.secrets.sources import unknown_provider
-from noetl.tools.sql import effects as touching
 from noetl.usecases.secrets import STORE
 
 
@@ -43,42 +44,43 @@ class SecretsConfig(ToolConfig):
 
 
 class Secrets(Tool):
-    """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a later task hands the
-    reference to. For names that only a run knows; what is known before belongs into the
-    [keychain](../reference/secrets.md).
-    """
+    """Finds a secret and yields a reference to it; the secret itself is opened by the tool that a
+    later task hands the reference to. For names that only a run knows; what is known before belongs
+    into the [keychain](../reference/secrets.md)."""
 
-    kind = "secrets"
-    #: It is quick; every deployment serves this queue.
-    queue = "python"
-    sections = ()
-    effects = "none"
-    description = "Finds a secret and yields a reference to it, which only tools open."
-    result = """
-        `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found. `<step>.<field>` is a
-        reference to a field of it.
-    """
-    errors = "A secret that is not there, and a provider that is turned off, are errors of kind `auth`."
-    example = """
-        - step: find
-          tool: {kind: secrets, path: "{{ workload.customer }}"}
-          next: call
-        - step: call
-          tool:
-            kind: http
-            url: "{{ workload.base_url }}/orders"
-            headers: {authorization: "Bearer {{ find.token }}"}
-          next: end
-        - step: end
-          tool: {kind: noop, input: {status: "{{ call.status_code }}"}}
-    """
-    config_model = SecretsConfig
-    required = (("path", "name"),)
+    declaration = ToolDeclaration(
+        kind="secrets",
+        # It is quick; every deployment serves this queue.
+        queue="python",
+        sections=(),
+        effects="none",
+        description="Finds a secret and yields a reference to it, which only tools open.",
+        result="""
+            `{kind: secret_ref, execution, provider, name, version, seal}`, of the version that was found.
+            `<step>.<field>` is a reference to a field of it.
+        """,
+        errors="A secret that is not there, and a provider that is turned off, are errors of kind `auth`.",
+        example="""
+            - step: find
+              tool: {kind: secrets, path: "{{ workload.customer }}"}
+              next: call
+            - step: call
+              tool:
+                kind: http
+                url: "{{ workload.base_url }}/orders"
+                headers: {authorization: "Bearer {{ find.token }}"}
+              next: end
+            - step: end
+              tool: {kind: noop, input: {status: "{{ call.status_code }}"}}
+        """,
+        config_model=SecretsConfig,
+        required=(("path", "name"),),
+    )
 
     @classmethod
     def touches(cls, config: Mapping[str, Json]) -> tuple[str, ...]:
-        name = touching.one_line(touching.first(config, "path", "name"))
-        return (f"secret {name} of {touching.one_line(config.get('provider') or STORE)}",)
+        name = effects.one_line(effects.first(config, "path", "name"))
+        return (f"secret {name} of {effects.one_line(config.get('provider') or STORE)}",)
 
     def run(self, call: Call, config: SecretsConfig) -> Outcome:
         safe = self.services.safe
@@ -86,7 +88,7 @@ class Secrets(Tool):
             raise ToolError("auth", "A secret is wanted, and this process opens none.", type="NoSecrets")
         wanted = None if config.version is None else str(config.version)
         name = config.path or config.name or ""
-        found = opening.found(safe, config.provider, name, wanted)
+        found = call_secrets.find_secret(safe, config.provider, name, wanted)
         reference: dict[str, Json] = {
             "kind": SECRET_REF,
             "execution": call.where.execution_id,

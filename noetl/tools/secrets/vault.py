@@ -1,4 +1,4 @@
-"""Credentials at rest: encrypted mappings, and what the fields of a credential mean."""
+"""Credentials at rest: encrypted mappings."""
 
 from __future__ import annotations
 
@@ -7,41 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from noetl.errors import BadRequest, ConfigError, ToolError
+from noetl.errors import BadRequest, ConfigError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import is_sealed_by, sealed
 
 # Imported where it is used: it takes 20 ms, and most runs open no credential.
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
-
-#: What a credential calls it → what the driver calls it.
-POSTGRES_FIELDS = {
-    "host": "host",
-    "db_host": "host",
-    "hostname": "host",
-    "port": "port",
-    "db_port": "port",
-    "user": "user",
-    "username": "user",
-    "db_user": "user",
-    "password": "password",
-    "db_password": "password",
-    "database": "dbname",
-    "db": "dbname",
-    "dbname": "dbname",
-    "db_name": "dbname",
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "options": "options",
-    "application_name": "application_name",
-    "connect_timeout": "connect_timeout",
-    "target_session_attrs": "target_session_attrs",
-    "channel_binding": "channel_binding",
-    "gssencmode": "gssencmode",
-}
 
 
 def generate_key() -> str:
@@ -51,7 +23,7 @@ def generate_key() -> str:
     return Fernet.generate_key().decode("ascii")
 
 
-class Vault:
+class FernetVault:
     """Encrypts mappings. `keys` are separated by commas; the first encrypts, all decrypt."""
 
     def __init__(self, keys: str) -> None:
@@ -63,7 +35,8 @@ class Vault:
         from cryptography.fernet import MultiFernet
 
         self._fernet = MultiFernet([_fernet(text, number) for number, text in enumerate(texts, 1)])
-        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a credential.
+        # Keys of their own, made from those that encrypt: what a seal tells is of no use against a
+        # credential.
         self._seals = [
             hmac.digest(text.encode(), b"noetl: references to secrets", "sha256") for text in texts
         ]
@@ -88,7 +61,8 @@ class Vault:
             text = self._fernet.decrypt(bytes(token))
         except InvalidToken:
             raise ConfigError(
-                "A credential cannot be decrypted with the keys of this process; add the key that encrypted it "
+                "A credential cannot be decrypted with the keys of this process; add the key "
+                "that encrypted it "
                 "behind the current one, or set the credential again."
             ) from None
         data: dict[str, Json] = json.loads(text)
@@ -113,48 +87,3 @@ def _fernet(text: str, number: int) -> Fernet:
             f"Key {number} for credentials is not 32 bytes in URL-safe base64; make one with "
             "`python -c 'from noetl.tools.secrets.vault import generate_key; print(generate_key())'`."
         ) from None
-
-
-def postgres_dsn(data: Mapping[str, Json]) -> dict[str, Json]:
-    """Keyword arguments of `psycopg2.connect` from a credential of type postgres.
-
-    `data` holds host, port, user, password, database, or `dsn` (`url`) as a URL or `key=value` pairs;
-    single fields win over those of the dsn. Raises ToolError(auth) that never quotes a value.
-    """
-    dsn = data.get("dsn") or data.get("url")
-    settings = _parsed(str(dsn)) if dsn else {}
-    for name, value in data.items():
-        target = POSTGRES_FIELDS.get(name)
-        if target is not None and value not in (None, ""):
-            settings[target] = value
-    if not settings.get("host"):
-        raise ToolError(
-            "auth",
-            "The postgres connection has no host; give `host`, `user`, `password` and `database`, or `dsn`.",
-        )
-    return {name: str(value) for name, value in settings.items()}
-
-
-def unknown_postgres_fields(data: Mapping[str, Json]) -> list[str]:
-    """Fields of a credential that connections do not look at."""
-    return [name for name in data if name not in POSTGRES_FIELDS and name not in ("dsn", "url", "type")]
-
-
-def _parsed(dsn: str) -> dict[str, Json]:
-    # Imported here: the driver takes 50 ms, and most users of this module never need it.
-    import psycopg2
-    from psycopg2.extensions import parse_dsn
-
-    scheme, separator, rest = dsn.strip().partition("://")
-    plain = scheme.partition("+")[0] + separator + rest
-    try:
-        parts: dict[str, Json] = parse_dsn(plain)
-    except psycopg2.Error:
-        # The driver's message may quote a part of the dsn, and with it the password.
-        raise ToolError(
-            "auth", "The `dsn` cannot be read; write postgresql://user:password@host:port/database."
-        ) from None
-    unknown = sorted(set(parts) - set(POSTGRES_FIELDS.values()))
-    if unknown:
-        raise ToolError("auth", f"The `dsn` sets '{unknown[0]}', which is not supported; leave it out.")
-    return parts

@@ -1,4 +1,5 @@
-"""What the configurations of SQL tools share: the command under each of its names, parameters, and rows."""
+"""What the configurations of SQL tools share: the command under each of its names, parameters, and
+rows."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.scripts import Script
-from noetl.tools.sql.text import Bound, Statement, bind, split
+from noetl.tools.sql.text import BoundStatement, Statement, bind, split
 
 NAMES = ("command", "commands", "query", "sql", "script")
 #: Of these a task needs one: something to run, or a table to write to.
@@ -19,7 +20,8 @@ _SAME = "The same as `command`."
 
 
 class SqlConfig(ToolConfig):
-    """SQL text under one of five names and what is bound into it, or rows and the table they go to."""
+    """SQL text under one of five names and what is bound into it, or rows and the table they go
+    to."""
 
     command: str | list[str] | None = Field(default=None, description="SQL: one or several statements.")
     commands: str | list[str] | None = Field(default=None, description=_SAME)
@@ -27,7 +29,8 @@ class SqlConfig(ToolConfig):
     sql: str | list[str] | None = Field(default=None, description=_SAME)
     script: str | list[str] | Script | None = Field(
         default=None,
-        description="The same as `command`; or where its text is: `{file | ref | url, sha256}`, as written unless `spec.render: true`.",
+        description="The same as `command`; or where its text is: `{file | ref | url, sha256}`, as written "
+        "unless `spec.render: true`.",
     )
     params: dict[str, Json] | list[Json] | None = Field(
         default=None, description="A mapping binds `:name`, a list `$1`, `$2`."
@@ -38,12 +41,14 @@ class SqlConfig(ToolConfig):
     )
     rows: Json = Field(
         default=None,
-        description="Rows to write: a list of mappings, a SQL task's result, or a reference to either; what lies behind a reference is read in pieces.",
+        description="Rows to write: a list of mappings, a SQL task's result, or a reference to either; what "
+        "lies behind a reference is read in pieces.",
         repr=False,
     )
     mode: Literal["insert", "upsert", "copy", "replace"] = Field(
         default="insert",
-        description="How rows are written: added, added or changed by `key`, added in bulk, or instead of all others.",
+        description="How rows are written: added, added or changed by `key`, added in bulk, or instead of "
+        "all others.",
     )
     key: str | list[str] | None = Field(
         default=None, description="Columns that tell rows apart, for `mode: upsert`."
@@ -91,8 +96,9 @@ class SqlConfig(ToolConfig):
         """`key` as column names."""
         return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
 
-    def bound(self) -> list[Bound]:
-        """The statements with their parameters, none where rows are written. Raises ToolError(sql)."""
+    def bound(self) -> list[BoundStatement]:
+        """The statements with their parameters, none where rows are written. Raises
+        ToolError(sql)."""
         if self.table is not None:
             return []
         statements: list[Statement] = [statement for text in self.texts for statement in split(text)]
@@ -102,8 +108,9 @@ class SqlConfig(ToolConfig):
 
 
 class WrittenSql(BaseModel):
-    """What can be told of SQL as it is written: whether each parameter that it names is there, and each that is there is
-    named. Values are not looked at: they may be templates. Without `params` nothing is bound."""
+    """What can be checked of SQL as it is written: whether each parameter that it names is there,
+    and each that is there is named. Values are not looked at: they may be templates. Without
+    `params` nothing is bound."""
 
     params: Any = None
     command: Any = None

@@ -1,20 +1,17 @@
-"""What calls touch, in words: what `touches` of the tools is made of. Configurations here are not checked yet."""
+"""What SQL tasks touch, in words (see `noetl.tools.kit.effects`). Configurations here are not
+checked yet."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.kit.blackout import MASK
+from noetl.tools.kit.effects import address, as_list, first, one_line
 from noetl.tools.sql.config import NAMES
 from noetl.tools.sql.text import Statement, split, tokens
 
-#: Characters of a command or an address that are told.
-_SHOWN: Final = 120
-_USER_INFO: Final = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*(?=@)")
 #: Verbs that are told with the word behind them: `create table`.
 _WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
 #: Words between such a verb and what it is about.
@@ -22,55 +19,9 @@ _BETWEEN: Final = frozenset({"or", "replace", "temp", "temporary", "unique", "un
 _WRITES: Final = ("insert", "update", "delete", "merge")
 
 
-def one_line(text: Json) -> str:
-    """`text` without line ends, cut where it is long."""
-    line = " ".join(str(text)[: 8 * _SHOWN].split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
-
-
-def address(url: Json) -> str:
-    """`url` without the password in it."""
-    return one_line(_USER_INFO.sub(MASK, str(url)))
-
-
-def credential(auth: Json) -> str | None:
-    """The name of the credential in `auth`, where that is one."""
-    name = auth.get("credential") if isinstance(auth, Mapping) else auth
-    return one_line(name) if isinstance(name, str) and name else None
-
-
-def first(config: Mapping[str, Json], *names: str) -> Json:
-    """The value of the first of `names` that has one."""
-    return next((config[name] for name in names if config.get(name) not in (None, "")), None)
-
-
-def listed(value: Json) -> list[Json]:
-    """`value` as a list: null is empty, anything else than a list its only element."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
 def file(what: str, name: Json, config: Mapping[str, Json]) -> str:
     """A database that is a file."""
     return f"{what} file {one_line(name)}{' (read only)' if config.get('read_only') is True else ''}"
-
-
-def command(value: Json) -> str:
-    """A line for a shell, or a program with its arguments."""
-    return one_line(" ".join(map(str, value)) if isinstance(value, list | tuple) else value)
-
-
-def store(end: Json) -> str:
-    """One end of a transfer."""
-    if not isinstance(end, Mapping):
-        return one_line(end)
-    place = credential(end.get("auth")) or first(end, "database", "url", "file")
-    table = f", table {one_line(end['table'])}" if end.get("table") is not None else ""
-    return (
-        " ".join(filter(None, (one_line(end.get("kind")), address(place) if place is not None else "")))
-        + table
-    )
 
 
 def sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
@@ -82,7 +33,7 @@ def sql(config: Mapping[str, Json], place: str) -> tuple[str, ...]:
         return (f"SQL on {place}: {config.get('mode', 'insert')} rows, table {one_line(table)}",)
     if isinstance(script := config.get("script"), Mapping):
         return (f"SQL of {address(first(script, 'file', 'path', 'url', 'uri', 'ref'))} on {place}",)
-    verbs = Counter(verb for text in listed(first(config, *NAMES)) for verb in _verbs(str(text)))
+    verbs = Counter(verb for text in as_list(first(config, *NAMES)) for verb in _verbs(str(text)))
     told = [verb if count == 1 else f"{verb} ×{count}" for verb, count in verbs.items()]
     return (f"SQL on {place}: {', '.join(told) or 'no statement'}",)
 

@@ -1,4 +1,5 @@
-"""The files of DuckDB's databases: where they may lie, and that one call at a time has each."""
+"""Databases that are files, DuckDB's and SQLite's: where they may lie, and that one call at a time
+has each."""
 
 from __future__ import annotations
 
@@ -24,13 +25,14 @@ _LOOK_S: Final = 0.01
 
 
 def database_path(database: str, policy: FilePolicy) -> Path | None:
-    """The database file, None for memory. Raises ToolError(client_error) where it may not be named."""
+    """The database file, None for memory. Raises ToolError(client_error) where it may not be
+    named."""
     if not database or database.startswith(MEMORY):
         return None
     return policy.path(database, "`database`")
 
 
-class Busy(Exception):
+class DatabaseBusy(Exception):
     """A database is not to be had yet; `who` has it."""
 
     def __init__(self, path: Path, who: str) -> None:
@@ -42,10 +44,9 @@ class Busy(Exception):
 class FileLocks:
     """One call at a time for each database file, on this machine.
 
-    Within a process one call has it: DuckDB shares an open database there, and with it what its settings allow. Among
-    processes one writer has it, or any number of readers. The leases are locks on files in `folder`, which the kernel
-    takes back when a process ends, however it does.
-    """
+    Within a process one call has it: DuckDB shares an open database there, and with it what its
+    settings allow. Among processes one writer has it, or any number of readers. The leases are
+    locks on files in `folder`, which the kernel takes back when a process ends, however it does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -53,16 +54,16 @@ class FileLocks:
         self._locks: dict[Path, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
-    def hold(self, path: Path | None, wait: Wait) -> Iterator[None]:
+    def hold(self, path: Path | None, wait: LeaseWait) -> Iterator[None]:
         """Raises Busy where others have the file for longer than `wait` says."""
         if path is None:
             yield
             return
-        with self._mine(path, wait), self._leased(path, wait):
+        with self._mine(path, wait), self._lease(path, wait):
             yield
 
     @contextlib.contextmanager
-    def _mine(self, path: Path, wait: Wait) -> Iterator[None]:
+    def _mine(self, path: Path, wait: LeaseWait) -> Iterator[None]:
         with self._lock:
             lock, users = self._locks.get(path, (threading.Lock(), 0))
             self._locks[path] = (lock, users + 1)
@@ -77,14 +78,15 @@ class FileLocks:
             self._leave(path)
 
     @contextlib.contextmanager
-    def _leased(self, path: Path, wait: Wait) -> Iterator[None]:
-        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed by for ever."""
+    def _lease(self, path: Path, wait: LeaseWait) -> Iterator[None]:
+        """Whoever waits stands at a turnstile, and who comes back waits behind it: nobody is passed
+        by for ever."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         lease = self._folder / f"{name}.lease"
         with lease.open("a") as held_by, lease.with_suffix(".turn").open("a") as turn:
-            _locked(turn, fcntl.LOCK_EX, path, wait)
-            _locked(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
+            _lock_file(turn, fcntl.LOCK_EX, path, wait)
+            _lock_file(held_by, fcntl.LOCK_SH if wait.shared else fcntl.LOCK_EX, path, wait)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
 
@@ -98,8 +100,9 @@ class FileLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on` raises where it must end."""
+class LeaseWait:
+    """Until when (monotonic seconds) a call waits, for a lease that it shares or not. `go_on`
+    raises where it must end."""
 
     ends: float
     shared: bool
@@ -110,11 +113,11 @@ class Wait:
         self.go_on()
         left = self.ends - time.monotonic()
         if left <= 0:
-            raise Busy(path, who)
+            raise DatabaseBusy(path, who)
         return min(left, pause_s)
 
 
-def _locked(file: IO[str], mode: int, path: Path, wait: Wait) -> None:
+def _lock_file(file: IO[str], mode: int, path: Path, wait: LeaseWait) -> None:
     # Looked at again and again: a lock that blocks has no deadline.
     while True:
         try:
@@ -125,7 +128,7 @@ def _locked(file: IO[str], mode: int, path: Path, wait: Wait) -> None:
             return
 
 
-def held(path: Path, who: str) -> ToolError:
+def database_in_use(path: Path, who: str) -> ToolError:
     """What to raise where `who` has the database for longer than the call may wait."""
     return ToolError(
         "connection",

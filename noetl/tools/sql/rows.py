@@ -25,8 +25,9 @@ _PART = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Rows on their way into a table. `table` is its name in parts; `columns` are those that any row has.
+class TableWrite:
+    """Rows on their way into a table. `table` is its name in parts; `columns` are those that any
+    row has.
 
     `repeated` counts rows left out because a later one has the same key.
     """
@@ -46,11 +47,11 @@ class Write:
     @property
     def target(self) -> str:
         """The table, for SQL."""
-        return ".".join(map(quoted, self.table))
+        return ".".join(map(quote, self.table))
 
     def pages(self) -> Iterator[Sequence[JsonMap]]:
-        """The rows in order, in parts that are in memory; of those with one key a part holds the last only. Raises
-        ToolError(client_error) where one is no mapping."""
+        """The rows in order, in parts that are in memory; of those with one key a part holds the
+        last only. Raises ToolError(client_error) where one is no mapping."""
         if not isinstance(self.rows, Lazy):
             yield self.rows
             return
@@ -77,35 +78,37 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A write against a table as it is: `names` are its own names of the columns, `types` their types.
+class WritePlan:
+    """A write against a table as it is: `names` are its own names of the columns, `types` their
+    types.
 
     `extra` completes the INSERT for an upsert.
     """
 
-    write: Write
+    write: TableWrite
     names: tuple[str, ...]
     types: tuple[str, ...]
     extra: str = field(default="")
 
     @property
     def column_list(self) -> str:
-        return ", ".join(map(quoted, self.names))
+        return ", ".join(map(quote, self.names))
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """An identifier as SQL takes it, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def quoted_table(text: str) -> str:
-    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a table."""
-    return ".".join(map(quoted, table_of(text)))
+def quote_table(text: str) -> str:
+    """`schema.table` as SQL takes it. Raises ToolError(client_error) where it is no name of a
+    table."""
+    return ".".join(map(quote, table_of(text)))
 
 
-def write_of(config: SqlConfig, results: Results | None = None) -> Write | None:
-    """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they are written.
-    Raises ToolError(client_error)."""
+def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | None:
+    """What `config` wants written; None where it runs SQL. Rows behind a reference are read as they
+    are written. Raises ToolError(client_error)."""
     if config.table is None:
         return None
     rows = _rows(config.rows, results)
@@ -117,7 +120,7 @@ def write_of(config: SqlConfig, results: Results | None = None) -> Write | None:
     if rows and (missing := next((name for name in config.keys if name not in columns), None)):
         raise _unusable(f"`key` names the column '{missing}', which no row has.", "BadKey")
     kept = rows if isinstance(rows, Lazy) else _last_of_each(rows, config.keys)
-    return Write(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
+    return TableWrite(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
 
 
 def _unusable(message: str, type: str) -> ToolError:
@@ -152,7 +155,8 @@ def _check_rows(rows: Sequence[Json], start: int) -> None:
     for index, row in enumerate(rows, start):
         if not isinstance(row, Mapping):
             raise _unusable(
-                f"Row {index} (from 0) of `rows` is of type {type(row).__name__}; write it as a mapping of columns.",
+                f"Row {index} (from 0) of `rows` is of type {type(row).__name__}; write it as a "
+                "mapping of columns.",
                 "BadRows",
             )
 
@@ -162,7 +166,8 @@ def table_of(text: str) -> tuple[str, ...]:
     parts = _PART.findall(text)
     if not 1 <= len(parts) <= 3 or ".".join(parts) != text:
         raise _unusable(
-            f"`table` '{text[:200]}' is no name of a table; write `table`, `schema.table`, or parts in double quotes.",
+            f"`table` '{text[:200]}' is no name of a table; write `table`, `schema.table`, or "
+            "parts in double quotes.",
             "BadName",
         )
     names = tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part.strip() for part in parts)
@@ -174,7 +179,8 @@ def table_of(text: str) -> tuple[str, ...]:
 def _check_name(name: str, what: str) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise _unusable(
-            f"{name[:60]!r} cannot be the name of a {what}: names are 1 to {_LONGEST_NAME} printable characters.",
+            f"{name[:60]!r} cannot be the name of a {what}: names are 1 to {_LONGEST_NAME} "
+            "printable characters.",
             "BadName",
         )
 
@@ -195,7 +201,7 @@ def _last_of_each(rows: Sequence[JsonMap], key: tuple[str, ...]) -> Sequence[Jso
     return list(last.values())
 
 
-def plan(write: Write, known: Mapping[str, str], *, fold: bool, others: Sequence[str] = ()) -> Plan:
+def plan(write: TableWrite, known: Mapping[str, str], *, fold: bool, others: Sequence[str] = ()) -> WritePlan:
     """`write` with the names and types of the table's columns (`known`; empty: there is no table).
 
     `fold`: names that differ by case are the same. `others` are tables that there are. Raises
@@ -205,22 +211,22 @@ def plan(write: Write, known: Mapping[str, str], *, fold: bool, others: Sequence
         near = nearest(write.table[-1], others)
         hint = f"did you mean '{near}'?" if near else "create it in a task before this one."
         raise ToolError("sql", f"There is no table '{write.name}'; {hint}", type="UnknownTable")
-    own = {_folded(name, fold): name for name in known}
+    own = {_fold(name, fold): name for name in known}
     names = [_column(write, name, own, fold) for name in write.columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ToolError("sql", f"`rows` name the column '{twice}' twice.", type="RepeatedColumn")
     key = [_column(write, name, own, fold) for name in write.key]
     extra = _on_conflict(key, names) if key else ""
-    return Plan(write, tuple(names), tuple(known[name] for name in names), extra)
+    return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
 
 
-def _folded(name: str, fold: bool) -> str:
+def _fold(name: str, fold: bool) -> str:
     return name.lower() if fold else name
 
 
-def _column(write: Write, name: str, own: Mapping[str, str], fold: bool) -> str:
-    found = own.get(_folded(name, fold))
+def _column(write: TableWrite, name: str, own: Mapping[str, str], fold: bool) -> str:
+    found = own.get(_fold(name, fold))
     if found is None:
         near = nearest(name, own.values())
         hint = f"did you mean '{near}'?" if near else f"it has {', '.join(list(own.values())[:10])}."
@@ -232,13 +238,14 @@ def _column(write: Write, name: str, own: Mapping[str, str], fold: bool) -> str:
 
 def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
     rest = [name for name in names if name not in key]
-    changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in rest)
+    changes = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
     action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
-    return f" ON CONFLICT ({', '.join(map(quoted, key))}) {action}"
+    return f" ON CONFLICT ({', '.join(map(quote, key))}) {action}"
 
 
-def batches(write: Write) -> Iterator[str]:
-    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks is null."""
+def batches(write: TableWrite) -> Iterator[str]:
+    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks
+    is null."""
     for page in write.pages():
         yield from _batches(page, write.columns)
 
@@ -257,15 +264,16 @@ def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
         yield "[" + ",".join(texts) + "]"
 
 
-def tuples(write: Write, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
+def tuples(write: TableWrite, convert: Callable[[int, str, Json], object]) -> Iterator[tuple[object, ...]]:
     """The rows as tuples; `convert` gets the row's index, the column and the value."""
     every = (row for page in write.pages() for row in page)
     for index, row in enumerate(every):
         yield tuple(convert(index, name, row.get(name)) for name in write.columns)
 
 
-def decoded(value: Json, index: int, name: str) -> object:
-    """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is none."""
+def decode_bytes(value: Json, index: int, name: str) -> object:
+    """Bytes from the base64 text that results carry them as. Raises ToolError(sql) where it is
+    none."""
     if not isinstance(value, str):
         return value
     try:

@@ -25,7 +25,8 @@ class SqlScripts:
         self._load = services.results.load if services.results is not None else None
 
     def read(self, call: Call, config: Config, deadline_s: float) -> Config:
-        """`config` with the text of its script, rendered where `spec.render` is true. Raises ToolError."""
+        """`config` with the text of its script, rendered where `spec.render` is true. Raises
+        ToolError."""
         if not isinstance(config.script, Script):
             return config
         source = self._scripts.source(config.script, self._services.files_of(call), deadline_s)

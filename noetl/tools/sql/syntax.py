@@ -1,4 +1,5 @@
-"""Whether a text is SQL, as the parser of its database says: no table is looked for, and nothing is run."""
+"""Whether a text is SQL, as the parser of its database says: no table is looked for, and nothing is
+run."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _NOT_EXPLAINED: Final = frozenset({"pragma", "attach", "detach", "vacuum", "expl
 
 
 def bound_text(text: str, with_params: bool) -> str:
-    """`text` with `$1` in the place of each `:name`, of the same length: characters stay where they are."""
+    """`text` with `$1` in the place of each `:name`, of the same length: characters stay where they
+    are."""
     if not with_params:
         return text
     found = list(text)
@@ -61,7 +63,8 @@ def _place(sql: str, said: str) -> int:
 
 def postgres_fault(text: str, with_params: bool) -> SyntaxFault | None:
     """What the parser of PostgreSQL says."""
-    # Imported here: it takes a fifth of a second, and only processes need it that look at SQL of PostgreSQL.
+    # Imported here: it takes a fifth of a second, and only processes need it that look at SQL of
+    # PostgreSQL.
     import postgast
 
     sql = bound_text(text, with_params)
@@ -76,7 +79,8 @@ def postgres_fault(text: str, with_params: bool) -> SyntaxFault | None:
 
 
 def sqlite_fault(text: str, _with_params: bool) -> SyntaxFault | None:
-    """What SQLite says when it prepares each statement without any table. It tells a fault of the syntax from others."""
+    """What SQLite says when it prepares each statement without any table. It tells a fault of the
+    syntax from others."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for statement in split(text):
             if statement.text[statement.lead :].split(None, 1)[0].lower() in _NOT_EXPLAINED:

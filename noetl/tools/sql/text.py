@@ -34,7 +34,7 @@ _JSON_CAST = re.compile(r"\s*(?:::|\bas\b)\s*jsonb?\b(?!\s*\[)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A stretch of SQL: `kind` is a group of the pattern above, `start` and `end` are offsets."""
 
     kind: str
@@ -44,8 +44,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement without its semicolon. `offset` is where `text` begins in the command (characters
-    from 0), `line` the line of its first word (from 1), `lead` the length of the comments before that."""
+    """One statement without its semicolon. `offset` is where `text` begins in the command
+    (characters from 0), `line` the line of its first word (from 1), `lead` the length of the
+    comments before that."""
 
     text: str
     offset: int
@@ -59,7 +60,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A parameter in its place. `is_json`: a cast to json or jsonb follows. `source` is what was written."""
+    """A parameter in its place. `is_json`: a cast to json or jsonb follows. `source` is what was
+    written."""
 
     key: str
     source: str
@@ -67,7 +69,7 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundStatement:
     """A statement and the values that it uses. Values never become part of its text."""
 
     statement: Statement
@@ -90,7 +92,7 @@ class Bound:
         return "".join(piece if isinstance(piece, str) else f"${piece.key}" for piece in self.pieces)
 
 
-def tokens(sql: str) -> Iterator[Token]:
+def tokens(sql: str) -> Iterator[SqlToken]:
     """Every stretch of `sql`, in order, without gaps. What is not closed reaches to the end."""
     at = 0
     while at < len(sql):
@@ -102,7 +104,7 @@ def tokens(sql: str) -> Iterator[Token]:
         elif kind == "dollar":
             close = sql.find(found[0], end)
             kind, end = "quoted", len(sql) if close < 0 else close + len(found[0])
-        yield Token(kind, at, end)
+        yield SqlToken(kind, at, end)
         at = end
 
 
@@ -174,14 +176,14 @@ def _statement(sql: str, start: int, end: int, first: int) -> list[Statement]:
     return [Statement(text.strip(), offset, sql.count("\n", 0, first) + 1, first - offset)]
 
 
-def bind(statements: Sequence[Statement], params: Params | None) -> list[Bound]:
+def bind(statements: Sequence[Statement], params: Params | None) -> list[BoundStatement]:
     """Each statement with the parameters that it uses; without `params` nothing is looked for.
 
     A mapping binds `:name`, a list `$1`, `$2`. Quotes, comments and `::` casts are never touched.
     Raises ToolError(sql) for a parameter that is missing, and for one that no statement uses.
     """
     if params is None:
-        return [Bound(statement, (statement.text,)) for statement in statements]
+        return [BoundStatement(statement, (statement.text,)) for statement in statements]
     binder = _Binder(params)
     bound = [binder.bind(statement) for statement in statements]
     binder.check_unused()
@@ -200,7 +202,7 @@ class _Binder:
         self._keys = {source: f"p{index}" for index, source in enumerate(named, 1)}
         self._used: set[str] = set()
 
-    def bind(self, statement: Statement) -> Bound:
+    def bind(self, statement: Statement) -> BoundStatement:
         pieces: list[str | Placeholder] = []
         values: dict[str, Json] = {}
         sql, done = statement.text, 0
@@ -211,16 +213,17 @@ class _Binder:
             values[place.key] = self._values[place.source]
             pieces += [sql[done : token.start], place]
             done = token.end
-        return Bound(statement, (*pieces, sql[done:]), values)
+        return BoundStatement(statement, (*pieces, sql[done:]), values)
 
-    def _placeholder(self, sql: str, token: Token, statement: Statement) -> Placeholder:
+    def _placeholder(self, sql: str, token: SqlToken, statement: Statement) -> Placeholder:
         source = sql[token.start : token.end]
         if source not in self._values:
             line = statement.line_at(token.start)
             raise ToolError("sql", self._missing(source), line=line, type="MissingParameter")
         self._used.add(source)
         is_json = _JSON_CAST.match(sql, token.end) is not None
-        # A value may stand in one place as it is and in another as JSON: these are two for a driver.
+        # A value may stand in one place as it is and in another as JSON: these are two for a
+        # driver.
         return Placeholder(self._keys[source] + ("j" if is_json else ""), source, is_json)
 
     def _missing(self, source: str) -> str:
@@ -235,7 +238,8 @@ class _Binder:
             kind = "`:name`" if self._by_name else "`$1`, `$2`"
             raise ToolError(
                 "sql",
-                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} outside of quotes, "
+                f"Parameter {unused[0]} is given but no statement uses it; write it as {kind} "
+                "outside of quotes, "
                 "or leave it out.",
                 type="UnusedParameter",
             )

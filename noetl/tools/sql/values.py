@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.values import as_dicts
-from noetl.tools.kit.large import Shelf, Spool
+from noetl.tools.kit.large import RowSpool, TableStore
 
 #: More rows than this in one answer are a limit error.
 MAX_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one statement left: `row_count` is rows returned or changed, `rows` a reference where they are too many."""
+class StatementResult:
+    """What one statement left: `row_count` is rows returned or changed, `rows` a reference where
+    they are too many."""
 
     columns: Sequence[str]
     rows: Sequence[Mapping[str, Json]] | JsonMap
@@ -33,22 +34,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What an answer may be: at most about `most_bytes` of text where it is in memory; where there is a shelf, rows
-    above its inline limit go there. `notes` gets what was left out of values."""
+class ResultBounds:
+    """What an answer may be: at most about `most_bytes` of text where it is in memory; where there
+    is a shelf, rows above its inline limit go there. `notes` gets what was left out of values."""
 
     most_bytes: int
     notes: set[str]
-    shelf: Shelf | None = None
+    shelf: TableStore | None = None
 
 
-class Gathered:
-    """The rows of one answer as they come: in a list, and from the inline limit on in a table of the result store
-    (`types`: what is known of its columns). Where there is no such place, adding raises ToolError(limit) at more than
-    `MAX_ROWS` rows or too much text, so that what is too large is not read to its end."""
+class RowCollector:
+    """The rows of one answer as they come: in a list, and from the inline limit on in a table of
+    the result store (`types`: what is known of its columns). Where there is no such place, adding
+    raises ToolError(limit) at more than `MAX_ROWS` rows or too much text, so that what is too large
+    is not read to its end."""
 
     def __init__(
-        self, place: str, names: Sequence[str], bounds: Bounds, types: Mapping[str, str] | None = None
+        self, place: str, names: Sequence[str], bounds: ResultBounds, types: Mapping[str, str] | None = None
     ) -> None:
         self.size = 0
         self._place, self._names, self._bounds = place, names, bounds
@@ -57,7 +59,7 @@ class Gathered:
         self._count = 0
         #: Rows are here, or in the spool, or (where there is no shelf) in the dicts.
         self._raw: list[Sequence[object]] = []
-        self._spool: Spool | None = None
+        self._spool: RowSpool | None = None
         self._dicts: list[dict[str, Json]] = []
 
     def add(self, rows: Sequence[Sequence[object]]) -> None:
@@ -73,7 +75,7 @@ class Gathered:
             return
         self._raw += rows
         if self.size > self._shelf.inline_bytes:
-            self._spool = Spool(self._shelf, self._names, self._types)
+            self._spool = RowSpool(self._shelf, self._names, self._types)
             self._spool.add(self._raw, self._bounds.notes)
             self._raw = []
 
@@ -82,13 +84,13 @@ class Gathered:
         """Whether the rows go to a table."""
         return self._spool is not None
 
-    def answer(self, status: str) -> Answer:
+    def answer(self, status: str) -> StatementResult:
         """Once all rows have come. Raises ToolError where they cannot be kept."""
         self.add([])  # where nothing is to stay inline that holds of no rows, too
         if self._spool is not None:
-            return Answer(self._names, self._spool.kept(), self._count, status)
+            return StatementResult(self._names, self._spool.store(), self._count, status)
         rows = self._dicts or as_dicts(self._names, self._raw, self._bounds.notes)
-        return Answer(self._names, rows, self._count, status)
+        return StatementResult(self._names, rows, self._count, status)
 
     def close(self) -> None:
         """Drops what was not asked for."""
@@ -130,8 +132,9 @@ def _weight(values: Iterable[object]) -> int:
     return size
 
 
-def result_of(answers: Sequence[Answer]) -> dict[str, Json]:
-    """`{rows, row_count, columns, command_0, command_1, ...}`; the top level is the last statement's."""
+def result_of(answers: Sequence[StatementResult]) -> dict[str, Json]:
+    """`{rows, row_count, columns, command_0, command_1, ...}`; the top level is the last
+    statement's."""
     commands = [answer.as_json() for answer in answers]
     last = commands[-1]
     top = {name: last[name] for name in ("rows", "row_count", "columns")}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.text import Bound, tokens
+from noetl.tools.sql.text import BoundStatement, tokens
 
 _SHOWN = 200
 _NEAR = re.compile(r'near "(.+)": syntax error')
@@ -27,16 +27,16 @@ def scalar(value: Json) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
 
 
-def first_word(bound: Bound) -> str:
+def first_word(bound: BoundStatement) -> str:
     """What kind of statement it is: `SELECT`."""
     sql = bound.statement.text
     return next((sql[t.start : t.end].upper() for t in tokens(sql) if t.kind == "word"), "")
 
 
-class Faults:
+class SqliteErrors:
     """Turns errors of SQLite into ToolErrors that name the statement and its line."""
 
-    def __init__(self, bound: Sequence[Bound], has_lines: bool) -> None:
+    def __init__(self, bound: Sequence[BoundStatement], has_lines: bool) -> None:
         self._bound = bound
         self._has_lines = has_lines
 
@@ -44,7 +44,7 @@ class Faults:
         return f"Statement {index + 1} of {len(self._bound)}" if len(self._bound) > 1 else "The statement"
 
     @contextlib.contextmanager
-    def explained(self, index: int = -1) -> Iterator[None]:
+    def explain(self, index: int = -1) -> Iterator[None]:
         """`index`: the statement that the block runs; none where it is negative."""
         try:
             yield
@@ -91,8 +91,9 @@ def _said(error: Exception, name: str) -> str:
     return str(error)
 
 
-def _line(bound: Bound, message: str) -> int:
-    """SQLite names the word where it stumbled, not its place: that is known where the word stands once."""
+def _line(bound: BoundStatement, message: str) -> int:
+    """SQLite names the word where it stumbled, not its place: that is known where the word stands
+    once."""
     statement = bound.statement
     near = _NEAR.search(message)
     if near is None:

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.rows import Plan, Write, decoded, plan, quoted, tuples
-from noetl.tools.sqlite.values import Faults, scalar
+from noetl.tools.sql.rows import TableWrite, WritePlan, decode_bytes, plan, quote, tuples
+from noetl.tools.sqlite.values import SqliteErrors, scalar
 
 
-def written(connection: sqlite3.Connection, write: Write, faults: Faults) -> dict[str, Json]:
+def write_rows(connection: sqlite3.Connection, write: TableWrite, faults: SqliteErrors) -> dict[str, Json]:
     """Writes the rows within the transaction that is open. Raises ToolError."""
     if len(write.table) > 2:
         raise ToolError(
             "client_error", f"SQLite knows no table '{write.name}': write `table`.", type="BadName"
         )
-    with faults.explained():
-        planned = _planned(connection, write)
+    with faults.explain():
+        planned = _plan(connection, write)
         if write.mode == "replace":
             connection.execute(f"DELETE FROM {write.target}")  # noqa: S608 - quoted
         if write.rows:
@@ -26,29 +26,29 @@ def written(connection: sqlite3.Connection, write: Write, faults: Faults) -> dic
     return write.result()
 
 
-def _planned(connection: sqlite3.Connection, write: Write) -> Plan:
-    known, others = described(connection, write)
+def _plan(connection: sqlite3.Connection, write: TableWrite) -> WritePlan:
+    known, others = describe_table(connection, write)
     return plan(write, known, fold=True, others=others)
 
 
-def described(connection: sqlite3.Connection, write: Write) -> tuple[dict[str, str], list[str]]:
+def describe_table(connection: sqlite3.Connection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
     """Columns of the table and their types, and the tables that there are."""
-    schema = f"{quoted(write.table[0])}." if len(write.table) > 1 else ""
-    columns = connection.execute(f"PRAGMA {schema}table_info({quoted(write.table[-1])})").fetchall()
+    schema = f"{quote(write.table[0])}." if len(write.table) > 1 else ""
+    columns = connection.execute(f"PRAGMA {schema}table_info({quote(write.table[-1])})").fetchall()
     others = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return {str(column[1]): str(column[2]).upper() for column in columns}, [str(row[0]) for row in others]
 
 
-def _insert(planned: Plan) -> str:
+def _insert(planned: WritePlan) -> str:
     marks = ", ".join("?" for _ in planned.names)
     head = f"INSERT INTO {planned.write.target} ({planned.column_list})"
     return f"{head} VALUES ({marks}){planned.extra}"
 
 
-def _tuples(planned: Plan) -> Iterator[tuple[object, ...]]:
+def _tuples(planned: WritePlan) -> Iterator[tuple[object, ...]]:
     kinds = dict(zip(planned.write.columns, planned.types, strict=True))
 
     def convert(index: int, name: str, value: Json) -> object:
-        return decoded(value, index, name) if "BLOB" in kinds[name] else scalar(value)
+        return decode_bytes(value, index, name) if "BLOB" in kinds[name] else scalar(value)
 
     return tuples(planned.write, convert)

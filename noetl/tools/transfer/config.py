@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
-from noetl.tools.kit.base import ToolConfig
+from noetl.tools.kit.declaration import ToolConfig
 
 Format: TypeAlias = Literal["parquet", "csv", "ndjson", "json"]
 
@@ -83,7 +83,8 @@ class _Table(ToolConfig):
     table: str = Field(description="Table that the rows go to.")
     mode: Literal["append", "replace", "upsert"] = Field(
         default="append",
-        description="Whether rows are added, come in the place of all others, or change those with the same `key`.",
+        description="Whether rows are added, come in the place of all others, or change those with the same "
+        "`key`.",
     )
     key: str | list[str] | None = Field(
         default=None, description="Columns of a unique constraint, for `mode: upsert`."

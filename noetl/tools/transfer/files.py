@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from noetl.errors import ToolError
 from noetl.tools.duckdb.errors import first_line
 from noetl.tools.kit.large import PARQUET_OPTIONS
-from noetl.tools.sql.rows import quoted
-from noetl.tools.transfer.load import Staged
+from noetl.tools.sql.rows import quote
+from noetl.tools.transfer.load import StagedTable
 from noetl.tools.transfer.stage import format_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPTIONS: Final = {"parquet": PARQUET_OPTIONS, "csv": "FORMAT csv, HEADER true", "ndjson": "FORMAT json"}
 
 
-def write_file(reader: DuckDBPyConnection, staged: Staged, path: Path, form: str | None) -> None:
+def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form: str | None) -> None:
     """Writes beside the file first: whoever finds it finds all of it. Raises ToolError."""
     import duckdb  # the driver takes 90 ms
 
@@ -32,7 +32,7 @@ def write_file(reader: DuckDBPyConnection, staged: Staged, path: Path, form: str
             type="UnknownFormat",
         )
     columns = ", ".join(
-        f"{quoted(column.name)} AS {quoted(name)}"
+        f"{quote(column.name)} AS {quote(name)}"
         for column, name in zip(staged.columns, staged.names, strict=True)
     )
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

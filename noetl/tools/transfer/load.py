@@ -1,9 +1,9 @@
-"""The second half of a transfer: a table of the result store goes into another one, chunk after chunk.
+"""The second half of a transfer: a table of the result store goes into another one, chunk after
+chunk.
 
-Each chunk is one transaction of the target, in which an entry of its table `noetl_ledger` says how far the transfer has
-come. So each row arrives once, however often the worker dies, and two workers that believe to have the same transfer
-take turns.
-"""
+Each chunk is one transaction of the target, in which an entry of its table `noetl_ledger` says how
+far the transfer has come. So each row arrives once, however often the worker dies, and two workers
+that believe to have the same transfer take turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.errors import ToolError
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call
-from noetl.tools.sql.rows import Plan, Write, quoted, table_of
+from noetl.tools.sql.rows import TableWrite, WritePlan, quote, table_of
 from noetl.tools.transfer.config import TableTarget
 
 LEDGER: Final = "noetl_ledger"
@@ -34,8 +34,9 @@ MAKE_LEDGER: Final = f"""CREATE TABLE IF NOT EXISTS {LEDGER} (
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a transfer has come: `rows` of `total` in so many chunks. `of` is the hash of the table that it reads."""
+class TransferMark:
+    """How far a transfer has come: `rows` of `total` in so many chunks. `of` is the hash of the
+    table that it reads."""
 
     of: str
     total: int
@@ -50,10 +51,10 @@ class Mark:
         return json.dumps(asdict(self))
 
 
-def mark_of(text: str) -> Mark:
+def mark_of(text: str) -> TransferMark:
     """What `Mark.text` wrote. Raises ToolError where it is something else."""
     try:
-        return Mark(**json.loads(text))
+        return TransferMark(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise ToolError(
             "sql",
@@ -63,9 +64,9 @@ def mark_of(text: str) -> Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """A Parquet file to be written: `columns` are those that go, as they are called and typed there; `names` what
-    they are called in the target."""
+class StagedTable:
+    """A Parquet file to be written: `columns` are those that go, as they are called and typed
+    there; `names` what they are called in the target."""
 
     path: Path
     sha256: str
@@ -82,10 +83,11 @@ class Staged:
         )
 
 
-def chosen(
+def choose_columns(
     columns: list[Column], wanted: list[str] | dict[str, str] | None
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """The columns that go, and their names in the target. Raises ToolError(client_error) that names the nearest."""
+    """The columns that go, and their names in the target. Raises ToolError(client_error) that names
+    the nearest."""
     known = {column.name.lower(): column for column in columns}
     if wanted is None:
         return tuple(columns), tuple(column.name for column in columns)
@@ -109,11 +111,11 @@ def chosen(
 class Loader(ABC):
     """Writes a staged table into one of a database. Used by one thread."""
 
-    def __init__(self, call: Call, target: TableTarget, staged: Staged) -> None:
+    def __init__(self, call: Call, target: TableTarget, staged: StagedTable) -> None:
         self.call = call
         self.target = target
         self.staged = staged
-        self.write = Write(table_of(target.table), target.mode, [], staged.names, target.keys)
+        self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, target.keys)
         if missing := next((name for name in target.keys if name not in staged.names), None):
             raise ToolError(
                 "client_error",
@@ -130,8 +132,9 @@ class Loader(ABC):
         """Commits at its end, and rolls back at an error."""
 
     @abstractmethod
-    def claim(self, mark: Mark) -> Mark | None:
-        """Enters `mark` into the ledger (None), or says what is there. Nobody else does until the transaction ends."""
+    def claim(self, mark: TransferMark) -> TransferMark | None:
+        """Enters `mark` into the ledger (None), or says what is there. Nobody else does until the
+        transaction ends."""
 
     @abstractmethod
     def empty(self) -> None:
@@ -142,17 +145,17 @@ class Loader(ABC):
         """Writes the rows from `first` to before `end`."""
 
     @abstractmethod
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         """Changes the entry in the ledger."""
 
     @abstractmethod
     def interrupt(self) -> None:
         """Ends what runs. Called from another thread; must not raise."""
 
-    def chunk(self, most: int) -> Mark:
+    def chunk(self, most: int) -> TransferMark:
         """Writes the next `most` rows at most, and says how far it is. Raises ToolError."""
         with self.transaction():
-            fresh = Mark(self.staged.sha256, self.staged.rows)
+            fresh = TransferMark(self.staged.sha256, self.staged.rows)
             mark = self.claim(fresh)
             if mark is not None and mark.is_done:
                 return mark
@@ -173,23 +176,23 @@ class Loader(ABC):
         return mark
 
 
-class Named(Protocol):
+class TypeName(Protocol):
     """Gives a type of a database its name."""
 
     def __call__(self, kind: str, /) -> str: ...
 
 
-def create_table(loader: Loader, type_of: Named) -> str:
+def create_table(loader: Loader, type_of: TypeName) -> str:
     """The statement that makes the target's table where it is missing, with `key` unique."""
     staged = loader.staged
     columns = [
-        f"{quoted(name)} {type_of(column.type)}"
+        f"{quote(name)} {type_of(column.type)}"
         for name, column in zip(staged.names, staged.columns, strict=True)
     ]
     if loader.target.keys:
-        columns.append(f"UNIQUE ({', '.join(map(quoted, loader.target.keys))})")
+        columns.append(f"UNIQUE ({', '.join(map(quote, loader.target.keys))})")
     return f"CREATE TABLE IF NOT EXISTS {loader.write.target} ({', '.join(columns)})"
 
 
-def insert_head(planned: Plan) -> str:
+def insert_head(planned: WritePlan) -> str:
     return f"INSERT INTO {planned.write.target} ({planned.column_list})"

@@ -1,4 +1,5 @@
-"""Rows of a transfer into PostgreSQL: by COPY into a temporary table of texts, and from there by the target's types."""
+"""Rows of a transfer into PostgreSQL: by COPY into a temporary table of texts, and from there by
+the target's types."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.pipeline.model import Call
-from noetl.tools.postgres.errors import Faults
-from noetl.tools.postgres.ledger import Ledger
-from noetl.tools.postgres.write import described
-from noetl.tools.sql.rows import Plan, plan, quoted
+from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.postgres.ledger import WriteLedger
+from noetl.tools.postgres.write import describe_table
+from noetl.tools.sql.rows import WritePlan, plan, quote
 from noetl.tools.transfer.config import PostgresTarget
 from noetl.tools.transfer.duckdb import last_of_each
-from noetl.tools.transfer.load import Loader, Mark, Staged, create_table, insert_head, mark_of
+from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, create_table, insert_head, mark_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,17 +48,18 @@ _TYPES: Final = {
 
 
 class PostgresLoader(Loader):
-    """Writes into a table over `connection`; `reader` reads what is written, and puts it into a file in `folder`."""
+    """Writes into a table over `connection`; `reader` reads what is written, and puts it into a
+    file in `folder`."""
 
     def __init__(
         self,
         connection: extensions.connection,
         reader: DuckDBPyConnection,
         folder: Path,
-        faults: Faults,
+        faults: PostgresErrors,
         call: Call,
         target: PostgresTarget,
-        staged: Staged,
+        staged: StagedTable,
     ) -> None:
         super().__init__(call, target, staged)
         self._connection = connection
@@ -65,15 +67,15 @@ class PostgresLoader(Loader):
         self._reader = reader
         self._path = folder / "chunk.csv"
         self._faults = faults
-        self._ledger = Ledger(self._cursor, call, faults)
-        self._plan: Plan | None = None
+        self._ledger = WriteLedger(self._cursor, call, faults)
+        self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
         self._ledger.make()
         with self._faults.of(f"The table '{self.write.name}' cannot be prepared"):
             if self.target.create:
                 self._cursor.execute(create_table(self, _type))
-            known, others = described(self._cursor, self.write)
+            known, others = describe_table(self._cursor, self.write)
         self._plan = plan(self.write, known, fold=False, others=others)
 
     @contextlib.contextmanager
@@ -84,7 +86,7 @@ class PostgresLoader(Loader):
             self._connection.commit()
             self._connection.autocommit = True
 
-    def claim(self, mark: Mark) -> Mark | None:
+    def claim(self, mark: TransferMark) -> TransferMark | None:
         is_new, found = self._ledger.claim(mark.text())
         return None if is_new else mark_of(found)
 
@@ -96,7 +98,8 @@ class PostgresLoader(Loader):
         upsert = self.target.mode == "upsert"
         self._export(first, end, self._plan, last_of_each(self) if upsert else "")
         columns = ", ".join(f"c{index} text" for index in range(len(self.staged.names)))
-        # Not `ON COMMIT DROP` alone: what is made again in the same transaction would meet the older one.
+        # Not `ON COMMIT DROP` alone: what is made again in the same transaction would meet the
+        # older one.
         self._cursor.execute(f"CREATE TEMP TABLE {_CHUNK} ({columns}) ON COMMIT DROP")
         with self._path.open("rb") as file:
             self._cursor.copy_expert(f"COPY {_CHUNK} FROM STDIN (FORMAT csv)", file)
@@ -104,17 +107,17 @@ class PostgresLoader(Loader):
         extra = self._plan.extra if upsert else ""
         self._cursor.execute(f"{insert_head(self._plan)} SELECT {values} FROM {_CHUNK}{extra}")  # noqa: S608
 
-    def _export(self, first: int, end: int, planned: Plan, clause: str) -> None:
+    def _export(self, first: int, end: int, planned: WritePlan, clause: str) -> None:
         """The chunk as CSV, in the text forms that PostgreSQL reads."""
         cells = ", ".join(
-            _cell(quoted(column.name), column.type, kind)
+            _cell(quote(column.name), column.type, kind)
             for column, kind in zip(self.staged.columns, planned.types, strict=True)
         )
         rows = f"SELECT {cells} FROM {self.staged.source(first, end)} {clause} ORDER BY file_row_number"  # noqa: S608
         path = "'" + str(self._path).replace("'", "''") + "'"
         self._reader.execute(f"COPY ({rows}) TO {path} (FORMAT csv, HEADER false, NULLSTR '')")
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         self._ledger.record(mark.text())
 
     def interrupt(self) -> None:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
-from noetl.tools.duckdb.read import parsed
-from noetl.tools.sql.rows import Plan, plan, quoted
-from noetl.tools.sqlite.files import Waits
-from noetl.tools.sqlite.values import Faults, scalar
-from noetl.tools.sqlite.write import described
+from noetl.tools.duckdb.read import parse_json_columns
+from noetl.tools.sql.rows import WritePlan, plan, quote
+from noetl.tools.sqlite.files import LockWaits
+from noetl.tools.sqlite.values import SqliteErrors, scalar
+from noetl.tools.sqlite.write import describe_table
 from noetl.tools.transfer.config import SqliteTarget
 from noetl.tools.transfer.load import (
     LEDGER,
     MAKE_LEDGER,
     Loader,
-    Mark,
-    Staged,
+    StagedTable,
+    TransferMark,
     create_table,
     insert_head,
     mark_of,
@@ -41,31 +41,31 @@ class SqliteLoader(Loader):
         self,
         connection: sqlite3.Connection,
         reader: DuckDBPyConnection,
-        waits: Waits,
+        waits: LockWaits,
         call: Call,
         target: SqliteTarget,
-        staged: Staged,
+        staged: StagedTable,
     ) -> None:
         super().__init__(call, target, staged)
         self._connection = connection
         self._reader = reader
         self._waits = waits
-        self._faults = Faults([], has_lines=False)
-        self._plan: Plan | None = None
+        self._faults = SqliteErrors([], has_lines=False)
+        self._plan: WritePlan | None = None
 
     def prepare(self) -> None:
         self._waits.set(self._connection)
-        with self._faults.explained():
+        with self._faults.explain():
             self._connection.execute(MAKE_LEDGER)
             if self.target.create:
                 self._connection.execute(create_table(self, _type))
-            known, others = described(self._connection, self.write)
+            known, others = describe_table(self._connection, self.write)
         self._plan = plan(self.write, known, fold=True, others=others)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         self._waits.set(self._connection)
-        with self._faults.explained():
+        with self._faults.explain():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -75,7 +75,7 @@ class SqliteLoader(Loader):
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def claim(self, mark: Mark) -> Mark | None:
+    def claim(self, mark: TransferMark) -> TransferMark | None:
         where, key = self.call.where, self.call.idempotency_key
         found = self._connection.execute(
             f"SELECT result FROM {LEDGER} WHERE idempotency_key = ?",  # noqa: S608
@@ -84,7 +84,8 @@ class SqliteLoader(Loader):
         if found is not None:
             return mark_of(str(found[0]))
         self._connection.execute(
-            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO {LEDGER} (idempotency_key, result, execution_id, step, task) VALUES "  # noqa: S608 - a constant
+            "(?, ?, ?, ?, ?)",
             (key, mark.text(), where.execution_id, where.step, self.call.task),
         )
         return None
@@ -101,16 +102,16 @@ class SqliteLoader(Loader):
         )
 
     def _rows(self, first: int, end: int) -> Iterator[list[object]]:
-        columns = ", ".join(quoted(column.name) for column in self.staged.columns)
+        columns = ", ".join(quote(column.name) for column in self.staged.columns)
         types = [column.type for column in self.staged.columns]
         self._reader.execute(
             f"SELECT {columns} FROM {self.staged.source(first, end)} ORDER BY file_row_number"  # noqa: S608
         )
         while rows := self._reader.fetchmany(_FETCH):
-            for row in parsed(rows, types):
+            for row in parse_json_columns(rows, types):
                 yield [_value(cell) for cell in row]
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: TransferMark) -> None:
         self._connection.execute(
             f"UPDATE {LEDGER} SET result = ? WHERE idempotency_key = ?",  # noqa: S608
             (mark.text(), self.call.idempotency_key),
@@ -122,7 +123,8 @@ class SqliteLoader(Loader):
 
 
 def _value(cell: object) -> object:
-    """A value as SQLite has it: exact numbers and long ones as text, which a column of numbers makes numbers again."""
+    """A value as SQLite has it: exact numbers and long ones as text, which a column of numbers
+    makes numbers again."""
     if isinstance(cell, Decimal) or (isinstance(cell, int) and not -_INT64 <= cell < _INT64):
         return str(cell)
     if isinstance(cell, bytes | bytearray | memoryview):

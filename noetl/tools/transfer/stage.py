@@ -1,7 +1,7 @@
 """The first half of a transfer: the rows of a source become a table of the result store.
 
-From there on they do not change, whatever the source does: so they can be counted, and gone on with after a crash.
-"""
+From there on they do not change, whatever the source does: so they can be counted, and gone on with
+after a crash."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from noetl.tools.duckdb.config import DuckDbConfig
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
-from noetl.tools.kit.base import Services, Tool, ToolConfig
-from noetl.tools.kit.calls import Stop
-from noetl.tools.kit.large import NEVER_INLINE, PARQUET, Spool, shelf_of
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.calls import StopSignal
+from noetl.tools.kit.declaration import ToolConfig
+from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
-from noetl.tools.sql.rows import quoted_table
+from noetl.tools.sql.rows import quote_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import (
     DuckDbSource,
@@ -54,7 +55,7 @@ _Work: TypeAlias = tuple[Tool, ToolConfig]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SourceReader:
     """Turns sources into tables, with the tools that read them."""
 
     services: Services
@@ -67,14 +68,18 @@ class Stage:
         for tool in (self.postgres, self.duckdb, self.sqlite, self.http):
             tool.close()
 
-    def table(self, call: Call, source: Source, stop: Stop, seconds: float) -> JsonMap | Later:
-        """The reference to a Parquet table with the rows; Later where a database is in use. Raises ToolError."""
+    def table(self, call: Call, source: Source, stop: StopSignal, seconds: float) -> JsonMap | Later:
+        """The reference to a Parquet table with the rows; Later where a database is in use. Raises
+        ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             found: JsonMap = source.ref
             return found
         tool, config = self._work(call, source)
         inner = replace(
-            call, kind=tool.kind, result=replace(call.result, inline_bytes=NEVER_INLINE), deadline_s=seconds
+            call,
+            kind=tool.declaration.kind,
+            result=replace(call.result, inline_bytes=NEVER_INLINE),
+            deadline_s=seconds,
         )
         with stop.watch(seconds, lambda: tool.interrupt(inner)):
             came = tool.run(inner, config)
@@ -82,12 +87,13 @@ class Stage:
             return came
         assert isinstance(came, Outcome)  # none of them calls a playbook
         if isinstance(source, HttpSource):
-            return self._spooled(inner, _rows_at(came.result, source.path))
+            return self._spool(inner, _rows_at(came.result, source.path))
         rows = came.result["rows"]
         if not is_reference(rows):
             raise ToolError(
                 "client_error",
-                "The rows cannot be transferred: two of their columns have the same name but for its case; rename one.",
+                "The rows cannot be transferred: two of their columns have the same name but for "
+                "its case; rename one.",
                 type="RepeatedColumn",
             )
         return dict(rows)
@@ -122,7 +128,7 @@ class Stage:
         reader = _READERS[format_of(path, source.format, "source")]
         return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
 
-    def _spooled(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
+    def _spool(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
         shelf = shelf_of(call, self.services)
         assert shelf is not None  # a transfer without a store is refused
         names = list(dict.fromkeys(name for row in rows for name in row))
@@ -130,10 +136,10 @@ class Stage:
             raise ToolError(
                 "client_error", "The rows that came have no columns, or two of one name.", type="BadRows"
             )
-        spool = Spool(shelf, names)
+        spool = RowSpool(shelf, names)
         try:
             spool.add(([row.get(name) for name in names] for row in rows), set())
-            return spool.kept()
+            return spool.store()
         finally:
             spool.close()
 
@@ -158,7 +164,7 @@ def format_of(path: Path, given: str | None, side: str) -> str:
 def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
     if source.query is not None:
         return source.query
-    return f"SELECT * FROM {quoted_table(source.table or '')}"  # noqa: S608 - quoted
+    return f"SELECT * FROM {quote_table(source.table or '')}"  # noqa: S608 - quoted
 
 
 def _rows_at(answer: Json, path: str) -> Sequence[Mapping[str, Json]]:

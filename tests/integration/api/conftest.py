@@ -14,7 +14,7 @@ from flask_openapi3.utils import run_validate_response
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.secrets.vault import FernetVault, generate_key
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -49,8 +49,8 @@ def sim() -> Simulation:
 
 
 @pytest.fixture
-def vault() -> Vault:
-    return Vault(generate_key())
+def vault() -> FernetVault:
+    return FernetVault(generate_key())
 
 
 def as_documented(answer: Any, responses: dict[int, Any]) -> Any:
@@ -60,7 +60,7 @@ def as_documented(answer: Any, responses: dict[int, Any]) -> Any:
 
 
 @pytest.fixture
-def make(sim: Simulation, vault: Vault) -> Callable[..., Flask]:
+def make(sim: Simulation, vault: FernetVault) -> Callable[..., Flask]:
     """An application with other settings than the default ones."""
 
     def made(**settings: object) -> Flask:

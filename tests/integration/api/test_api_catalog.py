@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
-from noetl.tools.secrets.vault import Vault
+from noetl.tools.secrets.vault import FernetVault
 
 
 def test_yaml_is_registered_as_json_content_or_as_itself(client: FlaskClient, text: str) -> None:
@@ -93,7 +93,7 @@ def test_a_yaml_document_of_another_encoding_is_refused(client: FlaskClient, tex
 
 
 def test_the_data_of_a_credential_is_sealed_and_never_shown(
-    client: FlaskClient, sim: Simulation, vault: Vault
+    client: FlaskClient, sim: Simulation, vault: FernetVault
 ) -> None:
     body = {"name": "db/main", "type": "generic", "data": {"token": "s3cret-value"}}
     saved = client.post("/api/credentials", json=body)

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.tools.secrets.vault import Vault
+from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases import inspect
 
 Started = Callable[..., str]
@@ -471,7 +471,7 @@ def test_overrides_of_what_the_playbook_does_not_know_are_refused_unless_they_ar
 
 
 def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alone(
-    sim: Simulation, vault: Vault
+    sim: Simulation, vault: FernetVault
 ) -> None:
     body = {"path": "examples/doubling", "directories": ["/books"]}
     refused = create_app(sim.rt, Settings()).test_client().post("/api/executions", json=body)

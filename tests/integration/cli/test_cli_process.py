@@ -297,7 +297,8 @@ def test_validating_imports_only_the_tools_of_the_playbook() -> None:
         "import sys\nfrom noetl.cli.main import main\n"
         "try: main(['validate', 'slow.yaml'])\nexcept SystemExit as ended: assert not ended.code\n"
         "from noetl.tools.kit.registry import entry_points\n"
-        "print([kind for kind, point in entry_points().items() if point.module in sys.modules], file=sys.stderr)"
+        "modules = {kind: point.module for kind, point in entry_points().items()}\n"
+        "print([kind for kind, name in modules.items() if name in sys.modules], file=sys.stderr)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -127,4 +127,4 @@ class _Foreign(Noop):
 
 
 def test_a_foreign_tool_whose_check_breaks_has_no_faults_until_it_runs() -> None:
-    assert faults(_Foreign, {}) == ()
+    assert faults(_Foreign.declaration, {}) == ()

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.tools.kit.http import addresses
-from noetl.tools.kit.http.addresses import Guard, forbidden, normal_host, reachable
+from noetl.tools.kit.http.addresses import AddressGuard, normal_host, reachable, why_forbidden
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from noetl.tools.kit.http.addresses import Guard, forbidden, normal_host, reacha
     ],
 )
 def test_an_address_is_public_or_has_a_reason_not_to_be(address: str, reason: str | None) -> None:
-    assert forbidden(address) == reason
+    assert why_forbidden(address) == reason
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_address_is_public_or_has_a_reason_not_to_be(address: str, reason: st
 def test_every_spelling_of_loopback_is_one_address(spelling: str) -> None:
     assert normal_host(spelling) == "127.0.0.1"
     with pytest.raises(ToolError, match=r"127\.0\.0\.1, a loopback address"):
-        reachable(spelling, 80, guard=Guard())
+        reachable(spelling, 80, guard=AddressGuard())
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_every_spelling_of_loopback_is_one_address(spelling: str) -> None:
 )
 def test_inner_hosts_are_blocked(host: str) -> None:
     with pytest.raises(ToolError, match="address; calls from here may reach public addresses only") as caught:
-        reachable(host, 80, guard=Guard())
+        reachable(host, 80, guard=AddressGuard())
 
     assert caught.value.kind == "client_error"
 
 
 def test_inner_hosts_are_reached_where_that_is_allowed() -> None:
-    assert {endpoint.address for endpoint in reachable("127.1", 80, guard=Guard(allow_private=True))} == {
-        "127.0.0.1"
-    }
+    assert {
+        endpoint.address for endpoint in reachable("127.1", 80, guard=AddressGuard(allow_private=True))
+    } == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("host", ["", ".", "a b", "a\nb", "a@b", "x" * 300])
@@ -91,4 +91,4 @@ def test_one_inner_address_among_public_ones_blocks_the_host(monkeypatch: pytest
     monkeypatch.setattr(addresses.socket, "getaddrinfo", lambda *args: answers)
 
     with pytest.raises(ToolError, match=r"'two\.example' leads to 10\.0\.0\.1, a private address"):
-        reachable("two.example", 80, guard=Guard())
+        reachable("two.example", 80, guard=AddressGuard())

@@ -8,7 +8,8 @@ from pydantic import Field
 from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Where
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 
 class EchoConfig(ToolConfig):
@@ -16,14 +17,16 @@ class EchoConfig(ToolConfig):
 
 
 class Echo(Tool):
-    kind = "echo"
-    queue = "voices"
-    effects = "none"
-    description = "Says it."
-    config_model = EchoConfig
-    required = (("text",),)
-    verbatim = ("text",)
-    defaults = {"timeout": 5}  # noqa: RUF012 - declared as ClassVar in Tool
+    declaration = ToolDeclaration(
+        kind="echo",
+        queue="voices",
+        effects="none",
+        description="Says it.",
+        config_model=EchoConfig,
+        required=(("text",),),
+        verbatim=("text",),
+        defaults={"timeout": 5},
+    )
 
     def run(self, call: Call, config: EchoConfig) -> Outcome:
         return succeeded(config.text)

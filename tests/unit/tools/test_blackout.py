@@ -11,15 +11,15 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
-from noetl.tools.kit import opening
-from noetl.tools.kit.blackout import MASK, Blackout, texts_of
+from noetl.tools.kit import call_secrets
+from noetl.tools.kit.masking import MASK, SecretMask, texts_of
 
 SECRET = "Kanari/1+x\"y'z é"
 
 
 @pytest.fixture
-def black() -> Blackout:
-    made = Blackout()
+def black() -> SecretMask:
+    made = SecretMask()
     made.add([SECRET])
     return made
 
@@ -38,7 +38,7 @@ def black() -> Blackout:
         base64.urlsafe_b64encode(b"user:" + SECRET.encode()).decode(),
     ],
 )
-def test_a_secret_is_taken_out_in_every_spelling(black: Blackout, spelled: str) -> None:
+def test_a_secret_is_taken_out_in_every_spelling(black: SecretMask, spelled: str) -> None:
     text = black.text(f"before {spelled} behind")
 
     assert MASK in text
@@ -47,7 +47,7 @@ def test_a_secret_is_taken_out_in_every_spelling(black: Blackout, spelled: str) 
     assert spelled not in text
 
 
-def test_an_outcome_is_clean_in_all_its_parts(black: Blackout) -> None:
+def test_an_outcome_is_clean_in_all_its_parts(black: SecretMask) -> None:
     well = succeeded({"rows": [{SECRET: 1, "b": [SECRET]}]}, {"stdout": f"a {SECRET}"}, http={"h": SECRET})
     badly = failed(
         ErrorInfo("sql", f"no {SECRET}", traceback=f"line\n{SECRET}", status={"x": SECRET}),
@@ -58,7 +58,7 @@ def test_an_outcome_is_clean_in_all_its_parts(black: Blackout) -> None:
         assert "Kanari" not in repr(black.outcome(outcome))
 
 
-def test_what_was_cut_in_the_middle_of_a_secret_is_taken_out_of_messages(black: Blackout) -> None:
+def test_what_was_cut_in_the_middle_of_a_secret_is_taken_out_of_messages(black: SecretMask) -> None:
     error = ErrorInfo("sql", f"it said {SECRET[:9]}", traceback=f"{SECRET[5:]} and more")
 
     cleaned = black.outcome(Outcome("error", error=error)).error
@@ -67,16 +67,16 @@ def test_what_was_cut_in_the_middle_of_a_secret_is_taken_out_of_messages(black: 
     assert (cleaned.message, cleaned.traceback) == ("it said ***", "*** and more")
 
 
-def test_values_without_a_secret_are_handed_back_as_they_are(black: Blackout) -> None:
+def test_values_without_a_secret_are_handed_back_as_they_are(black: SecretMask) -> None:
     value = {"rows": [{"a": 1, "b": None, "c": "x"}]}
 
     assert black.value(value) is value
     outcome = succeeded(value)
-    assert Blackout().outcome(outcome) is outcome
+    assert SecretMask().outcome(outcome) is outcome
 
 
 def test_short_secrets_and_plain_words_do_not_tear_up_innocent_data() -> None:
-    black = Blackout()
+    black = SecretMask()
     black.add(["abc", "postgres", "x1"])
 
     assert black.text("abc postgres x1") == "abc postgres x1"
@@ -97,14 +97,14 @@ def test_of_a_credential_what_is_public_may_be_seen() -> None:
 
 
 def test_the_longest_known_secrets_are_forgotten_first() -> None:
-    black = Blackout(most=20)
+    black = SecretMask(most=20)
     for number in range(100):
         black.add([f"secret-number-{number:03}"])
 
     assert black.text("secret-number-099 secret-number-000") == "*** secret-number-000"
 
 
-def test_looking_through_a_large_result_costs_less_than_writing_it_as_json(black: Blackout) -> None:
+def test_looking_through_a_large_result_costs_less_than_writing_it_as_json(black: SecretMask) -> None:
     rows = [{"id": n, "name": f"name {n}", "city": "x" * 20} for n in range(50_000)]
     started = time.process_time()
     json.dumps(rows)
@@ -117,9 +117,9 @@ def test_looking_through_a_large_result_costs_less_than_writing_it_as_json(black
 
 def test_the_log_of_a_process_tells_no_secret_that_was_opened_in_it(caplog: pytest.LogCaptureFixture) -> None:
     before = logging.getLogRecordFactory()
-    opening.hush_log()
+    call_secrets.mask_log()
     try:
-        opening.hide(["Kanari-of-the-log"])
+        call_secrets.hide(["Kanari-of-the-log"])
         log = logging.getLogger("noetl.tests")
         try:
             raise ValueError("bad Kanari-of-the-log")

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from noetl.tools.code.listening import MaskedStream
-from noetl.tools.kit.blackout import Blackout, texts_of
+from noetl.tools.kit.masking import SecretMask, texts_of
 
 PEM = (
     "-----BEGIN PRIVATE KEY-----\n"
@@ -19,7 +19,7 @@ TOKEN = "cAnArY-7f3d-91e2-bird"
 
 def shown(data: bytes, sizes: list[int], *secrets: str) -> str:
     """What comes out of a stream that is read in pieces of these sizes, again and again."""
-    black = Blackout()
+    black = SecretMask()
     black.add(text for secret in secrets for text in texts_of(secret))
     stream, out, at = MaskedStream(black), "", 0
     while at < len(data):
@@ -49,7 +49,7 @@ def test_a_key_over_many_lines_is_masked_as_a_whole_and_line_by_line() -> None:
 
 
 def test_what_can_begin_no_secret_is_shown_at_once() -> None:
-    black = Blackout()
+    black = SecretMask()
     black.add([TOKEN])
     stream = MaskedStream(black)
     assert stream.feed(b"a line\n") == "a line\n"

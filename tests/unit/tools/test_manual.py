@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call
-from noetl.tools.kit.base import Tool, ToolConfig
+from noetl.tools.kit.base import Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.manual import default_of, manual_of, page
 
 
@@ -45,10 +46,12 @@ class DrawConfig(ToolConfig):
 class Draw(Tool):
     """Draws."""
 
-    kind = "draw"
-    queue = "draw"
-    description = "Draws."
-    config_model: ClassVar[type[ToolConfig]] = DrawConfig
+    declaration = ToolDeclaration(
+        kind="draw",
+        queue="draw",
+        description="Draws.",
+        config_model=DrawConfig,
+    )
 
     def run(self, call: Call, config: Any) -> Outcome:
         return succeeded(None)

@@ -16,7 +16,8 @@ from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit import registry as registry_module
-from noetl.tools.kit.base import Services, Tool, ToolConfig
+from noetl.tools.kit.base import Services, Tool
+from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.kit.registry import Registry
 
 
@@ -26,12 +27,14 @@ class ProbeConfig(ToolConfig):
 
 
 class Probe(Tool):
-    kind = "probe"
-    queue = "probe"
-    error_kind = "sql"
-    description = "Does what a test tells it."
-    config_model = ProbeConfig
-    required = (("code", "codes"),)
+    declaration = ToolDeclaration(
+        kind="probe",
+        queue="probe",
+        error_kind="sql",
+        description="Does what a test tells it.",
+        config_model=ProbeConfig,
+        required=(("code", "codes"),),
+    )
     does: Callable[[], Any] = staticmethod(lambda: None)
     closed = 0
 
@@ -235,7 +238,8 @@ def test_the_built_in_kinds_need_no_heavy_driver_to_be_known() -> None:
         "import sys\n"
         "from noetl.tools.kit.registry import load\n"
         "for kind in ('noop', 'python', 'shell'): load(kind).info()\n"
-        "print([m for m in ('celery', 'sqlalchemy', 'duckdb', 'psycopg2', 'requests', 'flask') if m in sys.modules])"
+        "print([m for m in ('celery', 'sqlalchemy', 'duckdb', 'psycopg2', 'requests', 'flask') "
+        "if m in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import ConfigError
-from noetl.tools.secrets.keys import Keys
-from noetl.tools.secrets.vault import Vault, generate_key
+from noetl.tools.secrets.keys import KeySource
+from noetl.tools.secrets.vault import FernetVault, generate_key
 
 
 def printing(text: str, status: int = 0) -> str:
@@ -20,11 +20,11 @@ def printing(text: str, status: int = 0) -> str:
 
 def test_a_setting_wins_over_a_command_and_a_command_over_a_file(tmp_path: Path) -> None:
     given, printed = generate_key(), generate_key()
-    token = Vault(given).encrypt({"a": 1})
+    token = FernetVault(given).encrypt({"a": 1})
 
-    both = Keys(given=given, command=printing(printed), file=tmp_path / "k")
+    both = KeySource(given=given, command=printing(printed), file=tmp_path / "k")
     assert both.vault().decrypt(token) == {"a": 1}
-    by_command = Keys(command=printing(f"{printed},{given}\n"), file=tmp_path / "k")
+    by_command = KeySource(command=printing(f"{printed},{given}\n"), file=tmp_path / "k")
     assert by_command.vault().decrypt(token) == {"a": 1}
     assert not (tmp_path / "k").exists()
 
@@ -32,7 +32,7 @@ def test_a_setting_wins_over_a_command_and_a_command_over_a_file(tmp_path: Path)
 def test_what_a_command_printed_is_used_for_a_while(tmp_path: Path) -> None:
     count, now = tmp_path / "count", [0.0]
     line = f"open({str(count)!r}, 'a').write('x'); print({generate_key()!r})"
-    keys = Keys(command=shlex.join([sys.executable, "-c", line]), clock=lambda: now[0])
+    keys = KeySource(command=shlex.join([sys.executable, "-c", line]), clock=lambda: now[0])
 
     keys.vault()
     keys.vault()
@@ -55,13 +55,13 @@ def test_what_a_command_printed_is_used_for_a_while(tmp_path: Path) -> None:
 )
 def test_a_command_that_gives_no_key_is_one_clear_error(command: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says.replace("(", r"\(")) as caught:
-        Keys(command=command).vault()
+        KeySource(command=command).vault()
     assert "s3cret" not in str(caught.value)
 
 
 def test_a_new_key_stands_in_front_and_a_running_process_sees_it(tmp_path: Path) -> None:
     file = tmp_path / "secret.key"
-    running, operator = Keys(file=file), Keys(file=file)
+    running, operator = KeySource(file=file), KeySource(file=file)
     old = running.vault().encrypt({"a": 1})
     sealed = running.vault().seal({"kind": "secret_ref"})
 
@@ -77,6 +77,6 @@ def test_a_new_key_stands_in_front_and_a_running_process_sees_it(tmp_path: Path)
 
 def test_a_file_that_was_named_and_is_missing_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"key file .* cannot be used: No such file"):
-        Keys(file=tmp_path / "mounted", make=False).vault()
+        KeySource(file=tmp_path / "mounted", make=False).vault()
     with pytest.raises(ConfigError, match="come from NOETL_SECRET_KEY; put the new key in front"):
-        Keys(given=generate_key()).add()
+        KeySource(given=generate_key()).add()

@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
-from noetl.tools.kit.calls import Running
+from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.sql.config import SqlConfig
-from noetl.tools.sql.rows import Write, batches, plan, quoted, write_of
+from noetl.tools.sql.rows import TableWrite, batches, plan, quote, write_of
 from noetl.tools.sql.text import split
-from noetl.tools.sql.values import Bounds, Gathered
+from noetl.tools.sql.values import ResultBounds, RowCollector
 
 
-def write(**config: Any) -> Write:
+def write(**config: Any) -> TableWrite:
     found = write_of(SqlConfig.model_validate({"table": "t", "rows": [{"a": 1}], **config}))
     assert found is not None
     return found
@@ -91,10 +91,10 @@ def test_a_table_is_named_in_parts(text: str, parts: tuple[str, ...]) -> None:
 
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), min_size=1))
 def test_a_quoted_name_is_one_token_whatever_it_holds(name: str) -> None:
-    [statement] = split(f"select {quoted(name)}")
+    [statement] = split(f"select {quote(name)}")
 
-    assert statement.text == f"select {quoted(name)}"
-    assert quoted(name)[1:-1].replace('""', '"') == name
+    assert statement.text == f"select {quote(name)}"
+    assert quote(name)[1:-1].replace('""', '"') == name
 
 
 def test_the_last_row_of_a_key_stays_and_null_is_no_key() -> None:
@@ -118,7 +118,7 @@ def test_names_that_differ_by_case_are_one_column_where_the_database_says_so() -
 def test_batches_hold_every_row_once_in_order_and_little_text(sizes: list[int]) -> None:
     rows = [{"n": n, "pad": "x" * size} for n, size in enumerate(sizes)]
 
-    found = list(batches(Write(("t",), "insert", rows, ("n", "pad"))))
+    found = list(batches(TableWrite(("t",), "insert", rows, ("n", "pad"))))
 
     assert [row["c0"] for batch in found for row in json.loads(batch)] == list(range(len(sizes)))
     assert all(len(batch) < 4_200_000 for batch in found)
@@ -127,7 +127,7 @@ def test_batches_hold_every_row_once_in_order_and_little_text(sizes: list[int]) 
 def test_batches_of_small_rows_are_bounded_too() -> None:
     rows = [{"n": n} for n in range(12_000)]
 
-    assert [len(json.loads(one)) for one in batches(Write(("t",), "insert", rows, ("n",)))] == [
+    assert [len(json.loads(one)) for one in batches(TableWrite(("t",), "insert", rows, ("n",)))] == [
         5000,
         5000,
         2000,
@@ -142,9 +142,9 @@ def test_a_key_that_a_row_lacks_is_null() -> None:
 
 def test_an_answer_is_refused_when_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.tools.sql.values.MAX_ROWS", 3)
-    rows = Gathered("The statement", ["a"], Bounds(20, set()))
+    rows = RowCollector("The statement", ["a"], ResultBounds(20, set()))
     rows.add([[1], [["12345", {"k": "67890"}]]])
-    wide = Gathered("The statement", ["a"], Bounds(20, set()))
+    wide = RowCollector("The statement", ["a"], ResultBounds(20, set()))
 
     with pytest.raises(ToolError, match="more than 3 rows") as many:
         rows.add([[1], [2]])
@@ -159,7 +159,7 @@ def order() -> Call:
 
 
 def test_only_the_very_call_is_cancelled_also_before_anything_runs() -> None:
-    running, mine, other, barked = Running(), order(), order(), threading.Event()
+    running, mine, other, barked = RunningCalls(), order(), order(), threading.Event()
 
     with running.enter(mine) as stop, stop.watch(60, barked.set):
         running.interrupt(other)
@@ -178,7 +178,7 @@ def test_only_the_very_call_is_cancelled_also_before_anything_runs() -> None:
 def test_a_deadline_barks_once_and_is_told_from_a_cancellation() -> None:
     barked = threading.Event()
 
-    with Running().enter(order()) as stop, stop.watch(0.01, barked.set):
+    with RunningCalls().enter(order()) as stop, stop.watch(0.01, barked.set):
         assert barked.wait(2)
 
     assert (stop.cancelled, stop.late) == (False, True)

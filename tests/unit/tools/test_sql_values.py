@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from noetl.facts.values import json_safe, unique_names
-from noetl.tools.sql.values import Answer, result_of
+from noetl.tools.sql.values import StatementResult, result_of
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_columns_of_one_name_are_told_apart() -> None:
 
 
 def test_the_top_level_is_the_last_statement() -> None:
-    first = Answer(["a"], [{"a": 1}], 1, "SELECT 1")
-    last = Answer([], [], 3, "UPDATE 3")
+    first = StatementResult(["a"], [{"a": 1}], 1, "SELECT 1")
+    last = StatementResult([], [], 3, "UPDATE 3")
 
     result = result_of([first, last])
 

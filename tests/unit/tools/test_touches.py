@@ -1,4 +1,5 @@
-"""What tools say that they touch, whatever stands in a configuration that nobody has checked yet."""
+"""What tools say that they touch, whatever stands in a configuration that nobody has checked
+yet."""
 
 from __future__ import annotations
 

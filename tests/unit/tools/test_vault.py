@@ -11,13 +11,14 @@ import pytest
 
 from noetl.errors import BadRequest, ConfigError, ToolError
 from noetl.tools.secrets.keys import load_or_create_key
-from noetl.tools.secrets.vault import Vault, generate_key, postgres_dsn
+from noetl.tools.secrets.vault import FernetVault, generate_key
+from noetl.tools.sql.dsn import postgres_dsn
 
 SECRET = {"user": "ann", "password": "hunter22"}
 
 
 def test_a_credential_comes_back_as_it_went_in() -> None:
-    vault = Vault(generate_key())
+    vault = FernetVault(generate_key())
     token = vault.encrypt(SECRET)
 
     assert vault.decrypt(token) == SECRET
@@ -27,22 +28,22 @@ def test_a_credential_comes_back_as_it_went_in() -> None:
 
 def test_the_first_key_encrypts_and_an_older_one_still_decrypts() -> None:
     old, new = generate_key(), generate_key()
-    token = Vault(old).encrypt(SECRET)
-    both = Vault(f"{new}, {old}")
+    token = FernetVault(old).encrypt(SECRET)
+    both = FernetVault(f"{new}, {old}")
 
     assert both.decrypt(token) == SECRET
-    assert Vault(new).decrypt(both.encrypt(SECRET)) == SECRET
+    assert FernetVault(new).decrypt(both.encrypt(SECRET)) == SECRET
 
 
 def test_a_wrong_key_says_what_to_do_and_nothing_of_the_secret() -> None:
     key = generate_key()
-    token = Vault(generate_key()).encrypt(SECRET)
+    token = FernetVault(generate_key()).encrypt(SECRET)
 
     with pytest.raises(ConfigError, match="add the key that encrypted it") as caught:
-        Vault(key).decrypt(token)
+        FernetVault(key).decrypt(token)
 
     assert key not in str(caught.value)
-    assert key not in repr(Vault(key))
+    assert key not in repr(FernetVault(key))
 
 
 @pytest.mark.parametrize(
@@ -52,14 +53,14 @@ def test_a_wrong_key_says_what_to_do_and_nothing_of_the_secret() -> None:
 )
 def test_a_key_that_is_none_is_refused(keys: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        Vault(keys)
+        FernetVault(keys)
 
     assert "abc" not in str(caught.value)
 
 
 def test_data_that_is_not_json_is_refused_without_quoting_it() -> None:
     with pytest.raises(BadRequest) as caught:
-        Vault(generate_key()).encrypt({"password": b"hunter22"})
+        FernetVault(generate_key()).encrypt({"password": b"hunter22"})
 
     assert "hunter22" not in str(caught.value)
 
@@ -77,7 +78,7 @@ def test_a_key_file_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None
     assert set(found) == {load_or_create_key(path)}
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["credentials.key"]
-    Vault(found[0])
+    FernetVault(found[0])
 
 
 def test_an_empty_key_file_is_not_replaced(tmp_path: Path) -> None:

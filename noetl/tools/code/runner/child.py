@@ -1,4 +1,5 @@
-"""A child: waits for calls on its channel, runs them one by one, and says when it should be replaced."""
+"""A child: waits for calls on its channel, runs them one by one, and says when it should be
+replaced."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ import threading  # noqa: F401 - imported ahead, so that its fork hooks stand be
 from _thread import _count as running_threads
 from typing import Any, NoReturn, TextIO
 
-from . import processes, python_code, shell_command, wire
+from .... import processes
+from . import python_code, shell_command, wire
 
 CHANNEL, OUT, ERR = 3, 4, 5
 
-#: Address space (MB) that libraries reserve and do not use (allocators, stacks of threads). What is used is bound
-#: by `memory_mb`.
+#: Address space (MB) that libraries reserve and do not use (allocators, stacks of threads). What is
+#: used is bound by `memory_mb`.
 RESERVED_MB = 4096
 #: Peak memory (kB) above which a child is replaced after its call.
 GROWN_KB = 256 * 1024
@@ -28,16 +30,18 @@ USER_PROCESSES = 4096
 
 
 def scratch(root: str, pid: int) -> str:
-    """The directory of a child: its `$SCRATCH` and `$TMPDIR`, and where it starts unless it is said."""
+    """The directory of a child: its `$SCRATCH` and `$TMPDIR`, and where it starts unless it is
+    said."""
     return os.path.join(root, str(pid))
 
 
 def tables(directory: str) -> str:
-    """Where a child with that scratch directory puts tables, which outlive its call until the worker has them."""
+    """Where a child with that scratch directory puts tables, which outlive its call until the
+    worker has them."""
     return f"{directory}.tables"
 
 
-class Output(io.TextIOWrapper):
+class CodeOutput(io.TextIOWrapper):
     """stdout or stderr of user code.
 
     Lines go out at once as long as they are kept, so that they are seen although the code hangs or
@@ -66,7 +70,7 @@ def main(runner: int, root: str, channel: int, out: int, err: int) -> NoReturn:
     status = 1
     try:
         _settle(runner, root, channel, out, err)
-        Child(scratch(root, os.getpid())).serve()
+        ChildProcess(scratch(root, os.getpid())).serve()
         status = 0
     finally:
         # Not sys.exit: nothing of the runner's own clean-up may run here, nor may user code's.
@@ -116,20 +120,20 @@ def _lower(limit: int, value: int) -> None:
         resource.setrlimit(limit, (value, value))
 
 
-class Child:
+class ChildProcess:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.pid = os.getpid()
         self.environment = dict(os.environ)
         self.recursion = sys.getrecursionlimit()
         self.limited = False
-        self.stdout: Output = Output(1)
-        self.stderr: Output = Output(2)
+        self.stdout: CodeOutput = CodeOutput(1)
+        self.stderr: CodeOutput = CodeOutput(2)
 
     def serve(self) -> None:
         """Until the worker closes the channel."""
         python_code.rehearse()
-        with contextlib.suppress(wire.Closed, OSError):
+        with contextlib.suppress(wire.ChannelClosed, OSError):
             while True:
                 request = json.loads(wire.receive(CHANNEL))
                 answer, ok = self.run(request)
@@ -150,9 +154,10 @@ class Child:
 
     def _prepare(self, request: dict[str, Any]) -> None:
         if not self.limited:
-            # Bound is what can be written to, so that an allocation beyond it fails by itself: programs (node,
-            # java) and libraries (polars, duckdb) reserve much address space and use little. Shared memory
-            # does not count as data, hence the second bound on code that asks for it.
+            # Bound is what can be written to, so that an allocation beyond it fails by itself:
+            # programs (node, java) and libraries (polars, duckdb) reserve much address space and
+            # use little. Shared memory does not count as data, hence the second bound on code that
+            # asks for it.
             _lower(resource.RLIMIT_DATA, request["memory_mb"] << 20)
             if request["op"] == "python":
                 _lower(resource.RLIMIT_AS, request["memory_mb"] + RESERVED_MB << 20)
@@ -175,10 +180,10 @@ class Child:
             os.chdir(self.directory)
 
     @staticmethod
-    def _begin(stream: Output, descriptor: int, limit: int) -> Output:
+    def _begin(stream: CodeOutput, descriptor: int, limit: int) -> CodeOutput:
         # The same object for all calls: a logging handler of the call before may still hold it.
         if stream.closed:
-            stream = Output(descriptor)
+            stream = CodeOutput(descriptor)
         stream.begin(limit)
         return stream
 

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from . import plain, wire
+from ...kit import plain
+from . import wire
 from .control import Control, Lease, RunnerGone, RunnerSettings
-from .exchange import Died, Exceeded, Exchange, Expired, Listen, ignore_output
-from .requests import Keep, Limits, PythonRequest, RunnerReply, ShellRequest, Table
+from .exchange import ChildDied, DeadlinePassed, Exchange, LimitPassed, Listen, ignore_output
+from .requests import CodeLimits, FrameFile, KeepFrame, PythonRequest, RunnerReply, ShellRequest
 from .sandbox import NoSandbox, trouble
 
 Request: TypeAlias = PythonRequest | ShellRequest
 #: Who may share a child: the same owner with calls of the same sort and the same limits.
-Key: TypeAlias = tuple[type[Request], str, Limits]
+Key: TypeAlias = tuple[type[Request], str, CodeLimits]
 
 #: Calls after which a child is replaced.
 CALLS = 256
@@ -32,7 +33,7 @@ IDLE_INTERRUPTS = 64
 
 
 @dataclass(eq=False, slots=True)
-class Child:
+class LeasedChild:
     """A leased child, the runner that it came from, and whose it is."""
 
     control: Control
@@ -50,9 +51,9 @@ class Child:
 class Runner:
     """Starts its process with the first call, and again where that process died or this one forked.
 
-    Thread-safe: every call has a child of its own. A child goes on to the next call of the same owner,
-    with fresh globals, until a call fails, it has grown, threads or processes are left, or 256 calls.
-    """
+    Thread-safe: every call has a child of its own. A child goes on to the next call of the same
+    owner, with fresh globals, until a call fails, it has grown, threads or processes are left, or
+    256 calls."""
 
     def __init__(self, settings: RunnerSettings) -> None:
         self.settings = settings
@@ -63,24 +64,25 @@ class Runner:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._control: Control | None = None
-        self._idle: list[Child] = []
-        self._busy: dict[Child, object] = {}
+        self._idle: list[LeasedChild] = []
+        self._busy: dict[LeasedChild, object] = {}
         self._interrupted: list[object] = []
 
     def call(
         self, request: Request, deadline_s: float, token: object = None, listen: Listen = ignore_output
     ) -> RunnerReply:
-        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox can, and what
-        the request's `keep` raises.
+        """Runs one call. Raises RunnerGone where no child can be had, NoSandbox where no sandbox
+        can, and what the request's `keep` raises.
 
-        `token` is any object that `interrupt` can name the call by. `listen` takes what is printed, as it comes.
-        """
+        `token` is any object that `interrupt` can name the call by. `listen` takes what is printed,
+        as it comes."""
         child = self._take((type(request), request.owner, request.limits), token)
         try:
             with child.control.showing() as show:
-                return self._converse(child, request, encoded(request, show), deadline_s, listen)
+                return self._converse(child, request, encode_request(request, show), deadline_s, listen)
         except BaseException:
-            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes on.
+            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes
+            # on.
             self._end(child, kill=True)
             child.lease.close()
             raise
@@ -89,8 +91,9 @@ class Runner:
                 self._busy.pop(child, None)
 
     def interrupt(self, token: object) -> None:
-        """Ends the call of `token`, which is then answered as one whose process died. A call that is about
-        to start is ended as soon as it has a process; one that has just ended is not harmed."""
+        """Ends the call of `token`, which is then answered as one whose process died. A call that
+        is about to start is ended as soon as it has a process; one that has just ended is not
+        harmed."""
         with self._lock:
             running = [child for child, whose in self._busy.items() if whose is token]
             if not running:
@@ -99,45 +102,45 @@ class Runner:
                 _kill(child)
 
     def _converse(
-        self, child: Child, request: Request, message: bytes, deadline_s: float, listen: Listen
+        self, child: LeasedChild, request: Request, message: bytes, deadline_s: float, listen: Listen
     ) -> RunnerReply:
         exchange = Exchange(child.lease, child.key[2], listen)
         try:
             answer = exchange.run(message, deadline_s)
-        except Died:
-            return self._ended(child, exchange, "died", _described(self._end(child, kill=False)))
-        except Expired:
+        except ChildDied:
+            return self._finish(child, exchange, "died", _describe(self._end(child, kill=False)))
+        except DeadlinePassed:
             self._end(child, kill=True)
-            return self._ended(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
-        except Exceeded as error:
+            return self._finish(child, exchange, "timeout", f"it took longer than {deadline_s:g} s")
+        except LimitPassed as error:
             self._end(child, kill=True)
-            return self._ended(child, exchange, "limit", str(error))
+            return self._finish(child, exchange, "limit", str(error))
         if answer["retire"] == wire.KILL:
             self._end(child, kill=True)
         stdout, stderr = exchange.finish()
         value = answer.get("value")
         if request.keep is not None and (written := answer.get("tables")):
             with child.control.tables(child.lease, len(written["sizes"])) as files:
-                value = settled(value, written, files, request.keep)
+                value = put_tables(value, written, files, request.keep)
         self._put_back(child, retire=answer["retire"] != wire.KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
     @staticmethod
-    def _ended(child: Child, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
+    def _finish(child: LeasedChild, exchange: Exchange, status: Any, reason: str) -> RunnerReply:
         stdout, stderr = exchange.finish()
         child.lease.close()
         return RunnerReply(status, stdout, stderr, reason=reason)
 
     @staticmethod
-    def _end(child: Child, *, kill: bool) -> int:
+    def _end(child: LeasedChild, *, kill: bool) -> int:
         try:
             return child.control.end(child.lease.pid, kill=kill)
         except RunnerGone:
             child.control.abandon(child.lease)
             return signal.SIGKILL
 
-    def _take(self, key: Key, token: object) -> Child:
+    def _take(self, key: Key, token: object) -> LeasedChild:
         child = self._idle_child(key) or self._fresh(key)
         with self._lock:
             self._busy[child] = token
@@ -145,7 +148,7 @@ class Runner:
                 _kill(child)
         return child
 
-    def _idle_child(self, key: Key) -> Child | None:
+    def _idle_child(self, key: Key) -> LeasedChild | None:
         while True:
             with self._lock:
                 mine = next((child for child in reversed(self._idle) if child.key == key), None)
@@ -156,16 +159,16 @@ class Runner:
                 return mine
             mine.lease.close()
 
-    def _fresh(self, key: Key) -> Child:
+    def _fresh(self, key: Key) -> LeasedChild:
         control = self._running(None)
         try:
             lease = control.lease()
         except RunnerGone:
             control = self._running(control)
-            lease = self._leased(control)
-        return Child(control, lease, key)
+            lease = self._lease_again(control)
+        return LeasedChild(control, lease, key)
 
-    def _leased(self, control: Control) -> Lease:
+    def _lease_again(self, control: Control) -> Lease:
         """A child of a runner that has just started; where that fails too, the reason."""
         try:
             return control.lease()
@@ -184,9 +187,9 @@ class Runner:
                 self._control = Control(self.settings)
             return self._control
 
-    def _put_back(self, child: Child, *, retire: bool) -> None:
+    def _put_back(self, child: LeasedChild, *, retire: bool) -> None:
         child.calls += 1
-        dropped: Child | None = child
+        dropped: LeasedChild | None = child
         if not retire and child.calls < CALLS:
             with self._lock:
                 self._idle.append(child)
@@ -240,19 +243,19 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def _kill(child: Child) -> None:
+def _kill(child: LeasedChild) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.lease.pid, signal.SIGKILL)
 
 
-def encoded(request: Request, show: Callable[[Path], Path]) -> bytes:
+def encode_request(request: Request, show: Callable[[Path], Path]) -> bytes:
     """The message of a request, as JSON; `show` is how its files are called where it is read."""
-    return json.dumps(request.message(show), default=_converted).encode()
+    return json.dumps(request.message(show), default=_convert).encode()
 
 
-def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: Keep) -> Any:
+def put_tables(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: KeepFrame) -> Any:
     """`value` with what stands for its tables in their places: what `keep` makes of each file."""
-    kept = [keep(Table(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
+    kept = [keep(FrameFile(file, *size)) for file, size in zip(files, written["sizes"], strict=True)]
 
     def put(inner: Any) -> Any:
         if isinstance(inner, list):
@@ -266,8 +269,9 @@ def settled(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep:
     return put(value)
 
 
-def _converted(value: Any) -> Any:
-    """What a call hands over beyond JSON: views of the context become mappings, functions nothing."""
+def _convert(value: Any) -> Any:
+    """What a call hands over beyond JSON: views of the context become mappings, functions
+    nothing."""
     if isinstance(value, Mapping):
         return dict(value)
     with contextlib.suppress(TypeError):
@@ -275,7 +279,7 @@ def _converted(value: Any) -> Any:
     return None
 
 
-def _described(status: int) -> str:
+def _describe(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"its process ended with exit status {code}"

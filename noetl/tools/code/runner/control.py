@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .child import scratch, tables
-from .sandbox import wrapped
+from .sandbox import sandbox_command
 from .server import ANSWER, REQUEST
 
 #: All that a child inherits of the worker's environment. Nothing that could hold a secret.
@@ -37,7 +37,8 @@ INHERITED = (
     "REQUESTS_CA_BUNDLE",
 )
 
-#: Directory below the root for the files that calls are shown: inside of a sandbox it cannot be written.
+#: Directory below the root for the files that calls are shown: inside of a sandbox it cannot be
+#: written.
 SHOWN = "shown"
 
 LAUNCH = Path(__file__).with_name("launch.py")
@@ -54,9 +55,9 @@ class RunnerGone(Exception):
 class RunnerSettings:
     """`warm` children are forked ahead; at most `idle` used ones are kept for their owners.
 
-    `readable` are the directories that a sandbox shows beside those of the system, `hidden` those that it
-    never shows. `inherited` are variables of the worker's environment that are handed on beside INHERITED.
-    """
+    `readable` are the directories that a sandbox shows beside those of the system, `hidden` those
+    that it never shows. `inherited` are variables of the worker's environment that are handed on
+    beside INHERITED."""
 
     scratch: Path
     sandbox: bool = False
@@ -110,7 +111,7 @@ class Control:
         try:
             with theirs:
                 command = _command(theirs.fileno(), root, settings)
-                self._process = _started(command, theirs.fileno(), environment(settings.inherited))
+                self._process = _start(command, theirs.fileno(), environment(settings.inherited))
         except BaseException:
             self._socket.close()
             shutil.rmtree(root, ignore_errors=True)
@@ -160,8 +161,8 @@ class Control:
 
     @contextlib.contextmanager
     def tables(self, lease: Lease, count: int) -> Iterator[list[Path]]:
-        """The files of tables that a child wrote, out of its reach, while the block runs. Raises RunnerGone
-        where one is not there or is no plain file."""
+        """The files of tables that a child wrote, out of its reach, while the block runs. Raises
+        RunnerGone where one is not there or is no plain file."""
         written = Path(tables(scratch(str(self._root), lease.pid)))
         with tempfile.TemporaryDirectory(dir=self._root / SHOWN, ignore_cleanup_errors=True) as folder:
             files = [Path(folder, f"{number}.parquet") for number in range(count)]
@@ -202,10 +203,10 @@ def _command(control: int, root: str, settings: RunnerSettings) -> list[str]:
     shown.mkdir(mode=0o700)
     if not settings.sandbox:
         return command
-    return wrapped(command, root, str(shown), settings.readable, settings.hidden)
+    return sandbox_command(command, root, str(shown), settings.readable, settings.hidden)
 
 
-def _started(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: list[str], control: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

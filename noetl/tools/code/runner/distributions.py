@@ -1,4 +1,5 @@
-"""Distributions in the place of modules: `python-dateutil` is what is installed, `dateutil` what it brings."""
+"""Distributions in the place of modules: `python-dateutil` is what is installed, `dateutil` what it
+brings."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 
 def modules(entry: str) -> dict[str, ModuleType] | None:
-    """The top-level modules of the installed distribution that `entry` names, by name; None where it names a module,
-    or nothing that is installed."""
+    """The top-level modules of the installed distribution that `entry` names, by name; None where
+    it names a module, or nothing that is installed."""
     found = _REQUIREMENT.match(entry)
     if found is None or _is_module(entry):
         return None
     named = _top_level(found[1])
-    loaded = {name: one for name in named if (one := _loaded(name)) is not None}
+    loaded = {name: one for name in named if (one := _load(name)) is not None}
     return loaded or None
 
 
@@ -57,7 +58,7 @@ def _first(file: str) -> str:
     return name if is_code and name.isidentifier() else ""
 
 
-def _loaded(name: str) -> ModuleType | None:
+def _load(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(name)
     except ImportError:

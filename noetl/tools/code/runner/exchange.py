@@ -1,4 +1,5 @@
-"""One call of one child, from the worker's side: send, collect output, wait, mind deadline and limits."""
+"""One call of one child, from the worker's side: send, collect output, wait, mind deadline and
+limits."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from . import processes, wire
+from .... import processes
+from . import wire
 from .control import Lease
-from .requests import Limits, Text
+from .requests import CodeLimits, PrintedText
 
 #: Seconds between two looks at the processes below a child.
 TICK_S = 0.1
@@ -31,20 +33,20 @@ def ignore_output(_stream: str, _data: bytes | None) -> None:
     """Listens to nothing."""
 
 
-class Died(Exception):
+class ChildDied(Exception):
     """The child closed its channel without an answer."""
 
 
-class Expired(Exception):
+class DeadlinePassed(Exception):
     """The deadline passed."""
 
 
-class Exceeded(Exception):
+class LimitPassed(Exception):
     """A limit that the worker minds was passed; the message says which."""
 
 
 @dataclass
-class Kept:
+class StreamHead:
     """The head of a stream; the rest is counted and dropped, so memory stays flat."""
 
     limit: int
@@ -57,12 +59,14 @@ class Kept:
             self.chunks.append(chunk[:room])
         self.size += len(chunk)
 
-    def text(self) -> Text:
-        return Text(b"".join(self.chunks).decode("utf-8", "replace"), self.size, self.size > self.limit)
+    def text(self) -> PrintedText:
+        return PrintedText(
+            b"".join(self.chunks).decode("utf-8", "replace"), self.size, self.size > self.limit
+        )
 
 
 @dataclass
-class Answer:
+class AnswerBytes:
     """The bytes of an answer as they come in."""
 
     limit: int
@@ -71,7 +75,7 @@ class Answer:
     def add(self, chunk: bytes) -> None:
         self.data += chunk
         if self._length() > self.limit:
-            raise Exceeded(f"its answer is {self._length():,} bytes, and {self.limit:,} are allowed")
+            raise LimitPassed(f"its answer is {self._length():,} bytes, and {self.limit:,} are allowed")
 
     def _length(self) -> int:
         if len(self.data) < wire.HEADER.size:
@@ -89,16 +93,16 @@ class Answer:
 
 
 class Exchange:
-    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well. `listen` hears all
-    of it, the rest and the end with `finish`."""
+    """Collects `stdout` and `stderr` while it waits; both can be read after `run` raised as well.
+    `listen` hears all of it, the rest and the end with `finish`."""
 
-    def __init__(self, lease: Lease, limits: Limits, listen: Listen = ignore_output) -> None:
+    def __init__(self, lease: Lease, limits: CodeLimits, listen: Listen = ignore_output) -> None:
         self.lease = lease
         self.listen = listen
         self.limits = limits
-        self.out = Kept(limits.output)
-        self.err = Kept(limits.output)
-        self.answer = Answer(limits.result + ENVELOPE)
+        self.out = StreamHead(limits.output)
+        self.err = StreamHead(limits.output)
+        self.answer = AnswerBytes(limits.result + ENVELOPE)
         self._poller = select.poll()
         for descriptor in (lease.channel, lease.out, lease.err):
             self._poller.register(descriptor, select.POLLIN)
@@ -109,12 +113,12 @@ class Exchange:
         try:
             wire.send(self.lease.channel, message)
         except OSError:
-            raise Died from None
+            raise ChildDied from None
         end, tick = started + deadline_s, started + TICK_S
         while not self.answer.complete():
             now = time.monotonic()
             if now >= end:
-                raise Expired
+                raise DeadlinePassed
             if now >= tick:
                 self._look()
                 tick = now + TICK_S
@@ -125,7 +129,7 @@ class Exchange:
     def _look(self) -> None:
         most = self.limits.processes
         if len(processes.descendants(self.lease.watched, most + 1)) > most:
-            raise Exceeded(f"it started more than {most} processes")
+            raise LimitPassed(f"it started more than {most} processes")
 
     def _read(self, descriptor: int) -> None:
         if descriptor == self.lease.channel:
@@ -138,9 +142,9 @@ class Exchange:
         try:
             chunk = os.read(self.lease.channel, _CHUNK)
         except OSError:
-            raise Died from None
+            raise ChildDied from None
         if not chunk:
-            raise Died
+            raise ChildDied
         return chunk
 
     def _pipe(self, descriptor: int) -> bool:
@@ -162,7 +166,7 @@ class Exchange:
             self.err.add(chunk)
             self.listen("stderr", chunk)
 
-    def finish(self) -> tuple[Text, Text]:
+    def finish(self) -> tuple[PrintedText, PrintedText]:
         """What was printed, with what still stands in the pipes."""
         for descriptor in (self.lease.out, self.lease.err):
             for _ in range(_LAST_READS):

@@ -1,4 +1,5 @@
-"""Frames of pandas, polars and Arrow: inputs become them, and results that are one become Parquet files.
+"""Frames of pandas, polars and Arrow: inputs become them, and results that are one become Parquet
+files.
 
 None of the libraries is imported unless the code has done so, or the task asks for its frames.
 """
@@ -9,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import plain
+from ...kit import plain
 
 #: Classes of frames by module and name: which library writes them.
 _CLASSES = {
@@ -32,19 +33,20 @@ class NoFrame(Exception):
         self.type = type
 
 
-def framed(name: str, value: Any, sort: str) -> Any:
-    """An input as a frame where it is a table (a list of mappings), else as it is. Raises NoFrame."""
+def to_frame(name: str, value: Any, sort: str) -> Any:
+    """An input as a frame where it is a table (a list of mappings), else as it is. Raises
+    NoFrame."""
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return value
-    return _made(name, sort, lambda: _FROM_ROWS[sort](value))
+    return _make(name, sort, lambda: _FROM_ROWS[sort](value))
 
 
-def read(name: str, path: str, sort: str) -> Any:
+def read_frame(name: str, path: str, sort: str) -> Any:
     """An input as a frame, from a Parquet file. Raises NoFrame."""
-    return _made(name, sort, lambda: _READERS[sort](path))
+    return _make(name, sort, lambda: _READERS[sort](path))
 
 
-def _made(name: str, sort: str, make: Callable[[], Any]) -> Any:
+def _make(name: str, sort: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except ModuleNotFoundError as error:
@@ -104,9 +106,9 @@ _FROM_ROWS = {"pandas": _pandas_rows, "polars": _polars_rows, "arrow": _arrow_ro
 _READERS = {"pandas": _pandas_file, "polars": _polars_file, "arrow": _arrow_file}
 
 
-class Tables:
-    """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each frame, and
-    `{<mark>: <number of the file>}` stands in its place."""
+class FrameFiles:
+    """The frames of one result. `convert` is a hook for `plain.dumps`: a file is written for each
+    frame, and `{<mark>: <number of the file>}` stands in its place."""
 
     def __init__(self, folder: str) -> None:
         self.sizes: list[tuple[int, int]] = []
@@ -120,21 +122,22 @@ class Tables:
         if sort is None:
             return plain.convert(value)
         if id(value) not in self._known:
-            self._known[id(value)] = self._written(value, sort)
+            self._known[id(value)] = self._write(value, sort)
         return self._known[id(value)]
 
-    def _written(self, frame: Any, sort: str) -> Any:
+    def _write(self, frame: Any, sort: str) -> Any:
         rows, columns = frame.shape
         if not columns:
             return [{}] * rows
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         try:
             _WRITERS[sort](frame, os.path.join(self._folder, f"{len(self.sizes)}.parquet"))
-        except (OSError, MemoryError, plain.Unfit):
+        except (OSError, MemoryError, plain.NotConverted):
             raise
-        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot hold.
+        # Broad on purpose: each library has exceptions of its own for values that Parquet cannot
+        # hold.
         except Exception as error:
-            raise plain.Unfit(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
+            raise plain.NotConverted(f"is a frame ({sort}) that Parquet cannot hold: {error}") from error
         self.sizes.append((rows, columns))
         return {self.mark: len(self.sizes) - 1}
 
@@ -152,7 +155,7 @@ def _write_pandas(frame: Any, path: str) -> None:
     try:
         import pyarrow  # noqa: F401 - see `_pandas_file`
     except ModuleNotFoundError:
-        raise plain.Unfit(
+        raise plain.NotConverted(
             "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install pyarrow` where "
             "this task runs, or make it a list with to_dict('records')"
         ) from None
@@ -179,7 +182,7 @@ def _refuse_twins(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise plain.Unfit(f"is a frame with two columns called '{name}'; rename one")
+            raise plain.NotConverted(f"is a frame with two columns called '{name}'; rename one")
         seen.add(name)
 
 

@@ -1,4 +1,5 @@
-"""Runs a python call: the code as a module of its own, its inputs as globals, its result as JSON."""
+"""Runs a python call: the code as a module of its own, its inputs as globals, its result as
+JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import distributions, frames, plain, responses, returns
+from ...kit import plain
+from . import distributions, frames, responses, returns
 from .requests import PythonRequest
 
 #: The module that the code is.
@@ -45,16 +47,15 @@ class CodeError(Exception):
 def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
     """The answer (`"value": ...` or `"error": {...}` as JSON text) and whether it went well.
 
-    Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of what size,
-    and by which mark the value names them.
-    """
-    tables = frames.Tables(folder)
+    Tables of the result are files in `folder`; the answer's `"tables"` says how many there are of
+    what size, and by which mark the value names them."""
+    tables = frames.FrameFiles(folder)
     module = types.ModuleType(MODULE)
     # Registered while it runs: dataclasses, pickle and type hints look their module up by name.
     sys.modules[MODULE] = module
     try:
         value = _call(module.__dict__, request)
-        text = _encoded(value, request["result_limit"], tables.convert if request["tables"] else None)
+        text = _encode(value, request["result_limit"], tables.convert if request["tables"] else None)
         written = {"mark": tables.mark, "sizes": tables.sizes}
         return (
             b'"tables":%s,' % json.dumps(written).encode() if tables.sizes else b""
@@ -64,20 +65,20 @@ def run(request: Mapping[str, Any], folder: str) -> tuple[bytes, bool]:
             # The report needs memory too.
             module.__dict__.clear()
             traceback.clear_frames(error.__traceback__)
-        return b'"error":' + _reported(error, request), False
+        return b'"error":' + _report(error, request), False
     finally:
         sys.modules.pop(MODULE, None)
         module.__dict__.clear()
 
 
 def rehearse() -> None:
-    """Runs a little code. A forked process copies each page when it first writes to it; done before the
-    first call, that is not part of its time."""
+    """Runs a little code. A forked process copies each page when it first writes to it; done before
+    the first call, that is not part of its time."""
     rehearsal = PythonRequest("result = [a]", {"a": 1}).message(lambda path: path)
     run(rehearsal, "")
 
 
-def _encoded(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
+def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
     try:
         text = plain.dumps(value, hook=hook)
     except plain.NotJson as error:
@@ -113,38 +114,41 @@ def _value(code: types.CodeType, is_function: bool, names: dict[str, Any], input
     if is_function:
         returned = types.FunctionType(code, names)()
         if not (isinstance(returned, str) and returned == returns.FELL_THROUGH):
-            return _awaited(returned)
+            return _await(returned)
     else:
         exec(code, names)  # noqa: S102 - running the playbook's code is what this process is for
-    return _awaited(_yielded(names, inputs))
+    return _await(_result_of(names, inputs))
 
 
 def _start_in(directory: str | None) -> None:
-    """A directory that is not there, or that a sandbox does not show, is not started in: code starts in scratch."""
+    """A directory that is not there, or that a sandbox does not show, is not started in: code
+    starts in scratch."""
     if directory is not None:
         with contextlib.suppress(OSError):
             os.chdir(directory)
 
 
 def _inputs(request: Mapping[str, Any]) -> dict[str, Any]:
-    """All inputs by name: those that came as files read, and tables as frames where the task asks for them."""
+    """All inputs by name: those that came as files read, and tables as frames where the task asks
+    for them."""
     inputs: dict[str, Any] = request["inputs"]
     sort, read = request["frames"], set()
     for name, (path, form) in request["files"].items():
         if form == "parquet":
-            inputs[name] = frames.read(name, path, sort)
+            inputs[name] = frames.read_frame(name, path, sort)
             read.add(name)
         else:
             with open(path, "rb") as file:
                 inputs[name] = json.load(file)
     if sort is not None:
         for name in inputs.keys() - read:
-            inputs[name] = frames.framed(name, inputs[name], sort)
+            inputs[name] = frames.to_frame(name, inputs[name], sort)
     return inputs
 
 
-def _yielded(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
-    """The global `result`, else what `main` returns. An input called `result` gives way to `main`."""
+def _result_of(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
+    """The global `result`, else what `main` returns. An input called `result` gives way to
+    `main`."""
     result = names.get("result", _MISSING)
     main = names.get("main")
     given = "result" in inputs and result is inputs["result"]
@@ -153,7 +157,7 @@ def _yielded(names: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
     return None if result is _MISSING else result
 
 
-def _awaited(value: Any) -> Any:
+def _await(value: Any) -> Any:
     if not inspect.iscoroutine(value):
         return value
     # Imported where it is needed: it costs 40 ms, and few codes are asynchronous.
@@ -197,7 +201,8 @@ def _refuse_missing(parameter: inspect.Parameter, inputs: Mapping[str, Any]) -> 
 
 
 def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
-    """The compiled source, and whether it is a function's; kept for the next call of the same code."""
+    """The compiled source, and whether it is a function's; kept for the next call of the same
+    code."""
     cached = _compiled.get((source, name))
     if cached is None:
         if len(_compiled) >= CACHED:
@@ -213,7 +218,7 @@ def _code(source: str, name: str) -> tuple[types.CodeType, bool]:
 
 
 def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, Any]) -> None:
-    pairs = libs.items() if isinstance(libs, dict) else map(_aliased, libs or ())
+    pairs = libs.items() if isinstance(libs, dict) else map(_alias_of, libs or ())
     for alias, path in pairs:
         if not alias and (modules := distributions.modules(path)) is not None:
             names.update(modules)
@@ -223,7 +228,7 @@ def _import_libs(libs: Mapping[str, str] | list[str] | None, names: dict[str, An
         names[alias or top] = found if alias else sys.modules.get(top, found)
 
 
-def _aliased(entry: str) -> tuple[str, str]:
+def _alias_of(entry: str) -> tuple[str, str]:
     """Alias (empty: none) and module of `module` or `module as alias`."""
     path, _, alias = entry.partition(" as ")
     return alias.strip(), path.strip()
@@ -249,7 +254,8 @@ def _library(path: str) -> Any:
 def _not_installed(path: str, module: str) -> CodeError:
     top = module.partition(".")[0]
     return CodeError(
-        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): install it for "
+        f"'{path}' of libs is not installed where this task runs (no module named '{module}'): "
+        "install it for "
         f"{sys.executable} with `pip install {top}`, or the package that holds it.",
         "ModuleNotFoundError",
     )
@@ -258,7 +264,7 @@ def _not_installed(path: str, module: str) -> CodeError:
 # --- reports -----------------------------------------------------------------------------------
 
 
-def _reported(error: BaseException, request: Mapping[str, Any]) -> bytes:
+def _report(error: BaseException, request: Mapping[str, Any]) -> bytes:
     report = {"type": _type(error), "message": _message(error), "kind": _kind(error)}
     report |= _place(error, request["name"])
     if isinstance(error, MemoryError):

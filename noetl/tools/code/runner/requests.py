@@ -1,4 +1,4 @@
-"""What the worker asks a child to do, and what it is told."""
+"""What the worker asks a child to do, and what the child replies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the child."""
+class CodeLimits:
+    """Bounds of one call. `output` and `result` are bytes; `processes` counts those below the
+    child."""
 
     memory_mb: int = 2048
     file_mb: int = 512
@@ -37,7 +38,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FrameFile:
     """A frame of a result: a Parquet file, which is there until `keep` returns."""
 
     path: Path
@@ -46,36 +47,35 @@ class Table:
 
 
 #: What becomes of a table: the value that stands in its place in the result.
-Keep: TypeAlias = Callable[[Table], Any]
+KeepFrame: TypeAlias = Callable[[FrameFile], Any]
 #: The path under which a child can read a file.
-Show: TypeAlias = Callable[[Path], Path]
+ShowPath: TypeAlias = Callable[[Path], Path]
 
 
 @dataclass(frozen=True, slots=True)
 class PythonRequest:
     """`inputs` become globals; `context` is what `context` names, where the code names it.
 
-    Those inputs that `files` names are read from there. `frames`: inputs that are tables come as such frames.
-    `name` is how tracebacks call the source, `file` its path where it has one. Calls of the same `owner` (a
-    playbook's net) may share a child; different owners never do.
-    """
+    Those inputs that `files` names are read from there. `frames`: inputs that are tables come as
+    such frames. `name` is how tracebacks call the source, `file` its path where it has one. Calls
+    of the same `owner` (a playbook's net) may share a child; different owners never do."""
 
     code: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     context: Mapping[str, Any] | None = None
     libs: Mapping[str, str] | Sequence[str] = ()
     owner: str = ""
-    limits: Limits = Limits()
+    limits: CodeLimits = CodeLimits()
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, InputFile] = field(default_factory=dict)
     frames: Frames | None = None
-    keep: Keep | None = None
+    keep: KeepFrame | None = None
     name: str = CODE
     file: str | None = None
     #: Where it starts; None is the child's scratch directory.
     cwd: str | None = None
 
-    def message(self, show: Show) -> dict[str, Any]:
+    def message(self, show: ShowPath) -> dict[str, Any]:
         return {
             "op": "python",
             "code": self.code,
@@ -105,11 +105,11 @@ class ShellRequest:
     cwd: str | None = None
     stdin: str | None = None
     owner: str = ""
-    limits: Limits = Limits()
+    limits: CodeLimits = CodeLimits()
     #: A shell yields no tables.
     keep: None = None
 
-    def message(self, _show: Show) -> dict[str, Any]:
+    def message(self, _show: ShowPath) -> dict[str, Any]:
         return {
             "op": "shell",
             "commands": self.commands,
@@ -120,7 +120,7 @@ class ShellRequest:
         }
 
 
-def limits_message(limits: Limits) -> dict[str, Any]:
+def limits_message(limits: CodeLimits) -> dict[str, Any]:
     """The limits that the child keeps itself."""
     return {
         "memory_mb": limits.memory_mb,
@@ -131,7 +131,7 @@ def limits_message(limits: Limits) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PrintedText:
     """The head of what was printed; `size` is how many bytes all of it was."""
 
     text: str
@@ -143,14 +143,13 @@ class Text:
 class RunnerReply:
     """How a call ended.
 
-    `ok`: `value` is its result. `error`: the child reports {kind, type, message, line?, traceback?}.
-    `died`: the child ended without an answer; `reason` says how. `timeout`: it was killed at its
-    deadline. `limit`: it was killed because of what `reason` says.
-    """
+    `ok`: `value` is its result. `error`: the child reports {kind, type, message, line?,
+    traceback?}. `died`: the child ended without an answer; `reason` says how. `timeout`: it was
+    killed at its deadline. `limit`: it was killed because of what `reason` says."""
 
     status: Literal["ok", "error", "died", "timeout", "limit"]
-    stdout: Text
-    stderr: Text
+    stdout: PrintedText
+    stderr: PrintedText
     value: Any = None
     error: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""

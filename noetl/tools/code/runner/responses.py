@@ -1,5 +1,5 @@
-"""Results of http tasks have their body under two names, `data` and `body`: one object, of which the result of a call
-has one name again."""
+"""Results of http tasks have their body under two names, `data` and `body`: one object, of which
+the result of a call has one name again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _KEYS: Final = frozenset({"status_code", "headers", "url", "elapsed", "data"})
 
 
 def add_bodies(value: Any) -> bool:
-    """Adds `body` to each result of an http task in `value`, which holds no circle; whether there is one."""
+    """Adds `body` to each result of an http task in `value`, which holds no circle; whether there
+    is one."""
     found = [one for one in _mappings(value) if one.keys() >= _KEYS and "body" not in one]
     for one in found:
         one["body"] = one["data"]

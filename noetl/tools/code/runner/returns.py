@@ -1,8 +1,8 @@
 """Code with a `return` at its top level becomes the body of a function.
 
 Its names stay globals, so that helper functions see them as in code without `return`, and `return`
-means what it means in any function: `finally` runs, context managers exit cleanly, nothing catches it.
-"""
+means what it means in any function: `finally` runs, context managers exit cleanly, nothing catches
+it."""
 
 from __future__ import annotations
 

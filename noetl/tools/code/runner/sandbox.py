@@ -1,9 +1,9 @@
 """The command line that puts the runner, with all its children, inside bubblewrap.
 
 Resource limits isolate nothing: a child of the same user reads that user's files and reaches the
-network. Inside, there is no network, no process of the host, and no file but the interpreter's, what it
-imports from, the playbook's directory, and a scratch directory, the only one that can be written.
-"""
+network. Inside, there is no network, no process of the host, and no file but the interpreter's,
+what it imports from, the playbook's directory, and a scratch directory, the only one that can be
+written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class NoSandbox(Exception):
 
 
 def trouble() -> str:
-    """Why no sandbox can be made on this machine; empty where one can. Tries it: some tens of milliseconds."""
+    """Why no sandbox can be made on this machine; empty where one can. Tries it: some tens of
+    milliseconds."""
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap (bwrap) is not on PATH; install it"
@@ -52,33 +53,34 @@ def trouble() -> str:
     return f"bubblewrap cannot make one here ({said[-1]}); it needs user namespaces"
 
 
-def wrapped(
+def sandbox_command(
     command: list[str], root: str, shown: str, readable: Iterable[Path] = (), hidden: Iterable[Path] = ()
 ) -> list[str]:
-    """`command` in a sandbox that may write below `root` only. Raises NoSandbox where there is no bubblewrap.
+    """`command` in a sandbox that may write below `root` only. Raises NoSandbox where there is no
+    bubblewrap.
 
-    `readable` are directories that can be read beside those of the system and the interpreter, `shown` one
-    below `root` that can be read only. `hidden` ones are empty inside, even where a readable one holds them.
-    """
+    `readable` are directories that can be read beside those of the system and the interpreter,
+    `shown` one below `root` that can be read only. `hidden` ones are empty inside, even where a
+    readable one holds them."""
     program = shutil.which("bwrap")
     if program is None:
         raise NoSandbox(trouble())
-    here = str(Path(__file__).resolve().parent)
+    noetl = str(Path(__file__).resolve().parents[3])
     mounts = list(
-        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_imported(), here, *map(str, readable)])
+        dict.fromkeys([*_SYSTEM, sys.base_prefix, sys.prefix, *_import_path(), noetl, *map(str, readable)])
     )
-    covered = _covered(mounts, hidden)
+    covered = _cover(mounts, hidden)
     # Files in memory, which the sandbox's own /dev would hide.
     below_dev = [mount for mount in mounts if _is_below_dev(mount)]
-    # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends by
-    # itself when its control socket closes, and everything inside ends with it.
+    # No --die-with-parent: it ends the sandbox with the *thread* that started it. The runner ends
+    # by itself when its control socket closes, and everything inside ends with it.
     return [
         *(program, *_ALONE, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *_read_only(mounts),
-        *_emptied(covered, mounts),
+        *_empty(covered, mounts),
         *("--proc", "/proc", "--dev", "/dev"),
         *_read_only(below_dev),
-        *_emptied(filter(_is_below_dev, covered), below_dev),
+        *_empty(filter(_is_below_dev, covered), below_dev),
         *("--bind", root, root, "--ro-bind", shown, shown, "--chdir", root),
         # Last: what lies on them had to be made.
         *(word for path in ["/", *map(str, covered)] for word in ("--remount-ro", path)),
@@ -95,8 +97,9 @@ def _read_only(paths: Iterable[str]) -> list[str]:
     return [word for path in paths for word in ("--ro-bind-try", path, path)]
 
 
-def _covered(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
-    """Where hidden directories would be seen: a link to one must not show it, nor one to a mount."""
+def _cover(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
+    """Where hidden directories would be seen: a link to one must not show it, nor one to a
+    mount."""
     seen = dict[Path, None]()
     for real in (path.resolve() for path in hidden):
         for mount in mounts:
@@ -106,7 +109,7 @@ def _covered(mounts: list[str], hidden: Iterable[Path]) -> list[Path]:
     return list(seen)
 
 
-def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:
+def _empty(covered: Iterable[Path], mounts: list[str]) -> list[str]:
     """Covers what a mount would show; mounts that lie inside of it are made again."""
     words: list[str] = []
     for path in covered:
@@ -116,9 +119,9 @@ def _emptied(covered: Iterable[Path], mounts: list[str]) -> list[str]:
 
 
 @cache
-def _imported() -> tuple[str, ...]:
-    """What the runner imports from. Not the worker's own `sys.path`: the directory that it was started in may
-    stand there, and need not be for everybody's eyes."""
+def _import_path() -> tuple[str, ...]:
+    """What the runner imports from. Not the worker's own `sys.path`: the directory that it was
+    started in may stand there, and need not be for everybody's eyes."""
     asked = [sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]
     answer = subprocess.run(asked, capture_output=True, check=True, env={}, timeout=60)
     return tuple(entry for entry in json.loads(answer.stdout) if Path(entry).exists())

@@ -6,9 +6,9 @@ One thread, no state but its children. The worker asks over the control socket:
     K <pid>  kill the child and all that descends from it; the answer is its wait status
     R <pid>  the same for a child that is ending by itself: it is given a moment to do so
 
-When the socket closes, the worker is gone: everything is killed. Every child adopts its own orphans,
-so a child of the runner that it did not fork belonged to a child that has died, and is killed.
-"""
+When the socket closes, the worker is gone: everything is killed. Every child adopts its own
+orphans, so a child of the runner that it did not fork belonged to a child that has died, and is
+killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from . import child, processes, python_code
+from .... import processes
+from . import child, python_code
 
 REQUEST = struct.Struct("!ci")
 ANSWER = struct.Struct("!ii")
@@ -37,19 +38,19 @@ REMEMBERED = 256
 
 
 @dataclass(frozen=True)
-class Warm:
+class WarmChild:
     """A child that waits to be leased: its pid and the worker's ends of its descriptors."""
 
     pid: int
     ends: tuple[int, int, int]
 
 
-class Server:
+class RunnerServer:
     def __init__(self, control: socket.socket, root: str, warm: int) -> None:
         self.control = control
         self.root = root
         self.target = warm
-        self.warm: list[Warm] = []
+        self.warm: list[WarmChild] = []
         self.alive: set[int] = set()
         self.ended: OrderedDict[int, int] = OrderedDict()
 
@@ -83,8 +84,8 @@ class Server:
                 self.warm.append(self.fork())
 
     def patience(self) -> float:
-        """Milliseconds of quiet after which another child is forked ahead. While one still stands by that can
-        wait: what was just leased runs now, and a fork beside it would slow it down."""
+        """Milliseconds of quiet after which another child is forked ahead. While one still stands
+        by that can wait: what was just leased runs now, and a fork beside it would slow it down."""
         return REFILL_MS if self.warm else 0
 
     @staticmethod
@@ -115,7 +116,7 @@ class Server:
         for end in chosen.ends:
             os.close(end)
 
-    def fork(self) -> Warm:
+    def fork(self) -> WarmChild:
         channel, child_channel = (end.detach() for end in socket.socketpair())
         out, child_out = os.pipe()
         err, child_err = os.pipe()
@@ -124,14 +125,15 @@ class Server:
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
-            # Its descriptor is closed below by number; the object must not close whoever gets it next.
+            # Its descriptor is closed below by number; the object must not close whoever gets it
+            # next.
             self.control.detach()
             signal.set_wakeup_fd(-1)
             child.main(runner, self.root, child_channel, child_out, child_err)
         for end in (child_channel, child_out, child_err):
             os.close(end)
         self.alive.add(pid)
-        return Warm(pid, (channel, out, err))
+        return WarmChild(pid, (channel, out, err))
 
     def end(self, pid: int, grace_s: float) -> int:
         """Ends a child with all its descendants, and says how it ended."""
@@ -140,7 +142,7 @@ class Server:
             if status is None:
                 processes.kill_tree(pid)
                 status = os.waitpid(pid, 0)[1]
-            self.buried(pid, status)
+            self.bury(pid, status)
         self.kill_orphans()
         return self.ended.pop(pid, 0)
 
@@ -153,12 +155,12 @@ class Server:
                 if not pid:
                     break
                 if pid in self.alive:
-                    self.buried(pid, status)
+                    self.bury(pid, status)
                     buried = True
         if buried:
             self.kill_orphans()
 
-    def buried(self, pid: int, status: int) -> None:
+    def bury(self, pid: int, status: int) -> None:
         self.alive.discard(pid)
         self.ended[pid] = status
         while len(self.ended) > REMEMBERED:
@@ -197,7 +199,7 @@ def main(control: int, root: str, warm: int) -> None:
     python_code.rehearse()
     gc.collect()
     gc.freeze()
-    server = Server(socket.socket(fileno=control), root, warm)
+    server = RunnerServer(socket.socket(fileno=control), root, warm)
     try:
         server.serve()
     finally:

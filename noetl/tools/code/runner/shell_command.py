@@ -9,7 +9,8 @@ from typing import Any
 
 
 def run(request: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The answer: `"value": {exit_code, command}`, or `"error"` where a command could not be started.
+    """The answer: `"value": {exit_code, command}`, or `"error"` where a command could not be
+    started.
 
     `exit_code` is that of the last command that ran, negative for a signal; `command` is its index.
     What they print goes to the pipes that this process has as stdout and stderr.

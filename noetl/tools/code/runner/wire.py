@@ -7,11 +7,12 @@ import struct
 
 HEADER = struct.Struct("!I")
 
-#: What a child advises after a call: to keep it, to replace it, to kill it with the processes that it left.
+#: What a child advises after a call: to keep it, to replace it, to kill it with the processes that
+#: it left.
 KEEP, REPLACE, KILL = range(3)
 
 
-class Closed(Exception):
+class ChannelClosed(Exception):
     """The other end is gone."""
 
 
@@ -33,7 +34,7 @@ def _exactly(descriptor: int, count: int) -> bytes:
     while count:
         chunk = os.read(descriptor, min(count, 1 << 20))
         if not chunk:
-            raise Closed
+            raise ChannelClosed
         chunks.append(chunk)
         count -= len(chunk)
     return b"".join(chunks)

@@ -93,16 +93,17 @@ def _dotted(host: str) -> str:
         return host
 
 
-def forbidden(address: str) -> str | None:
-    """Why `address` (an IP address) is not public, such as `a loopback`; None where it is public."""
-    ip = _carried(ipaddress.ip_address(address.partition("%")[0]))
+def why_forbidden(address: str) -> str | None:
+    """Why `address` (an IP address) is not public, such as `a loopback`; None where it is
+    public."""
+    ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
     for block, reason in _BLOCKS:
         if ip.version == block.version and ip in block:
             return reason
     return None if ip.is_global and not ip.is_multicast else "a reserved"
 
 
-def _carried(ip: IpAddress) -> IpAddress:
+def _carried_address(ip: IpAddress) -> IpAddress:
     """The IPv4 address inside of `ip`, where a gateway or the kernel would take it out."""
     if isinstance(ip, ipaddress.IPv4Address) or int(ip) <= 1:
         return ip
@@ -113,8 +114,9 @@ def _carried(ip: IpAddress) -> IpAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """Which addresses may be reached: public ones, those in `networks`, or all where private ones are allowed."""
+class AddressGuard:
+    """Which addresses may be reached: public ones, those in `networks`, or all where private ones
+    are allowed."""
 
     allow_private: bool = False
     networks: Networks = ()
@@ -123,15 +125,15 @@ class Guard:
         """Why `address` may not be reached, such as `a loopback`; None where it may."""
         if self.allow_private:
             return None
-        reason = forbidden(address)
-        return None if reason is None or self._listed(address) else reason
+        reason = why_forbidden(address)
+        return None if reason is None or self._is_listed(address) else reason
 
-    def _listed(self, address: str) -> bool:
-        ip = _carried(ipaddress.ip_address(address.partition("%")[0]))
+    def _is_listed(self, address: str) -> bool:
+        ip = _carried_address(ipaddress.ip_address(address.partition("%")[0]))
         return any(ip.version == network.version and ip in network for network in self.networks)
 
 
-def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
+def reachable(host: str, port: int, *, guard: AddressGuard) -> list[Endpoint]:
     """Resolves `host` and returns its addresses, all of them allowed.
 
     Raises socket.gaierror where the name does not resolve and ToolError(client_error) where `guard`
@@ -154,8 +156,9 @@ def reachable(host: str, port: int, *, guard: Guard) -> list[Endpoint]:
     return found
 
 
-def check_host(host: str, guard: Guard) -> None:
-    """The same for drivers that connect by themselves: what they resolve later is theirs. Raises ToolError."""
+def check_host(host: str, guard: AddressGuard) -> None:
+    """The same for drivers that connect by themselves: what they resolve later is theirs. Raises
+    ToolError."""
     try:
         reachable(host, 0, guard=guard)
     except socket.gaierror as error:

@@ -1,4 +1,5 @@
-"""What the tool `http` makes of an answer: the data of its body, or the error that it stands for."""
+"""What the tool `http` makes of an answer: the data of its body, or the error that it stands
+for."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from urllib.parse import urljoin
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.tools.kit.blackout import MASK
-from noetl.tools.kit.opening import blackout
+from noetl.tools.kit.call_secrets import current_mask
+from noetl.tools.kit.masking import MASK
 
 if TYPE_CHECKING:
-    from noetl.tools.kit.http.transport import Answer
+    from noetl.tools.kit.http.transport import HttpResponse
 
 #: How a body is read; None: as its content type says.
 Form = Literal["json", "text", "bytes"]
@@ -27,18 +28,18 @@ _ERROR_BODY = 4096
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
-def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Json]:
-    """`{data}`: JSON where it is JSON, else text; bytes that are no text as base64, with `encoding`.
+def content(answer: HttpResponse, form: Form | None, notes: set[str]) -> dict[str, Json]:
+    """`{data}`: JSON where it is JSON, else text; bytes that are not text as base64, with
+    `encoding`.
 
-    With `form` the body is read as that, whatever the content type says. An empty one is null. Raises
-    ToolError(server_error | limit) where it must be JSON and is none.
-    """
+    With `form` the body is read as that, whatever the content type says. An empty one is null.
+    Raises ToolError(server_error | limit) where it must be JSON and is none."""
     content_type = answer.headers.get("content-type", "").lower()
     if not answer.body:
         return {"data": None}
     if form == "bytes":
         return _in_base64(answer.body)
-    text = _decoded(answer.body, content_type)
+    text = _decode(answer.body, content_type)
     if form == "text":
         return {"data": text if text is not None else answer.body.decode("utf-8", "replace")}
     if form == "json" or "json" in content_type.partition(";")[0]:
@@ -53,9 +54,10 @@ def content(answer: Answer, form: Form | None, notes: set[str]) -> dict[str, Jso
     return {"data": text}
 
 
-def hushed(answer: Answer) -> Answer:
-    """`answer` without the secrets of the request, which servers echo: before anything of it is cut for a message."""
-    black = blackout()
+def mask_secrets(answer: HttpResponse) -> HttpResponse:
+    """`answer` without the secrets of the request, which servers echo: before anything of it is cut
+    for a message."""
+    black = current_mask()
     if not black:
         return answer
     headers = {name: black.text(value) for name, value in answer.headers.items()}
@@ -63,9 +65,10 @@ def hushed(answer: Answer) -> Answer:
     return replace(answer, headers=headers, body=body, url=url, reason=reason)
 
 
-def links(answer: Answer) -> dict[str, str]:
-    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the server that answered:
-    whoever follows them sends what this call was granted. Without its secrets, which may stand in the addresses."""
+def links(answer: HttpResponse) -> dict[str, str]:
+    """Address by `rel` of the Link header (RFC 8288), relative ones resolved. Only those of the
+    server that answered: whoever follows them sends what this call was granted. Without its
+    secrets, which may stand in the addresses."""
     header = answer.headers.get("link")
     if not header:
         return {}
@@ -78,12 +81,13 @@ def links(answer: Answer) -> dict[str, str]:
         target = urljoin(answer.url, str(link.get("url", "")))
         for rel in str(link.get("rel", "")).lower().split():
             if same_origin(answer.url, target):
-                found.setdefault(rel, _without_masks(blackout().text(target)))
+                found.setdefault(rel, _without_masks(current_mask().text(target)))
     return found
 
 
 def _without_masks(url: str) -> str:
-    """`url` without the parameters that a secret was taken out of: whoever calls it adds them again."""
+    """`url` without the parameters that a secret was taken out of: whoever calls it adds them
+    again."""
     head, sign, query = url.partition("?")
     kept = [pair for pair in query.split("&") if pair.partition("=")[2] != MASK]
     return f"{head}{sign}{'&'.join(kept)}" if kept else head
@@ -93,7 +97,7 @@ def _in_base64(body: bytes) -> dict[str, Json]:
     return {"data": base64.b64encode(body).decode("ascii"), "encoding": "base64"}
 
 
-def _declared_json(answer: Answer, text: str | None, form: Form | None, notes: set[str]) -> Json:
+def _declared_json(answer: HttpResponse, text: str | None, form: Form | None, notes: set[str]) -> Json:
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
     place = bare(answer.url)
@@ -106,7 +110,8 @@ def _declared_json(answer: Answer, text: str | None, form: Form | None, notes: s
     except ValueError as error:
         raise ToolError(
             "server_error",
-            f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is none: {error}.",
+            f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is "
+            f"none: {error}.",
             type="InvalidJson",
             extras={
                 "http": {"status": answer.status, "headers": dict(answer.headers), "body": _excerpt(answer)}
@@ -114,7 +119,7 @@ def _declared_json(answer: Answer, text: str | None, form: Form | None, notes: s
         ) from error
 
 
-def _decoded(body: bytes, content_type: str) -> str | None:
+def _decode(body: bytes, content_type: str) -> str | None:
     """Text in the charset that is named, else UTF-8; latin-1 for other text; None for bytes."""
     named = _CHARSET.search(content_type)
     for charset in ([named[1]] if named else []) + ["utf-8-sig"]:
@@ -127,7 +132,8 @@ def _decoded(body: bytes, content_type: str) -> str | None:
 
 
 def read_json(text: str, notes: set[str]) -> Json:
-    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says so."""
+    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says
+    so."""
 
     def finite(literal: str) -> float | None:
         number = float(literal)
@@ -139,7 +145,7 @@ def read_json(text: str, notes: set[str]) -> Json:
     return json.loads(text, parse_float=finite, parse_constant=finite)
 
 
-def refusal(method: str, answer: Answer, seen: JsonMap) -> ToolError:
+def refusal(method: str, answer: HttpResponse, seen: JsonMap) -> ToolError:
     """The error that a status from 400 on stands for."""
     from noetl.tools.kit.http.transport import bare  # see `noetl.tools.http.tool`
 
@@ -175,7 +181,7 @@ def _meaning(status: int) -> tuple[str, bool]:
             return "client_error", False
 
 
-def _excerpt(answer: Answer) -> Json:
+def _excerpt(answer: HttpResponse) -> Json:
     """At most 4 kB of the body: JSON where it is short and JSON, else text."""
     text = answer.body[:_ERROR_BODY].decode("utf-8", "replace")
     if len(answer.body) > _ERROR_BODY:

@@ -1,4 +1,5 @@
-"""How a request of the tool `http` says who it is: headers, parameters, or a token that is fetched first."""
+"""How a request of the tool `http` says who it is: headers, parameters, or a token that is fetched
+first."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class OAuthClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RequestCredentials:
     """What a credential adds to a request; `secrets` are texts that must not be seen again."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -59,11 +60,12 @@ class Grant:
     client: OAuthClient | None = None
 
 
-def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Grant:
-    """What `auth` stands for: a name, `{credential: name, ...}`, or the fields. Raises ToolError(auth)."""
+def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> RequestCredentials:
+    """What `auth` stands for: a name, `{credential: name, ...}`, or the fields. Raises
+    ToolError(auth)."""
     if auth is None:
-        return Grant()
-    place, data = opened(auth, services)
+        return RequestCredentials()
+    place, data = open_credential(auth, services)
     wrong = fault("http", data)
     if wrong is not None:
         raise ToolError("auth", f"{place} cannot be used for http; {wrong}.", type="UnusableCredential")
@@ -72,11 +74,11 @@ def grant_of(auth: str | Mapping[str, Json] | None, services: Services) -> Grant
             return _basic(data)
         case "bearer":
             token = text_of(first(data, TOKEN)).strip()
-            return Grant(header_fields({"authorization": f"Bearer {token}"}), secrets=(token,))
+            return RequestCredentials(header_fields({"authorization": f"Bearer {token}"}), secrets=(token,))
         case "api_key":
             return _api_key(data)
         case _:
-            return Grant(client=_client(data, place))
+            return RequestCredentials(client=_client(data, place))
 
 
 def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
@@ -87,8 +89,9 @@ def client_of(place: str, data: Mapping[str, Json]) -> OAuthClient:
     return _client(data, place)
 
 
-def opened(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:
-    """How messages name the credential, and its data: fields beside `credential` win over the stored ones."""
+def open_credential(auth: str | Mapping[str, Json], services: Services) -> tuple[str, Mapping[str, Json]]:
+    """How messages name the credential, and its data: fields beside `credential` win over the
+    stored ones."""
     if isinstance(auth, str):
         return f"Credential '{auth}'", services.credential(auth)
     name = auth.get("credential")
@@ -108,17 +111,19 @@ def login_of(data: Mapping[str, Json]) -> tuple[str, str]:
     return text_of(first(data, USER)).strip(), text_of(data.get("password"))
 
 
-def _basic(data: Mapping[str, Json]) -> Grant:
+def _basic(data: Mapping[str, Json]) -> RequestCredentials:
     value = basic(*login_of(data))
-    return Grant({"authorization": value}, secrets=(login_of(data)[1], value.removeprefix("Basic ")))
+    return RequestCredentials(
+        {"authorization": value}, secrets=(login_of(data)[1], value.removeprefix("Basic "))
+    )
 
 
-def _api_key(data: Mapping[str, Json]) -> Grant:
+def _api_key(data: Mapping[str, Json]) -> RequestCredentials:
     secret = text_of(first(data, KEY + TOKEN)).strip()
     name = first(data, KEY_NAME)
     if data.get("in") == "query":
-        return Grant(params=[(str(name or "api_key"), secret)], secrets=(secret,))
-    return Grant(header_fields({str(name or "x-api-key"): secret}), secrets=(secret,))
+        return RequestCredentials(params=[(str(name or "api_key"), secret)], secrets=(secret,))
+    return RequestCredentials(header_fields({str(name or "x-api-key"): secret}), secrets=(secret,))
 
 
 def _client(data: Mapping[str, Json], place: str) -> OAuthClient:

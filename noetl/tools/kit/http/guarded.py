@@ -17,13 +17,13 @@ from requests.utils import get_auth_from_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from noetl.tools.kit.http.addresses import Endpoint, Guard, reachable
+from noetl.tools.kit.http.addresses import AddressGuard, Endpoint, reachable
 
 #: Proxies whose connections are kept.
 _PROXIES = 32
 
 
-class Grip:
+class SocketHandle:
     """Holds the socket of an exchange so that its deadline can cut it, whatever it waits for."""
 
     def __init__(self) -> None:
@@ -59,16 +59,16 @@ class Grip:
 class _UnderWay(threading.local):
     """The exchange of this thread: urllib3 offers no way to hand it to a connection."""
 
-    grip: Grip | None = None
+    grip: SocketHandle | None = None
 
 
 _under_way = _UnderWay()
 
 
 @contextlib.contextmanager
-def gripped() -> Iterator[Grip]:
+def hold_sockets() -> Iterator[SocketHandle]:
     """The sockets that this thread's exchange uses in the block are held by the grip."""
-    grip = Grip()
+    grip = SocketHandle()
     _under_way.grip = grip
     try:
         yield grip
@@ -80,7 +80,7 @@ def gripped() -> Iterator[Grip]:
 class _Guarded(HTTPConnection):
     """Connects to addresses that were looked at, and to nothing else."""
 
-    def __init__(self, *args: Any, guard: Guard, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, guard: AddressGuard, **kwargs: Any) -> None:
         self._guard = guard
         super().__init__(*args, **kwargs)
 
@@ -138,9 +138,10 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class GuardedAdapter(HTTPAdapter):
-    """A pool of connections. Raises ToolError where a host leads to an address that is not allowed."""
+    """A pool of connections. Raises ToolError where a host leads to an address that is not
+    allowed."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         self._lock = threading.Lock()
         pools = {"http": _PlainPool, "https": _TlsPool}
         # What a pool is given besides, it hands to each of its connections.

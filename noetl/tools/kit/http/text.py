@@ -10,12 +10,14 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-#: What the transport itself says about the message; set by hand they let one request end inside of another.
+#: What the transport itself says about the message; set by hand they let one request end inside of
+#: another.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade"})
 
 
 def header_fields(given: Mapping[str, Json]) -> dict[str, str]:
-    """Headers with names in lower case, nulls left out. Raises ToolError(client_error) without the value."""
+    """Headers with names in lower case, nulls left out. Raises ToolError(client_error) without the
+    value."""
     headers: dict[str, str] = {}
     for name, value in given.items():
         text = text_of(value).strip(" \t")

@@ -1,4 +1,5 @@
-"""Access tokens of a worker process (OAuth 2.0 client credentials): fetched once, kept until shortly before they end."""
+"""Access tokens of a worker process (OAuth 2.0 client credentials): fetched once, kept until
+shortly before they end."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.kit.http.answer import retry_after
 from noetl.tools.kit.http.auth import OAuthClient
-from noetl.tools.kit.http.transport import Answer, Client, Limits, Order, bare
+from noetl.tools.kit.http.transport import HttpClient, HttpRequest, HttpResponse, RequestLimits, bare
 
 #: Clients that are remembered; the one that was not asked for the longest is forgotten.
 _CLIENTS: Final = 256
@@ -24,7 +25,8 @@ _CLIENTS: Final = 256
 _UNTOLD_S: Final = 300.0
 #: A token is given up this long before its end, or a fifth of its life if that is less.
 _EARLY_S: Final = 30.0
-#: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the request.
+#: What token endpoints say (RFC 6749, 5.2). Other words are not repeated: they may echo the
+#: request.
 _REASONS: Final = frozenset(
     {
         "invalid_request",
@@ -38,7 +40,7 @@ _REASONS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TokenRoute:
     """How the token endpoint is reached: like the service itself."""
 
     verify: bool | str = True
@@ -54,13 +56,13 @@ class _Kept:
     until: float = 0.0
 
 
-class Tokens:
+class AccessTokens:
     """Safe for threads: those that need the token of one client at once wait for one fetch.
 
     `clock` counts seconds; it need not know the date.
     """
 
-    def __init__(self, http: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, http: HttpClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._http = http
         self._clock = clock
         self._lock = threading.Lock()
@@ -69,8 +71,8 @@ class Tokens:
     def token(
         self,
         who: OAuthClient,
-        way: Way,
-        limits: Callable[[], Limits],
+        way: TokenRoute,
+        limits: Callable[[], RequestLimits],
         refused: str | None = None,
         *,
         ttl: float | None = None,
@@ -78,9 +80,9 @@ class Tokens:
     ) -> str:
         """A token that is good, as far as it is known; never `refused`, unless it is issued again.
 
-        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used; without `renew` one that
-        has ended is not replaced. Raises ToolError(auth | rate_limit | server_error | timeout | connection).
-        """
+        `limits` are what is left for the call. `ttl` bounds the seconds that a token is used;
+        without `renew` one that has ended is not replaced. Raises ToolError(auth | rate_limit |
+        server_error | timeout | connection)."""
         kept = self._of(who.key)
         if not kept.lock.acquire(timeout=max(limits().total, 0.0)):
             raise ToolError(
@@ -100,7 +102,7 @@ class Tokens:
                 # Forgotten first: where the fetch fails, the next call asks again.
                 kept.token = None
                 asked = self._clock()
-                token, lasts = fetched(self._http, who, way, limits())
+                token, lasts = fetch_token(self._http, who, way, limits())
                 lasts = lasts if ttl is None else min(lasts, ttl)
                 kept.token, kept.until = token, asked + lasts - min(_EARLY_S, lasts / 5)
             return kept.token
@@ -116,10 +118,12 @@ class Tokens:
             return kept
 
 
-def fetched(http: Client, who: OAuthClient, way: Way, limits: Limits) -> tuple[str, float]:
+def fetch_token(
+    http: HttpClient, who: OAuthClient, way: TokenRoute, limits: RequestLimits
+) -> tuple[str, float]:
     """A new token and the seconds that it lasts."""
     # Not followed: a redirect would take the secret to an address that nobody named.
-    order = Order(
+    order = HttpRequest(
         "POST",
         who.token_url,
         headers={"accept": "application/json", "accept-encoding": "gzip, deflate", **who.headers},
@@ -130,7 +134,7 @@ def fetched(http: Client, who: OAuthClient, way: Way, limits: Limits) -> tuple[s
     )
     answer = http.exchange(order, limits)
     if answer.status != 200:
-        raise _refused(who, answer)
+        raise _refusal(who, answer)
     said = _mapping(answer.body)
     token = said.get("access_token")
     if not (
@@ -151,7 +155,7 @@ def _lasts(said: Json) -> float:
     return max(seconds, 0.0) if math.isfinite(seconds) else _UNTOLD_S
 
 
-def _refused(who: OAuthClient, answer: Answer) -> ToolError:
+def _refusal(who: OAuthClient, answer: HttpResponse) -> ToolError:
     reason = _mapping(answer.body).get("error")
     why = f"{answer.status}, {reason}" if reason in _REASONS else str(answer.status)
     seen: dict[str, Json] = {"status": answer.status}

@@ -21,8 +21,8 @@ import urllib3
 
 from noetl.errors import ToolError
 from noetl.tools.kit.deadline import Watchdog
-from noetl.tools.kit.http.addresses import Guard, Networks, reachable
-from noetl.tools.kit.http.guarded import GuardedAdapter, gripped
+from noetl.tools.kit.http.addresses import AddressGuard, Networks, reachable
+from noetl.tools.kit.http.guarded import GuardedAdapter, hold_sockets
 
 # `verify: false` is the author's decision; the driver's reminder at every call helps nobody.
 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -40,9 +40,9 @@ _ABOUT_BODY = frozenset({"content-length", "content-type", "transfer-encoding", 
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed, and `file_body`
-    of one that is written to a file."""
+class RequestLimits:
+    """`connect`, `read` (one wait for bytes) and `total` in seconds; `body` in bytes, decompressed,
+    and `file_body` of one that is written to a file."""
 
     connect: float
     read: float
@@ -54,8 +54,9 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content, type))`."""
+class HttpRequest:
+    """What to send. `body` is bytes, or pairs for a form; `files` are `(field, (name, content,
+    type))`."""
 
     method: str
     url: str
@@ -72,9 +73,9 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body that was written
-    to `file` is empty here."""
+class HttpResponse:
+    """What came back: header names in lower case, `body` decompressed, `elapsed` in seconds. A body
+    that was written to `file` is empty here."""
 
     status: int
     reason: str
@@ -86,17 +87,17 @@ class Answer:
     file: Path | None = None
 
 
-class Client:
+class HttpClient:
     """The connections of a worker process. Safe for threads."""
 
     def __init__(self, *, allow_private: bool, networks: Networks = ()) -> None:
-        self._guard = Guard(allow_private, networks)
+        self._guard = AddressGuard(allow_private, networks)
         self._adapter = GuardedAdapter(self._guard)
 
-    def exchange(self, order: Order, limits: Limits) -> Answer:
+    def exchange(self, order: HttpRequest, limits: RequestLimits) -> HttpResponse:
         """Sends `order` and reads its answer, whatever its status. Raises ToolError."""
         started = time.monotonic()
-        with gripped() as grip, Watchdog(limits.total, grip.cut) as dog:
+        with hold_sockets() as grip, Watchdog(limits.total, grip.cut) as dog:
             try:
                 answer = self._follow(_prepare(order), order, limits, started)
             except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -110,32 +111,34 @@ class Client:
         self._adapter.close()
 
     def _follow(
-        self, request: requests.PreparedRequest, order: Order, limits: Limits, started: float
-    ) -> Answer:
+        self, request: requests.PreparedRequest, order: HttpRequest, limits: RequestLimits, started: float
+    ) -> HttpResponse:
         for hop in range(limits.redirects + 1):
-            response = self._sent(request, order, limits)
+            response = self._send(request, order, limits)
             with contextlib.closing(response):
                 target = response.headers.get("location") if response.status_code in _REDIRECTS else None
                 if not (order.follow and target):
                     return _answer(response, order.into, limits, started, hop)
-            request = _redirected(request, response.status_code, target)
+            request = _redirect(request, response.status_code, target)
         raise ToolError(
             "limit",
             f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
             type="TooManyRedirects",
         )
 
-    def _sent(self, request: requests.PreparedRequest, order: Order, limits: Limits) -> requests.Response:
+    def _send(
+        self, request: requests.PreparedRequest, order: HttpRequest, limits: RequestLimits
+    ) -> requests.Response:
         proxies = None
         if order.proxy is not None:
-            # The connection is the proxy's, which finds the host by itself: all that can be done here is
-            # to refuse what is known to be inside.
-            self._looked_at(request.url or "")
+            # The connection is the proxy's, which finds the host by itself: all that can be done
+            # here is to refuse what is known to be inside.
+            self._look_at(request.url or "")
             proxies = {"http": order.proxy, "https": order.proxy}
         timeout = (limits.connect, limits.read)
         return self._adapter.send(request, stream=True, timeout=timeout, verify=order.verify, proxies=proxies)
 
-    def _looked_at(self, url: str) -> None:
+    def _look_at(self, url: str) -> None:
         if self._guard.allow_private:
             return
         parts = urlsplit(url)
@@ -173,7 +176,7 @@ def _bad_url(url: str, why: str) -> ToolError:
     return ToolError("client_error", f"'{shown}' cannot be called: {why}.", type="InvalidUrl")
 
 
-def _prepare(order: Order) -> requests.PreparedRequest:
+def _prepare(order: HttpRequest) -> requests.PreparedRequest:
     check_url(order.url)
     request = requests.Request(
         order.method,
@@ -188,7 +191,7 @@ def _prepare(order: Order) -> requests.PreparedRequest:
     return prepared
 
 
-def _redirected(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
+def _redirect(before: requests.PreparedRequest, status: int, location: str) -> requests.PreparedRequest:
     """The request of the next hop: secrets stay with the origin that they were meant for."""
     old = before.url or ""
     # Header bytes were read as latin-1; a location in UTF-8 comes out right again.
@@ -211,7 +214,8 @@ def _redirected(before: requests.PreparedRequest, status: int, location: str) ->
 
 
 def same_origin(old: str, new: str) -> bool:
-    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of TLS."""
+    """Whether secrets meant for `old` may be shown to `new`: the same, or the same host by way of
+    TLS."""
     a, b = urlsplit(old), urlsplit(new)
     if a.hostname != b.hostname:
         return False
@@ -222,11 +226,11 @@ def same_origin(old: str, new: str) -> bool:
 
 
 def _answer(
-    response: requests.Response, into: Path | None, limits: Limits, started: float, hops: int
-) -> Answer:
+    response: requests.Response, into: Path | None, limits: RequestLimits, started: float, hops: int
+) -> HttpResponse:
     file = into if response.status_code < 400 else None
-    body = _read(response, limits) if file is None else _written(response, file, limits)
-    return Answer(
+    body = _read(response, limits) if file is None else _write(response, file, limits)
+    return HttpResponse(
         status=response.status_code,
         reason=str(response.reason or ""),
         headers={str(name).lower(): str(value) for name, value in response.headers.items()},
@@ -238,7 +242,7 @@ def _answer(
     )
 
 
-def _read(response: requests.Response, limits: Limits) -> bytes:
+def _read(response: requests.Response, limits: RequestLimits) -> bytes:
     """The decompressed body. One that is too large is an error; that of an error is cut."""
     failed = response.status_code >= 400
     limit = limits.error_body if failed else limits.body
@@ -255,8 +259,9 @@ def _read(response: requests.Response, limits: Limits) -> bytes:
     return bytes(body)
 
 
-def _written(response: requests.Response, file: Path, limits: Limits) -> bytes:
-    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too large is an error."""
+def _write(response: requests.Response, file: Path, limits: RequestLimits) -> bytes:
+    """Writes the decompressed body to `file`; there is nothing left of it to hold. One that is too
+    large is an error."""
     size = 0
     with file.open("wb") as target:
         for chunk in response.raw.stream(_CHUNK, decode_content=True):
@@ -270,15 +275,17 @@ def _written(response: requests.Response, file: Path, limits: Limits) -> bytes:
 def _too_large(response: requests.Response, limit: int) -> ToolError:
     return ToolError(
         "limit",
-        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a page, a filter), or take it `as: file`.",
+        f"The body of {bare(str(response.url))} is larger than {limit} bytes; ask for less (a "
+        "page, a filter), or take it `as: file`.",
         type="BodyTooLarge",
     )
 
 
-def _late(order: Order, limits: Limits) -> ToolError:
+def _late(order: HttpRequest, limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
-        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; raise `timeout` or ask for less.",
+        f"{order.method} {bare(order.url)} did not end within {round(limits.total, 2):g} s; "
+        "raise `timeout` or ask for less.",
         retryable=True,
         type="Timeout",
     )

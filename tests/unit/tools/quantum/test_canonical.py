@@ -83,7 +83,7 @@ def test_the_order_of_operations_in_a_moment_is_not_told(circuit: cirq.Circuit, 
 
 HASHES = """
 import cirq, sympy
-from noetl.quantum import builders, canonical, qasm
+from noetl.quantum.circuits import builders, canonical, qasm
 specs = [
     {"name": "qaoa_maxcut", "edges": [[0, 1], [1, 2], [2, 0]], "layers": 2},
     {"name": "grover", "marked": ["101", "010"]},

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Order
-from noetl.quantum.simulation.channels import Ready, with_ready_channels
-from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun
+from noetl.quantum.simulation.channels import KrausChannel, with_ready_channels
+from noetl.quantum.simulation.noise import add_noise
 
 A, B, C = cirq.LineQubit.range(3)
 DEPHASING = [np.sqrt(0.7) * np.eye(2), np.sqrt(0.3) * np.diag([1, -1])]
@@ -47,7 +47,7 @@ def test_a_ready_channel_changes_any_state_as_cirqs_own_does(channel: cirq.Gate)
 
     ready = with_ready_channels(circuit)
 
-    assert all(isinstance(op.gate, Ready) for op in ready.all_operations())
+    assert all(isinstance(op.gate, KrausChannel) for op in ready.all_operations())
     assert final(ready, start) == pytest.approx(final(circuit, start), abs=1e-12)
     cirq.testing.assert_allclose_up_to_global_phase(
         cirq.kraus_to_superoperator(cirq.kraus(next(ready.all_operations()))),
@@ -67,7 +67,7 @@ def test_strings_are_drawn_with_their_chances(provider: str) -> None:
         cirq.measure(A, B, key="m"),
     )
 
-    counts = backend.sample(Order("p0", 0, circuit, 2000, 3)).counts
+    counts = backend.sample(CircuitRun("p0", 0, circuit, 2000, 3)).counts
 
     # Y and X flip a bit, Z does not.
     for text, chance in {"00": 0.4, "11": 0.3, "01": 0.3}.items():
@@ -76,11 +76,13 @@ def test_strings_are_drawn_with_their_chances(provider: str) -> None:
 
 
 def test_the_operators_of_a_noise_model_are_made_once_for_a_circuit() -> None:
-    circuit = noisy(cirq.Circuit([cirq.CX(A, B), cirq.CX(B, C)] * 5), {"depolarize": 0.1, "bit_flip": 0.1})
+    circuit = add_noise(
+        cirq.Circuit([cirq.CX(A, B), cirq.CX(B, C)] * 5), {"depolarize": 0.1, "bit_flip": 0.1}
+    )
 
     gates = {id(op.gate): op.gate for op in with_ready_channels(circuit).all_operations()}
 
-    assert sum(isinstance(gate, Ready) for gate in gates.values()) == 2
+    assert sum(isinstance(gate, KrausChannel) for gate in gates.values()) == 2
 
 
 def test_a_circuit_without_channels_stays_as_it_is() -> None:
@@ -95,7 +97,7 @@ def test_a_channel_behind_a_condition_keeps_it() -> None:
 
     (ready,) = with_ready_channels(circuit)[1]
 
-    assert isinstance(ready.without_classical_controls().gate, Ready)
+    assert isinstance(ready.without_classical_controls().gate, KrausChannel)
     assert cirq.control_keys(ready) == {cirq.MeasurementKey("k")}
 
 
@@ -108,4 +110,4 @@ def test_pauli_noise_of_many_qubits_needs_no_matrix() -> None:
     backend = simulator(Backend(provider="clifford"))
     assert backend is not None
 
-    assert backend.sample(Order("p0", 0, circuit, 3, 3)).counts == {"1" * 40: 3}
+    assert backend.sample(CircuitRun("p0", 0, circuit, 3, 3)).counts == {"1" * 40: 3}

@@ -12,7 +12,7 @@ import sympy
 
 from noetl.errors import ToolError
 from noetl.quantum.circuits import checks, params
-from noetl.quantum.config import Limits
+from noetl.quantum.config.task import Limits
 from noetl.quantum.model import Capabilities
 
 QUBITS = cirq.LineQubit.range(40)

@@ -14,13 +14,13 @@ import sympy
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.compiling import Compiled, compiled, counted
+from noetl.quantum.circuits.compiling import CompiledCircuit, compile_circuit, size_report
 from noetl.quantum.circuits.gatesets import gateset
+from noetl.quantum.circuits.measurements import measurements_of
 from noetl.quantum.circuits.observables import parse
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Capabilities, Order
-from noetl.quantum.simulation.mitigation import decoupled
-from noetl.quantum.simulation.sampling import measured
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import Capabilities, CircuitRun
+from noetl.quantum.simulation.mitigation import decouple
 
 LOCAL = Capabilities("simulator", local=True)
 # Their order as text is not that of their numbers.
@@ -29,7 +29,8 @@ GATESETS = ("cz", "sqrt_iswap", "ionq", "ionq_aria", "ionq_forte", "aqt", "googl
 
 
 def random_circuit(seed: int, qubits: int = 4, gates: int = 14) -> cirq.Circuit:
-    """Gates on any pairs, and measurements in three keys whose order is neither that of qubits nor of moments."""
+    """Gates on any pairs, and measurements in three keys whose order is neither that of qubits nor
+    of moments."""
     rng = np.random.RandomState(seed)
     used = QUBITS[:qubits]
     circuit = cirq.Circuit()
@@ -55,7 +56,7 @@ def distribution(circuit: cirq.Circuit) -> np.ndarray:
     backend = simulator(Backend(precision="double"))
     assert backend is not None
     by_key = {cirq.measurement_key_name(op): op for op in circuit.all_operations() if cirq.is_measurement(op)}
-    ops = [by_key[one.key] for one in measured(circuit)]
+    ops = [by_key[one.key] for one in measurements_of(circuit)]
     order = [qubit for op in ops for qubit in op.qubits]
     rest = sorted(circuit.all_qubits() - set(order))
     state = backend.state(circuit, order + rest).reshape((2,) * len(order) + (-1,))
@@ -64,8 +65,10 @@ def distribution(circuit: cirq.Circuit) -> np.ndarray:
     return np.flip(chances, axis=[place for place, bit in enumerate(masks) if bit]).reshape(-1)
 
 
-def assert_same(circuit: cirq.Circuit, found: Compiled) -> None:
-    assert [one.key for one in measured(found.circuit)] == [one.key for one in measured(circuit)]
+def assert_same(circuit: cirq.Circuit, found: CompiledCircuit) -> None:
+    assert [one.key for one in measurements_of(found.circuit)] == [
+        one.key for one in measurements_of(circuit)
+    ]
     assert distribution(found.circuit) == pytest.approx(distribution(circuit), abs=1e-6)
     backend = simulator(Backend(precision="double"))
     assert backend is not None
@@ -82,7 +85,7 @@ def assert_same(circuit: cirq.Circuit, found: Compiled) -> None:
 def test_a_gate_set_keeps_the_distribution(name: str, optimize: bool) -> None:
     circuit = random_circuit(1, gates=5)
 
-    found = compiled(circuit, {"gateset": name, "optimize": optimize}, LOCAL)
+    found = compile_circuit(circuit, {"gateset": name, "optimize": optimize}, LOCAL)
 
     assert gateset(name).validate(found.circuit)
     assert_same(circuit, found)
@@ -103,7 +106,7 @@ def test_a_gate_set_keeps_the_distribution(name: str, optimize: bool) -> None:
 def test_placement_keeps_the_distribution(placement: Json, seed: int) -> None:
     circuit = random_circuit(seed)
 
-    found = compiled(circuit, {"placement": placement}, LOCAL)
+    found = compile_circuit(circuit, {"placement": placement}, LOCAL)
 
     assert_same(circuit, found)
     report = found.report["mapping"]
@@ -116,7 +119,7 @@ def test_placement_keeps_the_distribution(placement: Json, seed: int) -> None:
 def test_a_placed_circuit_in_a_gate_set_keeps_the_distribution_and_the_edges(seed: int) -> None:
     circuit = random_circuit(seed)
 
-    found = compiled(circuit, {"placement": {"grid": [2, 2]}, "gateset": "cz"}, LOCAL)
+    found = compile_circuit(circuit, {"placement": {"grid": [2, 2]}, "gateset": "cz"}, LOCAL)
 
     assert_same(circuit, found)
     assert gateset("cz").validate(found.circuit)
@@ -135,9 +138,9 @@ def test_samples_of_a_placed_circuit_have_the_bits_of_the_circuit() -> None:
     backend = simulator(Backend())
     assert backend is not None
 
-    found = compiled(circuit, {"placement": "line", "gateset": "cz"}, LOCAL)
+    found = compile_circuit(circuit, {"placement": "line", "gateset": "cz"}, LOCAL)
 
-    assert backend.sample(Order("p0", 0, found.circuit, 5, 1)).counts == {"0111": 5}
+    assert backend.sample(CircuitRun("p0", 0, found.circuit, 5, 1)).counts == {"0111": 5}
 
 
 def test_without_optimize_no_gate_is_merged_or_dropped() -> None:
@@ -153,8 +156,8 @@ def test_without_optimize_no_gate_is_merged_or_dropped() -> None:
         cirq.measure(a, key="m"),
     )
 
-    kept = compiled(circuit, {"gateset": "cz", "optimize": False}, LOCAL).report
-    merged = compiled(circuit, {"gateset": "cz"}, LOCAL).report
+    kept = compile_circuit(circuit, {"gateset": "cz", "optimize": False}, LOCAL).report
+    merged = compile_circuit(circuit, {"gateset": "cz"}, LOCAL).report
 
     assert kept["after"]["two_qubit"] == kept["before"]["two_qubit"] == 4
     assert merged["after"]["two_qubit"] == 0
@@ -171,7 +174,7 @@ def test_the_report_counts_before_and_after() -> None:
         "two_qubit_depth": 2,
         "gates": {"CXPowGate": 2, "HPowGate": 1, "MeasurementGate": 1},
     }
-    assert compiled(circuit, None, LOCAL).report == {
+    assert compile_circuit(circuit, None, LOCAL).report == {
         "gateset": None,
         "placement": None,
         "optimize": True,
@@ -189,7 +192,7 @@ def test_gates_of_known_circuits_are_counted() -> None:
         [cirq.H.on_each(*qubits), cirq.CZ(*qubits[:2]), cirq.CZ(*qubits[2:]), cirq.CZ(*qubits[1:3])]
     )
 
-    found, brick = counted(qft), counted(layers)
+    found, brick = size_report(qft), size_report(layers)
 
     # n Hadamards, n(n-1)/2 controlled phases, n/2 swaps.
     assert found["gates"] == {"HPowGate": 4, "CZPowGate": 6, "SwapPowGate": 2}
@@ -200,8 +203,8 @@ def test_gates_of_known_circuits_are_counted() -> None:
 @pytest.mark.parametrize(
     ("gate", "name", "gates"),
     [
-        # Vidal and Dawson (2004), arXiv:quant-ph/0307177; Shende, Markov (2009), arXiv:0803.2316; Huang et al. (2021),
-        # arXiv:2105.06074.
+        # Vidal and Dawson (2004), arXiv:quant-ph/0307177; Shende, Markov (2009), arXiv:0803.2316;
+        # Huang et al. (2021), arXiv:2105.06074.
         (cirq.CX, "cz", 1),
         (cirq.SWAP, "cz", 3),
         (cirq.ISWAP, "cz", 2),
@@ -215,7 +218,7 @@ def test_a_gate_takes_as_many_gates_of_two_qubits_as_theory_says(
 ) -> None:
     circuit = cirq.Circuit(gate.on(*QUBITS[:2]), cirq.measure(*QUBITS[:2], key="m"))
 
-    report = compiled(circuit, {"gateset": name}, LOCAL).report
+    report = compile_circuit(circuit, {"gateset": name}, LOCAL).report
 
     assert report["before"]["two_qubit"] == 1
     assert report["after"]["two_qubit"] == report["after"]["two_qubit_depth"] == gates
@@ -226,7 +229,7 @@ def test_swaps_of_a_placement_are_counted() -> None:
     middle, *others = QUBITS[:4]
     circuit = cirq.Circuit([cirq.CX(middle, other) for other in others], cirq.measure(*QUBITS[:4], key="m"))
 
-    report = compiled(circuit, {"placement": "line"}, LOCAL).report
+    report = compile_circuit(circuit, {"placement": "line"}, LOCAL).report
 
     assert report["before"]["gates"] == {"CXPowGate": 3, "MeasurementGate": 1}
     assert report["after"]["gates"] == {"CXPowGate": 3, "MeasurementGate": 1, "SwapPowGate": 1}
@@ -236,15 +239,15 @@ def test_the_gate_set_of_the_backend_is_used_unless_another_is_named() -> None:
     circuit = random_circuit(1, gates=2)
     machine = Capabilities("ionq", local=False, gateset="ionq")
 
-    assert gateset("ionq").validate(compiled(circuit, None, machine).circuit)
-    assert gateset("aqt").validate(compiled(circuit, {"gateset": "aqt"}, machine).circuit)
-    assert compiled(circuit, None, LOCAL).circuit == circuit
+    assert gateset("ionq").validate(compile_circuit(circuit, None, machine).circuit)
+    assert gateset("aqt").validate(compile_circuit(circuit, {"gateset": "aqt"}, machine).circuit)
+    assert compile_circuit(circuit, None, LOCAL).circuit == circuit
 
 
 def test_a_qubit_that_is_only_measured_is_placed_too() -> None:
     circuit = cirq.Circuit(cirq.X(QUBITS[0]), cirq.measure(*QUBITS[:3], key="m"))
 
-    found = compiled(circuit, {"placement": {"grid": [1, 3]}}, LOCAL)
+    found = compile_circuit(circuit, {"placement": {"grid": [1, 3]}}, LOCAL)
 
     assert len(set(found.qubits)) == 3
     assert not any(op.tags for op in found.circuit.all_operations())
@@ -252,9 +255,11 @@ def test_a_qubit_that_is_only_measured_is_placed_too() -> None:
 
 
 def text_of_a_compiled_circuit() -> str:
-    found = compiled(random_circuit(2, qubits=5), {"placement": {"grid": [2, 3]}, "gateset": "cz"}, LOCAL)
-    named = compiled(random_circuit(3, qubits=5), {"gateset": "cz"}, LOCAL)
-    return "".join(cirq.to_json(decoupled(one.circuit, "XX_PAIR"), indent=None) for one in (found, named))
+    found = compile_circuit(
+        random_circuit(2, qubits=5), {"placement": {"grid": [2, 3]}, "gateset": "cz"}, LOCAL
+    )
+    named = compile_circuit(random_circuit(3, qubits=5), {"gateset": "cz"}, LOCAL)
+    return "".join(cirq.to_json(decouple(one.circuit, "XX_PAIR"), indent=None) for one in (found, named))
 
 
 @pytest.mark.full("a process; that of test_canonical.py has another order of hashes, too")
@@ -302,7 +307,7 @@ def test_compilation_is_the_same_in_every_process() -> None:
 )
 def test_what_cannot_be_compiled_is_refused_with_its_key(spec: Json, message: str) -> None:
     with pytest.raises(ToolError, match=message) as caught:
-        compiled(random_circuit(1), spec, LOCAL)
+        compile_circuit(random_circuit(1), spec, LOCAL)
 
     assert caught.value.kind == "client_error"
 
@@ -311,9 +316,9 @@ def test_null_is_what_is_not_said() -> None:
     circuit = random_circuit(1, gates=2)
     machine = Capabilities("ionq", local=False, gateset="ionq")
 
-    assert compiled(circuit, {"gateset": None, "placement": None, "optimize": None}, machine) == compiled(
-        circuit, None, machine
-    )
+    assert compile_circuit(
+        circuit, {"gateset": None, "placement": None, "optimize": None}, machine
+    ) == compile_circuit(circuit, None, machine)
 
 
 @pytest.mark.parametrize("name", ["cz", "ionq"])
@@ -327,7 +332,7 @@ def test_what_no_gate_set_knows_is_named_on_one_line(name: str, optimize: bool) 
         ([cirq.CZ(a, b) ** sympy.Symbol("t")], r"CZ\*\*t\(q_0, q_2\) has symbols without values"),
     ):
         with pytest.raises(ToolError, match=message) as caught:
-            compiled(cirq.Circuit(ops), {"gateset": name, "optimize": optimize}, LOCAL)
+            compile_circuit(cirq.Circuit(ops), {"gateset": name, "optimize": optimize}, LOCAL)
         assert "\n" not in caught.value.message
 
 
@@ -336,7 +341,7 @@ def test_parts_that_nothing_joins_are_placed_together() -> None:
         cirq.X(QUBITS[0]), cirq.CX(*QUBITS[:2]), cirq.CX(*QUBITS[2:4]), cirq.measure(*QUBITS[:4], key="m")
     )
 
-    assert_same(circuit, compiled(circuit, {"placement": "line"}, LOCAL))
+    assert_same(circuit, compile_circuit(circuit, {"placement": "line"}, LOCAL))
 
 
 def test_measurements_before_the_end_are_not_placed() -> None:
@@ -346,7 +351,7 @@ def test_measurements_before_the_end_are_not_placed() -> None:
     )
 
     with pytest.raises(ToolError, match="only circuits that measure at their end"):
-        compiled(circuit, {"placement": "line"}, LOCAL)
+        compile_circuit(circuit, {"placement": "line"}, LOCAL)
 
 
 def test_a_gate_that_a_gate_set_has_no_form_for_is_named() -> None:
@@ -354,5 +359,5 @@ def test_a_gate_that_a_gate_set_has_no_form_for_is_named() -> None:
 
     for optimize in (True, False):
         with pytest.raises(ToolError, match=r"cannot be rewritten for cz.*depolarize") as caught:
-            compiled(circuit, {"gateset": "cz", "optimize": optimize}, LOCAL)
+            compile_circuit(circuit, {"gateset": "cz", "optimize": optimize}, LOCAL)
         assert caught.value.type == "CompileError"

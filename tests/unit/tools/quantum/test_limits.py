@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from noetl.errors import ToolError
-from noetl.quantum.config import Limits
-from noetl.quantum.limits import Need, Room, check_told, free_memory_mb, room
+from noetl.quantum.config.task import Limits
+from noetl.quantum.experiments.limits import (
+    PointBudget,
+    PointCost,
+    check_estimate,
+    free_memory_mb,
+    point_budget,
+)
 from noetl.quantum.model import Estimate
 
 
@@ -31,8 +37,8 @@ from noetl.quantum.model import Estimate
 def test_as_many_points_run_as_every_limit_allows(
     costs: list[int], shots: int, fixed: int, limits: dict[str, Any]
 ) -> None:
-    need = Need(len(costs), shots, fixed, lambda some: float(sum(costs[:some])))
-    found = room(Limits.model_validate(limits), need)
+    need = PointCost(len(costs), shots, fixed, lambda some: float(sum(costs[:some])))
+    found = point_budget(Limits.model_validate(limits), need)
 
     def fits(points: int) -> bool:
         return (
@@ -49,7 +55,7 @@ def test_a_price_is_asked_for_only_where_there_is_a_limit_on_it() -> None:
     def refuse(_: int) -> float:
         raise AssertionError("nobody wants to know")
 
-    assert room(Limits(max_points=3), Need(5, 10, 0, refuse)) == Room(
+    assert point_budget(Limits(max_points=3), PointCost(5, 10, 0, refuse)) == PointBudget(
         3, {"limit": "max_points", "at": 3, "of": 5}
     )
 
@@ -60,14 +66,14 @@ def test_a_price_is_asked_for_only_where_there_is_a_limit_on_it() -> None:
 )
 def test_not_even_one_point_is_an_error_with_figures(limits: dict[str, Any], type_: str) -> None:
     with pytest.raises(ToolError) as caught:
-        room(Limits.model_validate(limits), Need(2, 6, 3, lambda some: 1.5 * some))
+        point_budget(Limits.model_validate(limits), PointCost(2, 6, 3, lambda some: 1.5 * some))
     assert (caught.value.kind, caught.value.type) == ("limit", type_)
     assert f"{next(iter(limits.values())):g}" in caught.value.message
 
 
 def test_a_limit_on_what_a_vendor_does_not_tell_is_no_limit_and_so_an_error() -> None:
     with pytest.raises(ToolError, match="cannot be kept: aqt does not tell") as caught:
-        check_told(Limits(max_cost=1), Estimate(), "aqt")
+        check_estimate(Limits(max_cost=1), Estimate(), "aqt")
     assert caught.value.type == "NotTold"
 
 
@@ -79,9 +85,9 @@ def test_a_limit_on_what_a_vendor_does_not_tell_is_no_limit_and_so_an_error() ->
     ],
 )
 def test_a_long_queue_is_an_error_that_passes(most: Any, fits: Estimate, waits: Estimate) -> None:
-    check_told(Limits(max_queue=most), fits, "ionq")
+    check_estimate(Limits(max_queue=most), fits, "ionq")
     with pytest.raises(ToolError, match=f"more than `limits.max_queue` of {most}") as caught:
-        check_told(Limits(max_queue=most), waits, "ionq")
+        check_estimate(Limits(max_queue=most), waits, "ionq")
     assert (caught.value.type, caught.value.retryable) == ("OverQueue", True)
 
 
@@ -91,7 +97,7 @@ def test_a_long_queue_is_an_error_that_passes(most: Any, fits: Estimate, waits: 
 )
 def test_a_queue_is_bounded_as_the_vendor_tells_it(most: Any, told: Estimate, instead: str) -> None:
     with pytest.raises(ToolError, match=instead) as caught:
-        check_told(Limits(max_queue=most), told, "ionq")
+        check_estimate(Limits(max_queue=most), told, "ionq")
     assert caught.value.type == "NotTold"
 
 

@@ -1,4 +1,5 @@
-"""Simulators of the worker: the same seed yields the same bits wherever it runs, and refusals are clear."""
+"""Simulators of the worker: the same seed yields the same bits wherever it runs, and refusals are
+clear."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.quantum.backends.local import PROVIDERS, simulator
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Order
-from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun
+from noetl.quantum.simulation.noise import add_noise
 
 # Names hash differently in each process.
 QUBITS = [cirq.NamedQubit(name) for name in ("alice", "bob", "carol", "dave")]
@@ -46,7 +48,8 @@ def clifford_circuit() -> cirq.Circuit:
 
 
 def circuits() -> dict[str, tuple[str, cirq.Circuit]]:
-    """By name: the provider, and a circuit in which something is random beyond the last measurement."""
+    """By name: the provider, and a circuit in which something is random beyond the last
+    measurement."""
     plain = clifford_circuit()
     rotated = cirq.Circuit(cirq.rx(0.3).on_each(*QUBITS), plain)
     early = cirq.Circuit(cirq.H(A), cirq.measure(A, key="k"), cirq.H(A), cirq.measure(A, key="k"))
@@ -62,22 +65,22 @@ def circuits() -> dict[str, tuple[str, cirq.Circuit]]:
         "pure": ("simulator", rotated),
         "pure, early": ("simulator", early),
         "pure, controlled": ("simulator", controlled),
-        "pure, noisy": ("simulator", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
-        "pure, noisy, controlled": ("simulator", noisy(controlled, noise)),
-        "density": ("density_matrix", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
-        "density, controlled": ("density_matrix", noisy(controlled, noise)),
+        "pure, noisy": ("simulator", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "pure, noisy, controlled": ("simulator", add_noise(controlled, noise)),
+        "density": ("density_matrix", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "density, controlled": ("density_matrix", add_noise(controlled, noise)),
         "clifford": ("clifford", plain),
-        "clifford, noisy": ("clifford", noisy(plain, noise)),
-        "clifford, controlled": ("clifford", noisy(controlled, noise)),
+        "clifford, noisy": ("clifford", add_noise(plain, noise)),
+        "clifford, controlled": ("clifford", add_noise(controlled, noise)),
         "qsim": ("qsim", rotated),
         "qsim, early": ("qsim", early),
-        "qsim, noisy": ("qsim", noisy(rotated, [noise, {"amplitude_damping": 0.2}])),
+        "qsim, noisy": ("qsim", add_noise(rotated, [noise, {"amplitude_damping": 0.2}])),
     }
 
 
 def digest(name: str) -> str:
     provider, circuit = circuits()[name]
-    samples = opened(provider).sample(Order("p0", 0, circuit, 20, 2**62 + 11))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 20, 2**62 + 11))
     assert samples.bits is not None
     return hashlib.sha256(samples.bits.tobytes()).hexdigest()
 
@@ -123,7 +126,7 @@ def test_the_generator_of_the_process_is_neither_used_nor_changed() -> None:
 @pytest.mark.parametrize("name", list(circuits()))
 def test_another_seed_yields_other_bits(name: str) -> None:
     provider, circuit = circuits()[name]
-    one, other = (opened(provider).sample(Order("p0", 0, circuit, 40, seed)) for seed in (1, 2))
+    one, other = (opened(provider).sample(CircuitRun("p0", 0, circuit, 40, seed)) for seed in (1, 2))
 
     assert one.counts != other.counts
     assert one.repetitions == other.repetitions == 40
@@ -131,10 +134,10 @@ def test_another_seed_yields_other_bits(name: str) -> None:
 
 def test_bits_of_qsim_do_not_depend_on_other_circuits_that_it_ran() -> None:
     backend = opened("qsim", options={"cpu_threads": 2})
-    order = Order("p0", 0, circuits()["qsim"][1], 60, 5)
+    order = CircuitRun("p0", 0, circuits()["qsim"][1], 60, 5)
 
     first = backend.sample(order).counts
-    backend.sample(Order("p1", 1, circuits()["qsim, early"][1], 7, 6))
+    backend.sample(CircuitRun("p1", 1, circuits()["qsim, early"][1], 7, 6))
 
     assert backend.sample(order).counts == first
 
@@ -187,7 +190,7 @@ def test_the_clifford_simulator_takes_circuits_no_state_vector_could_hold() -> N
     )
 
     assert opened("clifford").expect(circuit, parse(["Z0 Z79", "Z0", "X" * 80], 80)) == [1, 0, 1]
-    assert set(opened("clifford").sample(Order("p0", 0, circuit, 10, 3)).counts) == {"0" * 80, "1" * 80}
+    assert set(opened("clifford").sample(CircuitRun("p0", 0, circuit, 10, 3)).counts) == {"0" * 80, "1" * 80}
 
 
 def test_observables_number_the_qubits_that_they_are_given() -> None:
@@ -244,7 +247,7 @@ def test_pauli_products_are_measured(provider: str) -> None:
     product = cirq.measure_single_paulistring(cirq.X(A) * cirq.X(B), key="k")
     circuit = cirq.Circuit(cirq.H(A), cirq.CX(A, B), cirq.Z(A), product)
 
-    samples = opened(provider).sample(Order("p0", 0, circuit, 5, 1))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 5, 1))
 
     assert samples.counts == {"1": 5}
 
@@ -254,20 +257,20 @@ def test_a_simulator_that_passes_over_a_key_refuses() -> None:
     circuit = cirq.Circuit(cirq.H(A), channel.on(A), cirq.measure(A, key="m"))
 
     with pytest.raises(ToolError, match="density_matrix does not tell what was measured as k"):
-        opened("density_matrix").sample(Order("p0", 0, circuit, 5, 1))
+        opened("density_matrix").sample(CircuitRun("p0", 0, circuit, 5, 1))
 
 
 def test_clifford_refuses_what_is_none() -> None:
     circuit = cirq.Circuit(cirq.T(A), cirq.measure(A, key="m"))
 
     with pytest.raises(ToolError, match="T") as caught:
-        opened("clifford").sample(Order("p0", 0, circuit, 1, 1))
+        opened("clifford").sample(CircuitRun("p0", 0, circuit, 1, 1))
     assert caught.value.type == "NotClifford"
     with pytest.raises(ToolError, match="moment 1 is no Clifford gate"):
         opened("clifford").expect(circuit, parse(["Z0"], 1))
-    damped = noisy(cirq.Circuit(cirq.X(A), cirq.measure(A, key="m")), {"amplitude_damping": 0.1})
+    damped = add_noise(cirq.Circuit(cirq.X(A), cirq.measure(A, key="m")), {"amplitude_damping": 0.1})
     with pytest.raises(ToolError, match="amplitude_damp") as caught:
-        opened("clifford").sample(Order("p0", 0, damped, 1, 1))
+        opened("clifford").sample(CircuitRun("p0", 0, damped, 1, 1))
     assert caught.value.type == "NotClifford"
 
 
@@ -277,7 +280,7 @@ def test_qsim_says_what_it_cannot_run() -> None:
     )
 
     with pytest.raises(ToolError, match="depends on a measurement, which qsim cannot do"):
-        opened("qsim").sample(Order("p0", 0, controlled, 1, 1))
+        opened("qsim").sample(CircuitRun("p0", 0, controlled, 1, 1))
 
 
 def test_options_and_precision_are_checked() -> None:
@@ -308,25 +311,25 @@ def test_capabilities_tell_memory_and_versions() -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_readout_errors_are_of_the_bit_before_its_inversion(provider: str, early: bool) -> None:
     inverted = cirq.measure(A, key="m", invert_mask=(True,))
-    circuit = noisy(
+    circuit = add_noise(
         cirq.Circuit(inverted, [cirq.X(A)] if early else []), {"readout": {"p01": 0.25, "p10": 0}}
     )
 
-    samples = opened(provider).sample(Order("p0", 0, circuit, 1000, 9))
+    samples = opened(provider).sample(CircuitRun("p0", 0, circuit, 1000, 9))
 
     # The bit is 0, read as 1 a quarter of the time, and then inverted: 5 deviations.
     assert samples.counts["0"] / 1000 == pytest.approx(0.25, abs=5 * np.sqrt(0.25 * 0.75 / 1000))
 
 
 def test_a_gate_sees_the_readout_error_that_it_depends_on() -> None:
-    circuit = noisy(
+    circuit = add_noise(
         cirq.Circuit(
             cirq.measure(A, key="k"), cirq.X(B).with_classical_controls("k"), cirq.measure(B, key="m")
         ),
         {"readout": {"p01": 1, "p10": 1}},
     )
 
-    assert opened("simulator").sample(Order("p0", 0, circuit, 20, 1)).counts == {"10": 20}
+    assert opened("simulator").sample(CircuitRun("p0", 0, circuit, 20, 1)).counts == {"10": 20}
 
 
 def test_errors_of_several_bits_at_once_are_read_big_endian() -> None:
@@ -335,4 +338,4 @@ def test_errors_of_several_bits_at_once_are_read_big_endian() -> None:
     circuit = cirq.Circuit(cirq.X(A), gate.on(A, B, C))
 
     for provider in PROVIDERS:
-        assert opened(provider).sample(Order("p0", 0, circuit, 5, 1)).counts == {"001": 5}
+        assert opened(provider).sample(CircuitRun("p0", 0, circuit, 5, 1)).counts == {"001": 5}

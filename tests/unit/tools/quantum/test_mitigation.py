@@ -1,4 +1,5 @@
-"""Mitigation: what is known of readout errors is taken out, and pulses change nothing but the noise."""
+"""Mitigation: what is known of readout errors is taken out, and pulses change nothing but the
+noise."""
 
 from __future__ import annotations
 
@@ -9,21 +10,22 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.observables import KEY, Basis, bases, from_samples, measured_in
+from noetl.quantum.circuits.observables import KEY, Basis, bases, measure_in
 from noetl.quantum.circuits.observables import parse as observables_of
-from noetl.quantum.config import Backend
-from noetl.quantum.model import Measured, Order, Samples
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun, Measurement, Samples
+from noetl.quantum.simulation.means import from_samples
 from noetl.quantum.simulation.mitigation import (
     Calibrate,
-    Mitigation,
-    Readout,
-    calibrated,
+    ConfusionMatrices,
+    MitigationPlan,
     calibrations,
-    decoupled,
-    mitigated,
+    decouple,
+    mitigate,
     parse,
+    read_calibration,
 )
-from noetl.quantum.simulation.noise import noisy
+from noetl.quantum.simulation.noise import add_noise
 from noetl.quantum.simulation.sampling import seed_of
 
 QUBITS = cirq.LineQubit.range(3)
@@ -36,12 +38,12 @@ WHOLE = CIRCUIT + cirq.measure(*QUBITS, key="m")
 def sampled(circuit: cirq.Circuit, repetitions: int, place: int = 0) -> Samples:
     backend = simulator(Backend())
     assert backend is not None
-    return backend.sample(Order("p0", 0, noisy(circuit, MISREAD), repetitions, seed_of(11, place)))
+    return backend.sample(CircuitRun("p0", 0, add_noise(circuit, MISREAD), repetitions, seed_of(11, place)))
 
 
-def readout_of(spec: Json) -> Readout:
+def readout_of(spec: Json) -> ConfusionMatrices:
     found = parse({"readout": spec}).readout
-    assert isinstance(found, Readout)
+    assert isinstance(found, ConfusionMatrices)
     return found
 
 
@@ -59,7 +61,7 @@ def test_a_known_confusion_matrix_gives_the_distribution_back() -> None:
     samples = sampled(WHOLE, 20000)
 
     raw = {text: count / 20000 for text, count in samples.counts.items()}
-    found = mitigated(samples, readout_of({"p01": 0.08, "p10": 0.2}))
+    found = mitigate(samples, readout_of({"p01": 0.08, "p10": 0.2}))
 
     assert distance(raw) > 0.1
     assert distance(found) < 0.02
@@ -72,41 +74,41 @@ def test_what_is_exact_is_given_back_exactly() -> None:
     true = np.array([0.5, 0.125, 0.0, 0.375])
     read = true @ np.kron(matrix, matrix)
     samples = Samples(
-        (Measured("m", ("a", "b")),),
+        (Measurement("m", ("a", "b")),),
         {f"{place:02b}": round(chance * 64000) for place, chance in enumerate(read)},
     )
 
-    found = mitigated(samples, readout_of({"matrix": matrix.tolist()}))
+    found = mitigate(samples, readout_of({"matrix": matrix.tolist()}))
 
     assert [found.get(f"{place:02b}", 0) for place in range(4)] == pytest.approx(true, abs=1e-4)
 
 
 def test_quasi_probabilities_below_zero_go_to_the_nearest_distribution() -> None:
     # The inverse of [[0.8, 0.2], [0.2, 0.8]] on (1, 0): (4/3, -1/3).
-    samples = Samples((Measured("m", ("a",)),), {"0": 10})
+    samples = Samples((Measurement("m", ("a",)),), {"0": 10})
 
-    assert mitigated(samples, readout_of({"p01": 0.2, "p10": 0.2})) == {"0": 1.0}
+    assert mitigate(samples, readout_of({"p01": 0.2, "p10": 0.2})) == {"0": 1.0}
 
 
 def test_each_qubit_has_its_own_matrix() -> None:
-    samples = Samples((Measured("x", ("a",)), Measured("y", ("b",))), {"10": 4})
+    samples = Samples((Measurement("x", ("a",)), Measurement("y", ("b",))), {"10": 4})
     swapped = [[0.0, 1.0], [1.0, 0.0]]
     kept = [[1.0, 0.0], [0.0, 1.0]]
 
-    assert mitigated(samples, readout_of({"matrix": {"a": swapped, "b": kept}})) == {"00": 1.0}
+    assert mitigate(samples, readout_of({"matrix": {"a": swapped, "b": kept}})) == {"00": 1.0}
     with pytest.raises(ToolError, match="no matrix of the qubit b; there are those of a"):
-        mitigated(samples, readout_of({"matrix": {"a": swapped}}))
+        mitigate(samples, readout_of({"matrix": {"a": swapped}}))
 
 
 def test_calibration_finds_the_errors_of_every_measured_qubit() -> None:
     zeros, ones = calibrations(WHOLE)
 
-    found = calibrated(sampled(zeros, 20000, 1), sampled(ones, 20000, 2))
+    found = read_calibration(sampled(zeros, 20000, 1), sampled(ones, 20000, 2))
 
     assert list(found.by_qubit) == ["q(0)", "q(1)", "q(2)"]
     for matrix in found.by_qubit.values():
         assert matrix == pytest.approx(np.array([[0.92, 0.08], [0.2, 0.8]]), abs=5 * np.sqrt(0.16 / 20000))
-    assert distance(mitigated(sampled(WHOLE, 20000), found)) < 0.02
+    assert distance(mitigate(sampled(WHOLE, 20000), found)) < 0.02
     assert readout_of(dict(found.as_json())).signs("q(0)") == pytest.approx(found.signs("q(0)"))
 
 
@@ -116,7 +118,7 @@ def test_expectation_values_are_mitigated_with_honest_errors() -> None:
     assert backend is not None
     truth = backend.expect(CIRCUIT, observables)
     taken = [
-        (basis, sampled(measured_in(CIRCUIT, basis, QUBITS), 20000, number))
+        (basis, sampled(measure_in(CIRCUIT, basis, QUBITS), 20000, number))
         for number, basis in enumerate(bases(observables))
     ]
 
@@ -133,7 +135,7 @@ def test_expectation_values_are_mitigated_with_honest_errors() -> None:
 
 def test_expectation_values_of_many_qubits_are_mitigated_without_all_bitstrings() -> None:
     names = tuple(f"q{number}" for number in range(40))
-    samples = Samples((Measured(KEY, names),), {"0" * 40: 3, "1" * 40: 3})
+    samples = Samples((Measurement(KEY, names),), {"0" * 40: 3, "1" * 40: 3})
     basis = Basis(tuple((number, "Z") for number in range(40)))
     readout = readout_of({"p01": 0.1, "p10": 0.1})
 
@@ -141,7 +143,7 @@ def test_expectation_values_of_many_qubits_are_mitigated_without_all_bitstrings(
 
     assert mean.mean == pytest.approx(1 / 0.8**2)
     with pytest.raises(ToolError, match="40 bits is too large") as caught:
-        mitigated(samples, readout)
+        mitigate(samples, readout)
     assert caught.value.kind == "limit"
 
 
@@ -157,7 +159,7 @@ def test_dynamical_decoupling_fills_gaps_and_changes_no_state(schema: str) -> No
         cirq.Moment(cirq.measure(a, b, c, key="m")),
     )
 
-    filled = decoupled(circuit, parse({"dynamical_decoupling": schema}).decoupling)
+    filled = decouple(circuit, parse({"dynamical_decoupling": schema}).decoupling)
 
     assert len(list(filled.all_operations())) > len(list(circuit.all_operations()))
     states = [
@@ -165,7 +167,7 @@ def test_dynamical_decoupling_fills_gaps_and_changes_no_state(schema: str) -> No
         for one in (circuit, filled)
     ]
     assert abs(np.vdot(*states)) == pytest.approx(1, abs=1e-5)
-    assert decoupled(circuit, None) == circuit
+    assert decouple(circuit, None) == circuit
 
 
 def test_a_decoupled_circuit_keeps_what_constant_dephasing_takes() -> None:
@@ -178,14 +180,14 @@ def test_a_decoupled_circuit_keeps_what_constant_dephasing_takes() -> None:
         drifting = cirq.Circuit(one for moment in whole for one in (moment, cirq.Moment(drift)))
         return float(abs(drifting.final_state_vector(qubit_order=[a, b]).reshape(2, 2)[0]).max())
 
-    assert kept(decoupled(circuit, "XX_PAIR")) > kept(circuit) + 0.1
+    assert kept(decouple(circuit, "XX_PAIR")) > kept(circuit) + 0.1
 
 
 def test_a_spec_is_read() -> None:
-    assert parse({}) == Mitigation()
+    assert parse({}) == MitigationPlan()
     assert parse(
         {"readout": {"calibrate": 500}, "dynamical_decoupling": True, "vendor": {"debias": True}}
-    ) == Mitigation(Calibrate(500), "DEFAULT", {"debias": True})
+    ) == MitigationPlan(Calibrate(500), "DEFAULT", {"debias": True})
     assert parse({"dynamical_decoupling": False}).decoupling is None
 
 

@@ -9,10 +9,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
+from noetl.quantum.backends.ports import LocalBackend
 from noetl.quantum.circuits.observables import parse as observables_of
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Order
-from noetl.quantum.simulation.noise import noisy, parse
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun
+from noetl.quantum.simulation.noise import add_noise, parse
 
 A, B, C = cirq.LineQubit.range(3)
 BELL = cirq.Circuit(cirq.H(A), cirq.CX(A, B))
@@ -26,7 +27,7 @@ def opened(provider: str = "density_matrix") -> LocalBackend:
 
 def means(circuit: cirq.Circuit, spec: Json, *texts: str) -> list[float]:
     qubits = len(circuit.all_qubits())
-    return list(opened().expect(noisy(circuit, spec), observables_of(list(texts), qubits)))
+    return list(opened().expect(add_noise(circuit, spec), observables_of(list(texts), qubits)))
 
 
 def test_depolarizing_shrinks_the_bloch_vector_by_four_thirds_of_p_at_each_gate() -> None:
@@ -130,14 +131,15 @@ def test_custom_channels_of_two_qubits_come_behind_gates_of_two() -> None:
     ],
 )
 def test_rates_of_nothing_and_of_certainty_are_rates(provider: str, spec: Json, read: set[str]) -> None:
-    circuit = noisy(cirq.Circuit(BELL, cirq.measure(A, B, key="m")), spec)
+    circuit = add_noise(cirq.Circuit(BELL, cirq.measure(A, B, key="m")), spec)
 
-    assert set(opened(provider).sample(Order("p0", 0, circuit, 60, 5)).counts) == read
+    assert set(opened(provider).sample(CircuitRun("p0", 0, circuit, 60, 5)).counts) == read
 
 
 @pytest.mark.parametrize("spec", [{"depolarize": 0.1}, {"amplitude_damping": 0.2}, {"phase_damping": 0.3}])
 def test_noise_around_a_measurement_before_the_end_is_that_of_theory(spec: Json) -> None:
-    # Both branches by hand: what is measured is forgotten, and the channel comes behind each gate only.
+    # Both branches by hand: what is measured is forgotten, and the channel comes behind each gate
+    # only.
     circuit = cirq.Circuit(cirq.ry(1.0).on(A), cirq.measure(A, key="k"), cirq.ry(0.5).on(A))
     ((name, rate),) = spec.items()
     made = {
@@ -162,12 +164,12 @@ def test_noise_around_a_measurement_before_the_end_is_that_of_theory(spec: Json)
 @pytest.mark.parametrize("provider", ["simulator", "density_matrix", "clifford", "qsim"])
 def test_every_simulator_samples_the_noise_of_theory(provider: str) -> None:
     p, p01, p10 = 0.2, 0.05, 0.15
-    circuit = noisy(
+    circuit = add_noise(
         cirq.Circuit(BELL, cirq.measure(A, B, key="m")),
         [{"depolarize": {"p": p, "on": "two_qubit"}}, {"readout": {"p01": p01, "p10": p10}}],
     )
 
-    counts = opened(provider).sample(Order("p0", 0, circuit, 400, 17)).counts
+    counts = opened(provider).sample(CircuitRun("p0", 0, circuit, 400, 17)).counts
 
     even = (1 + 1 - 16 * p / 15) / 4
     true = {"00": even, "01": 0.5 - even, "10": 0.5 - even, "11": even}
@@ -190,9 +192,9 @@ def test_the_noise_of_a_conditional_gate_comes_with_the_gate() -> None:
         cirq.measure(A, key="k"), cirq.I(B).with_classical_controls("k"), cirq.measure(B, key="m")
     )
 
-    assert opened("simulator").sample(Order("p0", 0, noisy(circuit, {"bit_flip": 1}), 10, 1)).counts == {
-        "00": 10
-    }
+    assert opened("simulator").sample(
+        CircuitRun("p0", 0, add_noise(circuit, {"bit_flip": 1}), 10, 1)
+    ).counts == {"00": 10}
 
 
 def test_gates_of_subcircuits_get_their_noise() -> None:
@@ -206,7 +208,7 @@ def test_gates_with_symbols_left_get_their_noise() -> None:
 
     circuit = cirq.Circuit(cirq.rx(sympy.Symbol("t")).on(A))
 
-    resolved = cirq.resolve_parameters(noisy(circuit, {"bit_flip": 0.1}), {"t": 0})
+    resolved = cirq.resolve_parameters(add_noise(circuit, {"bit_flip": 0.1}), {"t": 0})
 
     assert opened().expect(resolved, observables_of(["Z0"], 1)) == pytest.approx([0.8])
 
@@ -282,5 +284,5 @@ def test_a_gate_too_large_to_be_depolarized_is_named() -> None:
     four = cirq.Circuit(cirq.X(A).controlled_by(B, C, cirq.LineQubit(3)))
 
     with pytest.raises(ToolError, match=r"has 4 qubits.*gateset"):
-        noisy(four, {"depolarize": 0.1})
-    assert len(noisy(four, {"bit_flip": 0.1})) == 2
+        add_noise(four, {"depolarize": 0.1})
+    assert len(add_noise(four, {"bit_flip": 0.1})) == 2

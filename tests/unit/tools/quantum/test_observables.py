@@ -12,19 +12,11 @@ import pytest
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.quantum.backends.local import simulator
-from noetl.quantum.circuits.observables import (
-    KEY,
-    Basis,
-    Mean,
-    Observable,
-    bases,
-    from_samples,
-    measured_in,
-    more_repetitions,
-    parse,
-)
-from noetl.quantum.config import Backend
-from noetl.quantum.model import LocalBackend, Measured, Order, Samples
+from noetl.quantum.backends.ports import LocalBackend
+from noetl.quantum.circuits.observables import KEY, Basis, Observable, bases, measure_in, parse
+from noetl.quantum.config.task import Backend
+from noetl.quantum.model import CircuitRun, Measurement, Samples
+from noetl.quantum.simulation.means import Mean, from_samples, more_repetitions
 
 QUBITS = cirq.LineQubit.range(3)
 
@@ -39,7 +31,9 @@ def sampled(circuit: cirq.Circuit, observables: list[Observable], repetitions: i
     backend = pure()
     taken = []
     for number, basis in enumerate(bases(observables)):
-        order = Order(basis.name, 0, measured_in(circuit, basis, QUBITS), repetitions, seed * 100 + number)
+        order = CircuitRun(
+            basis.name, 0, measure_in(circuit, basis, QUBITS), repetitions, seed * 100 + number
+        )
         taken.append((basis, backend.sample(order)))
     return from_samples(observables, taken)
 
@@ -156,7 +150,7 @@ def test_terms_that_commute_on_every_qubit_share_a_basis() -> None:
 def test_only_what_is_needed_is_measured_and_last_measurements_go() -> None:
     circuit = cirq.Circuit(cirq.H.on_each(*QUBITS), cirq.measure(*QUBITS, key="m"))
 
-    whole = measured_in(circuit, Basis(((1, "X"),)), QUBITS)
+    whole = measure_in(circuit, Basis(((1, "X"),)), QUBITS)
 
     assert cirq.measurement_key_names(whole) == {KEY}
     assert cirq.num_qubits(next(op for op in whole.all_operations() if cirq.is_measurement(op))) == 1
@@ -171,7 +165,7 @@ def test_measurements_before_the_end_stay() -> None:
     )
     observables = parse(["Z1", "Z0 Z1"], 3)
 
-    assert cirq.measurement_key_names(measured_in(circuit, bases(observables)[0], QUBITS)) == {"early", KEY}
+    assert cirq.measurement_key_names(measure_in(circuit, bases(observables)[0], QUBITS)) == {"early", KEY}
     alone, together = sampled(circuit, observables, 500, 3)
     assert together == Mean("Z0 Z1", 1.0, 0.0)
     assert abs(alone.mean) < 0.2
@@ -181,7 +175,7 @@ def test_the_key_of_observables_may_not_be_taken() -> None:
     circuit = cirq.Circuit(cirq.measure(QUBITS[0], key=KEY), cirq.X(QUBITS[0]))
 
     with pytest.raises(ToolError, match="another key"):
-        measured_in(circuit, Basis(((0, "Z"),)), QUBITS)
+        measure_in(circuit, Basis(((0, "Z"),)), QUBITS)
 
 
 def test_means_of_each_letter_have_the_right_sign() -> None:
@@ -200,7 +194,7 @@ def test_means_of_each_letter_have_the_right_sign() -> None:
 
 def test_covariances_of_terms_measured_together_count() -> None:
     # In a Bell state Z0 and Z1 are one and the same: their difference is 0 in every repetition.
-    samples = Samples((Measured(KEY, ("a", "b")),), {"00": 50, "11": 50})
+    samples = Samples((Measurement(KEY, ("a", "b")),), {"00": 50, "11": 50})
     both = Basis(((0, "Z"), (1, "Z")))
     difference, total = parse({"difference": {"Z0": 1, "Z1": -1}, "total": {"Z0": 1, "Z1": 1, "I": 3}}, 2)
 
@@ -212,7 +206,7 @@ def test_covariances_of_terms_measured_together_count() -> None:
 
 
 def test_bits_of_other_measurements_are_passed_over() -> None:
-    samples = Samples((Measured("early", ("c",)), Measured(KEY, ("a",))), {"01": 2, "11": 1, "10": 1})
+    samples = Samples((Measurement("early", ("c",)), Measurement(KEY, ("a",))), {"01": 2, "11": 1, "10": 1})
 
     (mean,) = from_samples(parse(["Z0"], 1), [(Basis(((0, "Z"),)), samples)])
 
@@ -220,7 +214,7 @@ def test_bits_of_other_measurements_are_passed_over() -> None:
 
 
 def test_one_repetition_tells_no_error() -> None:
-    samples = Samples((Measured(KEY, ("a",)),), {"1": 1})
+    samples = Samples((Measurement(KEY, ("a",)),), {"1": 1})
 
     assert from_samples(parse(["Z0"], 1), [(Basis(((0, "Z"),)), samples)]) == [Mean("Z0", -1.0, None)]
 

@@ -42,7 +42,8 @@ def same(one: Matrix, other: Matrix) -> bool:
     return bool(cirq.equal_up_to_global_phase(one, other, atol=1e-6))
 
 
-# --- what is refused -------------------------------------------------------------------------------
+# --- what is refused
+# -------------------------------------------------------------------------------
 
 BIG_GATES = "gate g0 a { h a; h a; }\n" + "".join(
     f"gate g{n + 1} a {{ g{n} a; g{n} a; }}\n" for n in range(40)
@@ -237,7 +238,8 @@ def test_a_syntax_error_names_the_column_of_the_token() -> None:
         circuit("qreg q[2];\ncx q[0], 0;".replace(", 0", ",  0"))
 
 
-# --- what is understood ----------------------------------------------------------------------------
+# --- what is understood
+# ----------------------------------------------------------------------------
 
 
 def u3(theta: float, phi: float, lam: float) -> Matrix:
@@ -465,13 +467,14 @@ def test_bits_that_are_not_measured_are_zero() -> None:
     assert cirq.Simulator().run(circuit(body)).measurements["d_0"].item() == 1
 
 
-# --- whatever text -----------------------------------------------------------------------------------
+# --- whatever text
+# -----------------------------------------------------------------------------------
 
 VALID = [
-    HEAD
-    + "gate g(a) x,y { rx(a/2) x; cx x,y; }\nqreg q[2];\ncreg c[2];\nh q;\ng(pi) q[0],q[1];\nmeasure q -> c;\n",
-    HEAD3
-    + "input float[64] t;\nqubit[2] q;\nbit[2] c;\nrz(-t+1.5e-3) q[0];\nc[0] = measure q[0];\nif (c[0] == 1) x q[1];\n",
+    HEAD + "gate g(a) x,y { rx(a/2) x; cx x,y; }\nqreg q[2];\ncreg c[2];\nh q;\ng(pi) "
+    "q[0],q[1];\nmeasure q -> c;\n",
+    HEAD3 + "input float[64] t;\nqubit[2] q;\nbit[2] c;\nrz(-t+1.5e-3) q[0];\nc[0] = measure q[0];\nif "
+    "(c[0] == 1) x q[1];\n",
     HEAD + "qreg q[3]; /* x */ barrier q; u3(sin(0.3),2^2,-(1)) q[0]; reset q[1]; // y\n",
 ]
 PIECE = st.sampled_from(

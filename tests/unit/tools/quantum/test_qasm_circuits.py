@@ -1,4 +1,5 @@
-"""Circuits as textbooks, Qiskit's exporters and collections of benchmarks write them: they do what theory says."""
+"""Circuits as textbooks, Qiskit's exporters and collections of benchmarks write them: they do what
+theory says."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def counts(text: str, *keys: str, repetitions: int = 200) -> Mapping[str, int]:
     return found
 
 
-# --- arithmetic: Cuccaro's adder, arXiv:quant-ph/0410184, as the paper on OpenQASM 2 has it ---------------
+# --- arithmetic: Cuccaro's adder, arXiv:quant-ph/0410184, as the paper on OpenQASM 2 has it
+# ---------------
 
 ADDER = """
 gate majority a,b,c { cx c,b; cx c,a; ccx a,b,c; }
@@ -73,13 +75,17 @@ def test_the_adder_of_the_paper_adds(one: int, other: int) -> None:
     assert found == {f"{one + other:05b}": 200}
 
 
-# --- algorithms ---------------------------------------------------------------------------------------
+# --- algorithms
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("secret", ["1011", "0000", "1111"])
 def test_bernstein_vazirani_reads_the_secret_at_once(secret: str) -> None:
     oracle = "".join(f"cx q[{index}],anc[0];" for index, bit in enumerate(secret) if bit == "1")
-    text = f"{HEAD}qreg q[4];qreg anc[1];creg c[4];x anc;h anc;h q;barrier q,anc;{oracle}barrier q;h q;measure q->c;"
+    text = (
+        f"{HEAD}qreg q[4];qreg anc[1];creg c[4];x anc;h anc;h q;barrier q,anc;{oracle}barrier q;h "
+        "q;measure q->c;"
+    )
 
     assert counts(text, *(f"c_{index}" for index in range(4))) == {secret: 200}
 
@@ -98,7 +104,8 @@ def test_a_fourier_transform_of_gates_in_gates_is_its_matrix() -> None:
 
 
 def test_a_fourier_transform_of_measurements_and_conditions_undoes_a_phase() -> None:
-    """The semi-classical transform of the paper on OpenQASM 2, of a state whose transform is |011>."""
+    """The semi-classical transform of the paper on OpenQASM 2, of a state whose transform is
+    |011>."""
     phases = "".join(f"rz(2*pi*3/{2 ** (index + 1)}) q[{2 - index}];" for index in range(3))
     text = f"""{HEAD}qreg q[3]; creg c0[1]; creg c1[1]; creg c2[1];
 h q; {phases}
@@ -177,7 +184,8 @@ def test_layers_of_a_neural_network_are_the_product_of_their_matrices() -> None:
     assert cirq.equal_up_to_global_phase(found, expected, atol=1e-6)
 
 
-# --- conditions ------------------------------------------------------------------------------------------
+# --- conditions
+# ------------------------------------------------------------------------------------------
 
 TELEPORT2 = f"""{HEAD}qreg q[3]; creg c0[1]; creg c1[1]; creg c2[1];
 u3(0.3,0.2,0.1) q[0]; h q[1]; cx q[1],q[2]; barrier q; cx q[0],q[1]; h q[0];
@@ -262,7 +270,8 @@ d = measure r;
     assert counts(text, "d_0", "d_1", "d_2") == {"111" if applies else "000": 200}
 
 
-# --- exporters -------------------------------------------------------------------------------------------
+# --- exporters
+# -------------------------------------------------------------------------------------------
 
 #: As Qiskit's `qasm2.dumps` writes gates that qelib1.inc lacks.
 QISKIT2 = f"""{HEAD}gate ryy(param0) q0,q1 {{ rx(pi/2) q0; rx(pi/2) q1; cx q0,q1; rz(param0) q1; cx q0,q1; rx(-pi/2) q0; rx(-pi/2) q1; }}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.quantum.recent import Recent
+from noetl.quantum.experiments.recent import RecentCache
 
 
 def test_what_was_made_is_not_made_again_until_others_have_taken_its_place() -> None:
     made: list[str] = []
-    recent = Recent[str](2)
+    recent = RecentCache[str](2)
 
     def get(key: str) -> str:
         return recent.get(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
@@ -23,7 +23,7 @@ def test_what_was_made_is_not_made_again_until_others_have_taken_its_place() -> 
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    recent = Recent[int](2)
+    recent = RecentCache[int](2)
 
     with pytest.raises(ZeroDivisionError):
         recent.get("k", lambda: 1 // 0)

@@ -8,7 +8,8 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.quantum.circuits import builder_keys, builders, gatesets, params, shapes
+from noetl.quantum.circuits import builders, gatesets, params
+from noetl.quantum.config import builder_keys, shapes
 from noetl.quantum.simulation import noise
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.manual import manual_of

@@ -1,4 +1,5 @@
-"""What `noetl validate` tells of a quantum task without Cirq, and that it knows the names that the tool knows."""
+"""What `noetl validate` tells of a quantum task without Cirq, and that it knows the names that the
+tool knows."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from noetl.quantum import written
 from noetl.quantum.circuits import params
-from noetl.quantum.config import LOCAL, REMOTE
+from noetl.quantum.config import written
+from noetl.quantum.config.task import LOCAL, REMOTE
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.faults import faults
 
@@ -16,7 +17,7 @@ GHZ = {"name": "ghz", "qubits": 2}
 
 
 def told(**config: Any) -> list[tuple[tuple[int | str, ...], str]]:
-    return [(fault["loc"], fault["msg"]) for fault in faults(Quantum, {"builder": GHZ, **config})]
+    return [(fault["loc"], fault["msg"]) for fault in faults(Quantum.declaration, {"builder": GHZ, **config})]
 
 
 def test_the_providers_are_those_that_the_tool_knows_when_it_runs() -> None:
@@ -63,7 +64,7 @@ def test_a_machine_elsewhere_without_a_key_is_told_how_to_set_one() -> None:
 
 
 def test_an_unknown_key_comes_with_those_that_are_known_there() -> None:
-    [fault] = faults(Quantum, {"builder": GHZ, "limits": {"max_shot": 1}})
+    [fault] = faults(Quantum.declaration, {"builder": GHZ, "limits": {"max_shot": 1}})
 
     assert "max_shots" in fault["ctx"]["known"]
 

@@ -1,0 +1,130 @@
+"""Tools that say what they are in class variables, as packages do that were made before
+`ToolDeclaration`."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from pydantic import Field
+
+from noetl.facts.outcome import Outcome, succeeded
+from noetl.net.model import Spelling
+from noetl.pipeline.model import Call
+from noetl.tools.base import Tool, ToolConfig, ToolDeclaration
+from noetl.tools.kit.declaration import NEEDED
+from noetl.tools.kit.manual import manual_of
+
+
+class GreetConfig(ToolConfig):
+    """Configuration of a greeting."""
+
+    name: str = Field(description="Who is greeted.")
+
+
+#: Every class variable that `Tool` had at 46fb24c, and `spellings`, with another value than its
+#: default.
+OLD = {
+    "kind": "greet",
+    "queue": "voices",
+    "effects": "internal",
+    "error_kind": "sql",
+    "description": "Greets.",
+    "result": "A text.",
+    "errors": "None.",
+    "example": "- step: a",
+    "config_model": GreetConfig,
+    "written_model": GreetConfig,
+    "required": (("name",),),
+    "verbatim": ("name",),
+    "verbatim_with_params": ("other",),
+    "quoted": ("shell",),
+    "python_keys": ("code",),
+    "source_files": ("script",),
+    "defaults": {"timeout": 5},
+    "hands_on": True,
+    "suspends": True,
+    "abandons": True,
+    "by_reference": ("rows",),
+    "sections": ("greet",),
+    "credentials": ("login",),
+    "spellings": {"who": Spelling("name")},
+}
+
+
+class Greet(Tool):
+    """Says hello."""
+
+    locals().update(OLD)
+
+    def run(self, call: Call, config: GreetConfig) -> Outcome:
+        return succeeded(f"hello {config.name}")
+
+
+def test_class_variables_are_read_into_the_declaration() -> None:
+    said = {name: getattr(Greet.declaration, name) for name in OLD}
+    assert said == OLD
+    made = {one.name for one in fields(ToolDeclaration)} - OLD.keys()
+    assert made == {"schema", "faults", "parse"}
+
+
+def test_the_compiler_and_the_manual_see_no_difference() -> None:
+    class New(Greet):
+        """Says hello."""
+
+        declaration = ToolDeclaration(**OLD)
+
+    def seen(tool: type[Tool]) -> ToolDeclaration:
+        info = tool.info()
+        assert isinstance(info, ToolDeclaration)
+        assert info.faults({"name": 1})[0]["loc"] == ("name",)
+        return replace(info, faults=ToolDeclaration.faults, parse=ToolDeclaration.parse)
+
+    assert seen(Greet) == seen(New)
+    assert manual_of(Greet) == manual_of(New)
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    class Least(Tool):
+        kind = queue = "least"
+        description = "Says the least."
+        config_model = GreetConfig
+
+        def run(self, call: Call, config: GreetConfig) -> Outcome:
+            return succeeded(None)
+
+    assert Least.declaration == ToolDeclaration(
+        kind="least", queue="least", description="Says the least.", config_model=GreetConfig
+    )
+
+
+def test_a_base_without_a_kind_is_completed_by_those_below_it() -> None:
+    class Voice(Tool):
+        queue = "voices"
+        config_model = GreetConfig
+
+        def run(self, call: Call, config: GreetConfig) -> Outcome:
+            return succeeded(None)
+
+    class Whisper(Voice):
+        kind = "whisper"
+        description = "Whispers."
+
+    assert not hasattr(Voice, "declaration")
+    assert (Whisper.declaration.kind, Whisper.declaration.queue) == ("whisper", "voices")
+
+
+def test_a_class_variable_changes_what_is_inherited() -> None:
+    class Loud(Greet):
+        kind = "loud"
+        effects = "none"
+
+    assert Loud.declaration == replace(Greet.declaration, kind="loud", effects="none")
+    assert Greet.declaration.kind == "greet"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_declaration_says_at_least_what_is_needed(name: str) -> None:
+    least = {one: OLD[one] for one in NEEDED if one != name}
+    with pytest.raises(TypeError, match=name):
+        ToolDeclaration(**least)
