@@ -16,9 +16,9 @@ from kombu import Producer
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from noetl.dispatch import transports
 from noetl.dispatch.deployed import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
+from noetl.dispatch.transports import CarefulAMQP
 from noetl.errors import ConfigError, Unavailable
 from noetl.usecases.ports import CommandRow
 
@@ -139,8 +139,7 @@ def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) 
     Raises ConfigError where those contradict what NoETL promises.
     """
     settings = celery_settings(broker_url, backend, longest_task_s)
-    transports.install()
-    app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False)
+    app = Celery("noetl", broker=broker_url, backend=backend, set_as_current=False, amqp=CarefulAMQP)
     app.config_from_object(settings)
     scheme, _, folder = broker_url.partition("://")
     if scheme == "filesystem":

@@ -1,6 +1,9 @@
 """kombu's transports for queues into which others may write: what is no message is refused, and read past.
 
 kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker that took it.
+
+Some of what is overridden here is private to kombu: see decision 60. Of another release of kombu read what
+`tests/integration/test_celery_internals.py` lists before it is allowed there.
 """
 
 from __future__ import annotations
@@ -10,20 +13,16 @@ import os
 import stat
 import time
 import uuid
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, Final
 
+import kombu
+from celery.app.amqp import AMQP
 from kombu.exceptions import ChannelError
-from kombu.transport import (  # type: ignore[attr-defined]  # the stubs know no cache
-    TRANSPORT_ALIASES,
-    _transport_cache,
-    filesystem,
-    memory,
-    redis,
-    virtual,
-)
+from kombu.transport import filesystem, memory, redis, virtual
 from kombu.utils.json import dumps, loads
 from redis.exceptions import ResponseError
 
@@ -56,13 +55,13 @@ class RedisChannel(redis.Channel):
     connection_errors: tuple[type[Exception], ...]
     _kept: Any = None
 
-    def _create_client(self, asynchronous: bool = False) -> Any:
-        if asynchronous:
-            return super()._create_client(asynchronous=True)  # type: ignore[misc]
+    @contextlib.contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
         # A client is a view of its pool, and the pool is another one after a lost connection.
-        if self._kept is None or self._kept.connection_pool is not self.pool:
-            self._kept = super()._create_client()  # type: ignore[misc]
-        return self._kept
+        if client is None and (self._kept is None or self._kept.connection_pool is not self.pool):
+            with super().conn_or_acquire() as self._kept:
+                pass
+        yield self._kept if client is None else client
 
     def _brpop_read(self, **options: Any) -> Any:
         # The one place in which the entry and the name of its list are both to be had.
@@ -108,8 +107,11 @@ class RedisChannel(redis.Channel):
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
         """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are not."""
-        if delivery_tag in (self.qos._delivered or ()):
-            super().basic_ack(delivery_tag, multiple)
+        try:
+            self.qos.get(delivery_tag)
+        except KeyError:
+            return
+        super().basic_ack(delivery_tag, multiple)
 
 
 def _entry(separator: str, answer: Any, **_: Any) -> Any:
@@ -242,7 +244,7 @@ class FilesystemTransport(Careful, filesystem.Transport):
     Channel = FilesystemChannel
 
 
-_TRANSPORTS = {
+_TRANSPORTS: Final[Mapping[str, type[virtual.Transport]]] = {
     "redis": RedisTransport,
     "rediss": RedisTransport,
     "filesystem": FilesystemTransport,
@@ -250,9 +252,15 @@ _TRANSPORTS = {
 }
 
 
-def install() -> None:
-    """Makes `redis://` and its relatives mean these transports, from the next connection on."""
-    for alias, transport in _TRANSPORTS.items():
-        TRANSPORT_ALIASES[alias] = f"{__name__}:{transport.__name__}"
-        # kombu remembers what an alias meant when it was first used.
-        _transport_cache.pop(alias, None)
+class Connection(kombu.Connection):
+    """A connection for which `redis://` and its relatives mean these transports. Others in the process keep
+    kombu's own."""
+
+    def get_transport_cls(self) -> Any:
+        return _TRANSPORTS.get(self.transport_cls) or super().get_transport_cls()
+
+
+class CarefulAMQP(AMQP):
+    """What a Celery app sends and receives with, over such connections."""
+
+    Connection = Connection

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import kombu.transport
+import kombu
 import pytest
 import redis
 from amqp.basic_message import Message as AmqpMessage
@@ -25,14 +25,15 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kombu import Connection, Consumer, Queue
-from kombu.transport import TRANSPORT_ALIASES, get_transport_cls, pyamqp
+from kombu import Consumer, Queue
+from kombu.transport import pyamqp
 
 from noetl.dispatch import consumer, transports
 from noetl.dispatch.celery import make_app
 from noetl.dispatch.envelope import flaw_of_bytes, flaw_of_envelope, flaw_of_message
 from noetl.dispatch.letters import ROOM, Letter, Letters
 from noetl.dispatch.refused import refuse, refused
+from noetl.dispatch.transports import Connection
 from noetl.errors import Unavailable
 from noetl.tasks.commands import register
 from tests import services
@@ -70,7 +71,6 @@ class Broker:
     """One queue of a broker into which anything can be put."""
 
     def __init__(self, url: str, put: Callable[[bytes], None], **options: Any) -> None:
-        transports.install()
         self.put = put
         self.connection = Connection(url, transport_options=options)
         self.received: list[Any] = []
@@ -124,15 +124,15 @@ def on_files(_: str, folder: Path) -> Iterator[Broker]:
 PLACES = {"redis": on_redis, "files": on_files}
 
 
-def test_a_transport_is_ours_even_where_kombu_has_used_its_own_before(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "filesystem", "memory"])
+def test_connections_of_our_app_have_our_transports_and_those_of_others_have_kombus(
+    scheme: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(TRANSPORT_ALIASES, "redis", "kombu.transport.redis:Transport")
-    monkeypatch.setattr("kombu.transport._transport_cache", {})
-    monkeypatch.setattr(transports, "_transport_cache", kombu.transport._transport_cache)
-    assert get_transport_cls("redis") is not transports.RedisTransport
-    transports.install()
-    assert get_transport_cls("redis") is transports.RedisTransport
+    theirs = kombu.Connection(f"{scheme}://")
+    assert not issubclass(theirs.get_transport_cls(), transports.Careful)
+    app = make_app(f"{scheme}://{tmp_path if scheme == 'filesystem' else ''}", None)
+    for connection in (app.connection_for_write(), app.connection_for_read().clone(), app.pool.connection):
+        assert issubclass(connection.get_transport_cls(), transports.Careful)
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "files"])
@@ -183,7 +183,6 @@ ODD = st.one_of(
 
 
 def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_path: Path) -> None:
-    transports.install()
     port = services.free_port()
     server = [services.redis_binary(), "--port", str(port), "--save", "", "--dir", str(tmp_path)]
     connection = Connection(f"redis://127.0.0.1:{port}/0")
