@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
+from typing import Final
 
 import click
 
@@ -14,6 +15,9 @@ from noetl.cli.plan_steps import failures, steps
 from noetl.facts.json import Json
 from noetl.forecast.model import Forecast, Rendered, StepAhead, TaskAhead, warnings_of
 from noetl.forecast.tasks import place_of
+
+#: Whether a secret is there, and how that looks.
+_STATES: Final = {True: ("there", "plain"), False: ("missing", "bad"), None: ("unknown", "warning")}
 
 
 def told(forecast: Forecast) -> None:
@@ -97,21 +101,11 @@ def _secrets(forecast: Forecast) -> Iterator[Line]:
             "credential" if secret.kind == "credential" and not secret.source else f"keychain, {secret.kind}"
         )
         behind = f" of {secret.provider} {secret.source}" if secret.source else ""
-        state, mood = _state(secret.exists)
+        state, mood = _STATES[secret.exists]
         users = names(secret.used_by) or "nobody"
         rows.append(([secret.name, kind + behind, f"used by {users}", f"{state}{_note(secret.note)}"], mood))
     yield from columns(rows)
     yield from failures(forecast.entries)
-
-
-def _state(exists: bool | None) -> tuple[str, str]:
-    match exists:
-        case True:
-            return "there", "plain"
-        case False:
-            return "missing", "bad"
-        case None:
-            return "unknown", "warning"
 
 
 def _note(note: str) -> str:

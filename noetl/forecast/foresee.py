@@ -11,16 +11,15 @@ from noetl.expressions.scope import layered
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.arcs import arcs_ahead
 from noetl.forecast.early import early
-from noetl.forecast.loops import loop_ahead
 from noetl.forecast.model import ArcAhead, Forecast, Rendered, StepAhead
-from noetl.forecast.order import followed
 from noetl.forecast.secrets import secrets_of, variables_of
 from noetl.forecast.sight import AT_THE_END, DURING, THE_RUN, Sight, rendered_all
 from noetl.forecast.starts import MOMENTS, Moment, Starts, in_tasks
-from noetl.forecast.tasks import Kinds, Views, calls_of, task_ahead
+from noetl.forecast.tasks import Kinds, Views, calls_of, loop_ahead, task_ahead
 from noetl.forecast.worlds import WORLDS, Asked, World, agreed, asked
 from noetl.forecast.written import written
 from noetl.net.checks import cycles
+from noetl.net.dominators import postorder
 from noetl.net.model import ENTRY, Arc, Net, Transition
 
 #: What the final step is handed.
@@ -44,9 +43,9 @@ class Given:
 def foresee(net: Net, given: Given) -> Forecast:
     """What an execution of `net` would do with what is `given`. Raises nothing for what its templates do."""
     ahead = _Ahead(net, given)
-    steps = {name: ahead.step(net.steps[name]) for name in followed(net)}
+    steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
     taken = _without_arcs_never_taken(net, steps)
-    order = followed(taken)
+    order = _in_reading_order(taken)
     inside = frozenset(order)
     reached = tuple(replace(steps[name], sources=_sources(taken, name, inside)) for name in order)
     return Forecast(
@@ -65,6 +64,15 @@ def foresee(net: Net, given: Given) -> Forecast:
         variables=variables_of(net, reached, given.env),
         playbooks=calls_of(reached),
     )
+
+
+def _in_reading_order(net: Net) -> tuple[str, ...]:
+    """The steps that a path leads to from the entry: each behind those that lead to it, cycles apart, and one branch
+    before the next. The final step is the last."""
+    # The last branch is left first, and so stands behind the others.
+    graph = {step.name: [arc.step for arc in reversed(step.ways)] for step in net.transitions}
+    order = [step for step in reversed(postorder(graph, net.entry)) if step != net.final_step]
+    return (*order, net.final_step) if net.final_step else tuple(order)
 
 
 def _without_arcs_never_taken(net: Net, steps: Mapping[str, StepAhead]) -> Net:

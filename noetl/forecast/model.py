@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 
 from noetl.facts.json import Json
 from noetl.net.model import Admission, Demand, Join, Template
@@ -41,11 +41,6 @@ class LoopAhead:
     width: Rendered
     count: int | None = None
     cursor: str | None = None
-
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        return self.collection, self.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +80,22 @@ class TaskAhead:
     kind: str
     effects: str
     touches: tuple[str, ...]
+    loop: LoopAhead | None
+    repeat: RepeatAhead | None
+    after: AfterAhead | None
     config: Mapping[str, Rendered]
     args: Mapping[str, Rendered]
-    tries: Template = None
-    jumps: tuple[str, ...] = ()
-    line: int = 0
-    loop: LoopAhead | None = None
-    repeat: RepeatAhead | None = None
-    behind: str = ""
-    after: AfterAhead | None = None
-    expects: tuple[Demand, ...] = ()
-    returns: tuple[Demand, ...] = ()
+    tries: Template
+    jumps: tuple[str, ...]
+    line: int
+    behind: str
+    expects: tuple[Demand, ...]
+    returns: tuple[Demand, ...]
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The names that its values still need, each once."""
         return needs_of((*self.config.values(), *self.args.values()))
-
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        loop = self.loop.values if self.loop is not None else ()
-        most = (self.repeat.most,) if self.repeat is not None and not self.behind else ()
-        guard = (self.after.guard,) if self.after is not None else ()
-        return (*loop, *most, *guard, *self.config.values(), *self.args.values())
 
     @property
     def is_called(self) -> bool:
@@ -132,12 +119,6 @@ class ArcAhead:
     also: bool = False
     sets: Mapping[str, Rendered] = field(default_factory=dict)
 
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        guard = () if self.guard is None else (self.guard,)
-        return (*guard, *self.args.values(), *self.sets.values())
-
 
 @dataclass(frozen=True, slots=True)
 class StepAhead:
@@ -149,19 +130,12 @@ class StepAhead:
     sources: tuple[str, ...]
     join: Join
     admit: Admission | None
-    loop: LoopAhead | None
     args: Mapping[str, Rendered]
+    loop: LoopAhead | None
     tasks: tuple[TaskAhead, ...]
     router: str
     arcs: tuple[ArcAhead, ...]
     line: int = 0
-
-    @property
-    def values(self) -> tuple[Rendered, ...]:
-        """Everything of it that is rendered."""
-        loop = self.loop.values if self.loop is not None else ()
-        tasks = (value for task in self.tasks for value in task.values)
-        return (*self.args.values(), *loop, *tasks, *(value for arc in self.arcs for value in arc.values))
 
     @property
     def joins(self) -> bool:
@@ -244,6 +218,20 @@ class Forecast:
             if step.queue is not None:
                 found.setdefault(step.queue, []).append(step.name)
         return {queue: tuple(steps) for queue, steps in found.items()}
+
+
+def renderings(part: object) -> Iterator[Rendered]:
+    """Everything in a part of a forecast that is rendered, in the order of its fields."""
+    match part:
+        case Rendered():
+            yield part
+        case Mapping():
+            yield from renderings(tuple(part.values()))
+        case tuple():
+            for one in part:
+                yield from renderings(one)
+        case LoopAhead() | RepeatAhead() | AfterAhead() | TaskAhead() | ArcAhead() | StepAhead():
+            yield from renderings(tuple(getattr(part, one.name) for one in fields(part)))
 
 
 def needs_of(values: Iterable[Rendered]) -> tuple[str, ...]:

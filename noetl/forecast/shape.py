@@ -19,6 +19,7 @@ from noetl.forecast.model import (
     Variable,
     errors_of,
     needs_of,
+    renderings,
     warnings_of,
 )
 from noetl.net.model import Admission, Demand
@@ -52,7 +53,7 @@ def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str,
     early = of((*forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
     found: list[Json] = [{"step": None, "message": message} for message in early]
     for step in forecast.steps:
-        found += [{"step": step.name, "message": message} for message in of(step.values)]
+        found += [{"step": step.name, "message": message} for message in of(renderings(step))]
     return found
 
 
@@ -98,7 +99,7 @@ def _loop(loop: LoopAhead | None) -> Json:
         "mode": loop.mode,
         "width": loop.width.value,
         "count": loop.count,
-        "needs": list(needs_of(loop.values)),
+        "needs": list(needs_of(renderings(loop))),
     }
 
 

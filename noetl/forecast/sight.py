@@ -79,7 +79,7 @@ def rendered(template: Template, sight: Sight) -> Rendered:
         case list() | tuple():
             return _together([rendered(item, sight) for item in template], list)
         case _:
-            return Rendered(template, worlds=(template,) * len(WORLDS))
+            return fixed(template)
 
 
 def rendered_all(templates: Mapping[str, Template], sight: Sight) -> dict[str, Rendered]:
@@ -87,15 +87,18 @@ def rendered_all(templates: Mapping[str, Template], sight: Sight) -> dict[str, R
 
 
 def _mapping(template: Mapping[str, Template], sight: Sight) -> Rendered:
-    keys = [rendered(key, sight) for key in template]
-    names = [key.value if isinstance(key.value, str) else str(key.value) for key in keys]
-    values = _together(
-        [rendered(value, sight) for value in template.values()],
-        lambda items: dict(zip(names, items, strict=True)),
-    )
-    both = (*keys, values)
-    worlds = values.worlds if all(key.known for key in keys) else ()
-    return Rendered(values.value, needs_of(both), _first(errors_of(both)), _first(warnings_of(both)), worlds)
+    parts = [rendered(part, sight) for part in (*template, *template.values())]
+    size = len(template)
+    return _together(parts, lambda both: dict(zip(map(_key, both[:size]), both[size:], strict=True)))
+
+
+def _key(value: Json) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def fixed(value: Template) -> Rendered:
+    """What is the same in any run."""
+    return Rendered(value, worlds=(value,) * len(WORLDS))
 
 
 def _first(sentences: tuple[str, ...]) -> str:
@@ -103,12 +106,11 @@ def _first(sentences: tuple[str, ...]) -> str:
 
 
 def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rendered:
-    every = tuple(parts)
     worlds: tuple[Json, ...] = ()
-    if all(part.known for part in every):
-        worlds = tuple(made([part.worlds[world] for part in every]) for world in range(len(WORLDS)))
-    value = made([part.value for part in every])
-    return Rendered(value, needs_of(every), _first(errors_of(every)), _first(warnings_of(every)), worlds)
+    if all(part.known for part in parts):
+        worlds = tuple(made([part.worlds[world] for part in parts]) for world in range(len(WORLDS)))
+    value = made([part.value for part in parts])
+    return Rendered(value, needs_of(parts), _first(errors_of(parts)), _first(warnings_of(parts)), worlds)
 
 
 def _text(template: str, sight: Sight) -> Rendered:
@@ -125,11 +127,7 @@ def _text(template: str, sight: Sight) -> Rendered:
 def _piece(part: str, sight: Sight) -> str:
     if missing(part, sight):
         return part
-    found = (
-        _evaluated(part + _TEXT, sight)
-        if part.startswith("{{")
-        else Rendered(part, worlds=("",) * len(WORLDS))
-    )
+    found = _evaluated(part + _TEXT, sight) if part.startswith("{{") else fixed(part)
     return str(found.value) if found.known else part
 
 
@@ -148,7 +146,7 @@ def _evaluated(template: str, sight: Sight) -> Rendered:
 def verdict(when: Template, sight: Sight) -> Rendered:
     """Whether a guard holds: `value` is true or false where that is known."""
     if not isinstance(when, str):
-        return Rendered(bool(when), worlds=(bool(when),) * len(WORLDS))
+        return fixed(bool(when))
     needs = missing(when, sight, guard=True)
     if needs:
         return Rendered(when, needs)

@@ -1,4 +1,4 @@
-"""Tasks: their templates as far as they are known, what they touch, and the playbooks that they call."""
+"""Tasks and loops: their templates as far as they are known, what they touch, and the playbooks that they call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from noetl.facts.json import Json
-from noetl.forecast.loops import loop_ahead
-from noetl.forecast.model import AfterAhead, Called, Rendered, RepeatAhead, StepAhead, TaskAhead
-from noetl.forecast.sight import AT_THE_END, Sight, rendered, rendered_all, verdict
-from noetl.forecast.worlds import WORLDS
+from noetl.facts.reference import as_items
+from noetl.forecast.model import AfterAhead, Called, LoopAhead, Rendered, RepeatAhead, StepAhead, TaskAhead
+from noetl.forecast.sight import AT_THE_END, Sight, fixed, rendered, rendered_all, verdict
 from noetl.forecast.written import Written
-from noetl.net.model import Again, KindInfo, Task, Template
+from noetl.net.model import Again, KindInfo, Loop, Task, Template
 from noetl.pipeline.calls import prepared
 
 #: What a kind says that a call with this configuration touches; templates may be left in it.
@@ -77,6 +76,29 @@ def task_ahead(one: Written, views: Views, kinds: Kinds) -> TaskAhead:
     )
 
 
+def loop_ahead(loop: Loop, sight: Sight, max_in_flight: int) -> LoopAhead:
+    """`max_in_flight` is the width of parallel loops that name none."""
+    collection = rendered(loop.collection, sight)
+    known = collection.known and loop.cursor is None
+    width: Template = 1 if loop.mode == "sequential" else loop.max_in_flight
+    wide = rendered(max_in_flight if width is None else width, sight)
+    return LoopAhead(
+        iterator=loop.iterator,
+        mode=_mode(loop, wide),
+        collection=collection,
+        width=wide,
+        count=as_items(collection.worlds[0], None)[0] if known else None,
+        cursor=loop.cursor.kind if loop.cursor is not None else None,
+    )
+
+
+def _mode(loop: Loop, width: Rendered) -> str:
+    """Where it is left to a width that is not known yet, it may come to either."""
+    if loop.mode != "cursor":
+        return loop.mode
+    return "sequential" if width.known and str(width.worlds[0]) == "1" else "parallel"
+
+
 def _ends(task: Task) -> frozenset[str]:
     """The names of an outcome: those behind the end of a pipeline see one."""
     return AT_THE_END if task.after is not None else frozenset()
@@ -89,7 +111,7 @@ def _repeat(again: Again, sight: Sight) -> RepeatAhead:
 
 def as_written(values: Mapping[str, Template]) -> dict[str, Rendered]:
     """`values` that hold no template."""
-    return {key: Rendered(value, worlds=(value,) * len(WORLDS)) for key, value in values.items()}
+    return {key: fixed(value) for key, value in values.items()}
 
 
 def _tries(task: Task) -> Template:
