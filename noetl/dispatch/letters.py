@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from noetl.dispatch.fork_guard import ForkGuard
 from noetl.errors import NoetlError
 
 log = logging.getLogger(__name__)
@@ -21,9 +21,6 @@ ROOM: Final = 500
 
 #: Letters that one process keeps in an hour: a flood must not fill the database. The log has them all.
 HOURLY: Final = 1000
-
-#: Seconds that a fork waits for letters that are being written.
-FORK_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +39,10 @@ class Letters:
     def __init__(self, write: Callable[[Sequence[Letter]], None]) -> None:
         self._write = write
         self._hour, self._kept = 0, 0
-        self._begin()
-        # A prefork pool's parent forks again when a child dies: not while a connection is being made.
-        os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._begin
-        )
+        self._writing = ForkGuard(self._begin)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._held = False
         self._waiting: deque[Letter] = deque()
         self._writer: threading.Thread | None = None
 
@@ -96,11 +87,3 @@ class Letters:
             if not letters:
                 self._writer = None
             return letters
-
-    def _before_fork(self) -> None:
-        self._held = self._writing.acquire(timeout=FORK_S)
-
-    def _after_fork(self) -> None:
-        if self._held:
-            self._held = False
-            self._writing.release()

@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from noetl.errors import NoetlError, Unavailable
 from noetl.usecases.abandoning import abandon
@@ -93,24 +93,12 @@ class LocalDispatcher:
         self._orders.put((priority, next(self._numbers), command_id, purpose))
 
     def _schedule(self, rt: Runtime) -> None:
-        while True:
-            if not self._wakes.get() or self._stopping.is_set():
-                return
-            try:
-                advance(rt)
-            except Unavailable as error:
-                log.warning(WAITS, error)
-            except NoetlError:
-                log.exception("A turn failed; the sweeper asks for it again")
+        while self._wakes.get() and not self._stopping.is_set():
+            _attempt(advance, rt, "A turn failed; the sweeper asks for it again")
 
     def _sweep(self, rt: Runtime) -> None:
         while not self._stopping.wait(SWEEP_S):
-            try:
-                sweep(rt)
-            except Unavailable as error:
-                log.warning(WAITS, error)
-            except NoetlError:
-                log.exception("A sweep failed; the next one goes on")
+            _attempt(sweep, rt, "A sweep failed; the next one goes on")
 
     def _work(self, worker: Worker) -> None:
         while not self._stopping.is_set():
@@ -139,3 +127,13 @@ class LocalDispatcher:
                 tell(worker.rt, command_id)
             case "abandon":
                 abandon(worker, command_id)
+
+
+def _attempt(verb: Callable[[Runtime], object], rt: Runtime, failure: str) -> None:
+    """Does that, and goes on whatever the database says."""
+    try:
+        verb(rt)
+    except Unavailable as error:
+        log.warning(WAITS, error)
+    except NoetlError:
+        log.exception(failure)
