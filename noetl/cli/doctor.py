@@ -15,7 +15,7 @@ from noetl import __version__, bootstrap
 from noetl.cli.broker import redis_server
 from noetl.cli.inputs import json_out
 from noetl.config import PREFIX, Settings
-from noetl.dispatch.deployed import read as read_deployed
+from noetl.dispatch.deployer import read as read_deployed
 from noetl.errors import ConfigError, NoetlError
 from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap

@@ -16,7 +16,7 @@ from kombu import Producer
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from noetl.dispatch.deployed import celery_settings
+from noetl.dispatch.deployer import celery_settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE, TASK_OF, TURN, celery_task_id, format_arguments
 from noetl.dispatch.transports import CarefulAMQP
 from noetl.errors import ConfigError, Unavailable
@@ -37,7 +37,7 @@ class CeleryDispatcher:
     def send(self, commands: Sequence[CommandRow]) -> None:
         """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
         # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
-        with _translated(), denied_join_result():
+        with _translate_errors(), denied_join_result():
             for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
                 rows = list(members)
                 if chord_id is None or not self._chords:
@@ -47,7 +47,7 @@ class CeleryDispatcher:
 
     def wake(self) -> None:
         """Raises Unavailable."""
-        with _translated(), self._app.producer_or_acquire() as producer:
+        with _translate_errors(), self._app.producer_or_acquire() as producer:
             if not self._wake_waits(producer):
                 self._turn().apply_async(producer=producer)
 
@@ -68,14 +68,14 @@ class CeleryDispatcher:
         """Raises Unavailable where the broker does not answer within a second or two."""
         patience = {"socket_connect_timeout": 1, "socket_timeout": 2}
         with (
-            _translated(),
+            _translate_errors(),
             self._app.connection_for_write(connect_timeout=1, transport_options=patience) as connection,
         ):
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
 
     def waiting(self, queue: str) -> int:
         """Raises Unavailable."""
-        with _translated(), self._app.connection_or_acquire() as connection:
+        with _translate_errors(), self._app.connection_or_acquire() as connection:
             channel = connection.default_channel
             try:
                 return int(channel.queue_declare(queue=queue, passive=True).message_count)
@@ -126,7 +126,7 @@ class CeleryDispatcher:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, KombuError, RedisError, OSError) as error:

@@ -95,14 +95,14 @@ class Consumer(consumer.Consumer):
         tag = (message.delivery_info or {}).get("consumer_tag")
         if not message.acknowledged and tag not in (message.channel.no_ack_consumers or ()):
             message.reject_log_error(log, self.connection_errors)
-        refuse(_queue(message), reason, _shown(message))
+        refuse(_queue(message), reason, _show(message))
 
 
 def _queue(message: Any) -> object:
     return (message.delivery_info or {}).get("routing_key", "")
 
 
-def _shown(message: Any) -> object:
+def _show(message: Any) -> object:
     """The body, behind what the headers say of it."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     words = {name: headers[name] for name in ("task", "id", "shadow") if name in headers}

@@ -42,7 +42,7 @@ class LocalDispatcher:
 
     def __init__(self, threads: int) -> None:
         self._count = threads
-        self._orders: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
+        self._commands: queue.PriorityQueue[tuple[int, int, str, str]] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -51,7 +51,7 @@ class LocalDispatcher:
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         for row in commands:
-            self._order(row.priority, row.command_id, row.purpose)
+            self._enqueue(row.priority, row.command_id, row.purpose)
 
     def wake(self) -> None:
         if self._wakes.empty():
@@ -59,7 +59,7 @@ class LocalDispatcher:
 
     def waiting(self, _queue: str) -> int:
         """All commands of the process wait in one line."""
-        return self._orders.qsize()
+        return self._commands.qsize()
 
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
@@ -77,7 +77,7 @@ class LocalDispatcher:
         self._stopping.set()
         self._wakes.put(False)
         for _ in range(self._count):
-            self._order(-1, "", "")
+            self._enqueue(-1, "", "")
         ends = time.monotonic() + PATIENCE_S
         for thread in self._threads:
             thread.join(timeout=max(ends - time.monotonic(), 0.0))
@@ -89,8 +89,8 @@ class LocalDispatcher:
         self._threads.append(thread)
         thread.start()
 
-    def _order(self, priority: int, command_id: str, purpose: str) -> None:
-        self._orders.put((priority, next(self._numbers), command_id, purpose))
+    def _enqueue(self, priority: int, command_id: str, purpose: str) -> None:
+        self._commands.put((priority, next(self._numbers), command_id, purpose))
 
     def _schedule(self, rt: Runtime) -> None:
         while self._wakes.get() and not self._stopping.is_set():
@@ -102,7 +102,7 @@ class LocalDispatcher:
 
     def _work(self, worker: Worker) -> None:
         while not self._stopping.is_set():
-            priority, _, command_id, purpose = self._orders.get()
+            priority, _, command_id, purpose = self._commands.get()
             if self._stopping.is_set():
                 return
             try:
@@ -122,7 +122,7 @@ class LocalDispatcher:
                 run_step(worker, command_id)
             case "lane" | "iteration":
                 if run_lane(worker, command_id).end is End.AGAIN:
-                    self._order(priority, command_id, purpose)
+                    self._enqueue(priority, command_id, purpose)
             case "answer" | "waits" | "cancel":
                 tell(worker.rt, command_id)
             case "abandon":

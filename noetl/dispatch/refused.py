@@ -29,7 +29,7 @@ def refuse(queue: object, reason: str, body: object) -> None:
 
 def legible(value: object, limit: int) -> str:
     """At most `limit` characters of `value`. What no terminal should be sent is escaped."""
-    escaped = "".join(one if one.isprintable() else _escaped(one) for one in _text(value, limit))
+    escaped = "".join(one if one.isprintable() else _escape(one) for one in _text(value, limit))
     return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"
 
 
@@ -45,5 +45,5 @@ def _text(value: object, limit: int) -> str:
         return f"<{type(value).__name__}, nested too deeply to be shown>"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

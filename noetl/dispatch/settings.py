@@ -1,4 +1,4 @@
-"""NoETL's settings of Celery. A deployer's `celeryconfig.py` lies over them (see `deployed`).
+"""NoETL's settings of Celery. A deployer's `celeryconfig.py` lies over them (see `deployer`).
 
 Lines that look unusual keep a guarantee: which ones do, and how, stands in docs/operations.md.
 """

@@ -172,7 +172,7 @@ class FilesystemChannel(filesystem.Channel):
         for name in sorted(os.listdir(folder)):
             if name.partition(".")[2] != f"{queue}.msg":
                 continue
-            raw = _taken(folder / name, queue)
+            raw = _take_file(folder / name, queue)
             if raw is not None:
                 return loads(raw)
         raise Empty
@@ -206,7 +206,7 @@ class FilesystemChannel(filesystem.Channel):
             super()._queue_bind(exchange, *binding)
 
 
-def _taken(file: Path, queue: str) -> bytes | None:
+def _take_file(file: Path, queue: str) -> bytes | None:
     """The content of a message's file, which is removed; None where somebody else has it or it is no message."""
     mine = file.with_name(f"{file.name}.{uuid.uuid4()}.taken")
     try:

@@ -19,7 +19,7 @@ from noetl import dsl
 from noetl.api.app import create_app
 from noetl.cli.main import COMMANDS
 from noetl.config import PREFIX, Settings
-from noetl.dispatch.deployed import base
+from noetl.dispatch.deployer import base
 from noetl.dispatch.guarantees import GUARANTEES, contradictions, visibility
 from noetl.dsl.lessons import LESSONS, whole
 from noetl.dsl.lessons.page import problems

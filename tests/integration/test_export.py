@@ -274,8 +274,8 @@ def _append_many(rt: Runtime, execution_id: str, count: int) -> None:
 def _kill_in_the_middle(out: Path, settings: Settings) -> None:
     code = (
         "import sys; from noetl import bootstrap; from noetl.config import Settings; from pathlib import Path\n"
-        "from noetl.dispatch.silent import SilentDispatcher; from noetl.exports.export import Order, export\n"
-        "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), SilentDispatcher())\n"
+        "from noetl.dispatch.null import NullDispatcher; from noetl.exports.export import Order, export\n"
+        "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), NullDispatcher())\n"
         "export(rt, Order(sys.argv[2]), most_rows=20)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(settings.home), str(out)])

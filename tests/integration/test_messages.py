@@ -30,8 +30,8 @@ from kombu.transport import pyamqp
 
 from noetl.dispatch import consumer, transports
 from noetl.dispatch.celery import make_app
+from noetl.dispatch.dead_letters import ROOM, DeadLetter, DeadLetterQueue
 from noetl.dispatch.envelope import flaw_of_bytes, flaw_of_envelope, flaw_of_message
-from noetl.dispatch.letters import ROOM, Letter, Letters
 from noetl.dispatch.refused import refuse, refused
 from noetl.dispatch.transports import Connection
 from noetl.errors import Unavailable
@@ -416,8 +416,8 @@ def _stumbling(*_: object) -> None:
 # --- dead letters -------------------------------------------------------------------------------------------
 
 
-def letter(text: str) -> Letter:
-    return Letter("broker:test", "for a test", text, datetime.now(UTC))
+def letter(text: str) -> DeadLetter:
+    return DeadLetter("broker:test", "for a test", text, datetime.now(UTC))
 
 
 def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_let_go() -> None:
@@ -428,7 +428,7 @@ def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_
         back.wait(10)
         written.extend(one.body for one in letters)
 
-    letters = Letters(write)
+    letters = DeadLetterQueue(write)
     with within(1):
         letters.keep(letter("first"))
         while letters._waiting:
@@ -451,7 +451,7 @@ def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> N
             raise errors.pop()
         written.extend(one.body for one in letters)
 
-    letters = Letters(write)
+    letters = DeadLetterQueue(write)
     for text in ("lost", "kept"):
         letters.keep(letter(text))
         letters.flush(5)
@@ -461,7 +461,7 @@ def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> N
 FORK = """
 import os, sys, threading, time, warnings
 from datetime import UTC, datetime
-from noetl.dispatch.letters import Letter, Letters
+from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
 warnings.simplefilter("ignore", DeprecationWarning)
 lock = threading.Lock()
 begun = threading.Event()
@@ -470,9 +470,9 @@ def write(letters):
         begun.set()
         time.sleep(0.3)
         os.write(1, b"".join(one.body.encode() for one in letters))
-letters = Letters(write)
+letters = DeadLetterQueue(write)
 def letter(text):
-    return Letter("test", "test", text, datetime.now(UTC))
+    return DeadLetter("test", "test", text, datetime.now(UTC))
 letters.keep(letter("parent "))
 begun.wait()
 letters.keep(letter("waiting "))

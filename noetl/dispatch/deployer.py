@@ -38,21 +38,21 @@ _OURS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployerSettings:
     """What a deployer's file says, by today's names of the settings. `path` is empty where there is no file."""
 
     path: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read() -> Deployed:
+def read() -> DeployerSettings:
     """The deployer's file. Raises ConfigError where it cannot be executed."""
     found = PathFinder.find_spec(MODULE, ["", *sys.path])
     if found is None or found.loader is None:
-        return Deployed()
+        return DeployerSettings()
     path = found.origin or MODULE
     module = _execute(found, path)
-    return Deployed(path, dict(_rename(module)))
+    return DeployerSettings(path, dict(_rename(module)))
 
 
 def _execute(spec: ModuleSpec, path: str) -> ModuleType:

@@ -24,7 +24,7 @@ HOURLY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """Something that was on a broker and is no message: where, why not, and (the beginning of) what it is."""
 
     source: str
@@ -33,20 +33,20 @@ class Letter:
     recorded_at: datetime
 
 
-class Letters:
+class DeadLetterQueue:
     """Keeps letters behind the back of whoever found them. `write` may raise NoetlError."""
 
-    def __init__(self, write: Callable[[Sequence[Letter]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[DeadLetter]], None]) -> None:
         self._write = write
         self._hour, self._kept = 0, 0
         self._writing = ForkGuard(self._begin)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[Letter] = deque()
+        self._waiting: deque[DeadLetter] = deque()
         self._writer: threading.Thread | None = None
 
-    def keep(self, letter: Letter) -> None:
+    def keep(self, letter: DeadLetter) -> None:
         """Never waits for the database and never raises."""
         with self._lock:
             if not self._admits():
@@ -79,7 +79,7 @@ class Letters:
                 # What they are stands in the log since they were refused.
                 log.error("%d dead letters could not be kept: %s", len(letters), error)  # noqa: TRY400
 
-    def _next(self) -> list[Letter]:
+    def _next(self) -> list[DeadLetter]:
         """What waits. Nothing ends the thread."""
         with self._lock:
             letters = list(self._waiting)
