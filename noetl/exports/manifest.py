@@ -65,7 +65,7 @@ class Manifest:
 _ADAPTER: Final = TypeAdapter(Manifest)
 
 
-def parsed(content: bytes, place: str) -> Manifest:
+def parse(content: bytes, place: str) -> Manifest:
     """Raises BadRequest where it is none."""
     try:
         found = _ADAPTER.validate_json(content)
@@ -85,7 +85,7 @@ def heads(lines: Iterable[str]) -> Iterator[Head]:
         yield Head(execution_id, int(version), int(log[0]) if log else 0)
 
 
-def line_of(head: Head) -> str:
+def format_head(head: Head) -> str:
     """What `heads` reads."""
     return f"{head.execution_id} {head.version} {head.log}\n"
 
