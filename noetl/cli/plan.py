@@ -11,7 +11,7 @@ from noetl.cli.check import compiled
 from noetl.cli.complaints import INVALID
 from noetl.cli.completion import complete_file
 from noetl.cli.inputs import json_out, overrides_of, payload_of
-from noetl.cli.plan_text import told
+from noetl.cli.plan_text import print_forecast
 from noetl.config import Settings
 from noetl.dsl.problems import Problem
 from noetl.dsl.rendering import render
@@ -19,9 +19,9 @@ from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.errors import NoetlError, PlaybookInvalid
 from noetl.facts.json import JsonMap
-from noetl.forecast.foresee import Given, foresee
+from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import Forecast
-from noetl.forecast.shape import as_json as shaped
+from noetl.forecast.shape import as_json as forecast_as_json
 from noetl.forecast.tasks import Kinds
 from noetl.store.library import Files
 from noetl.tools.registry import kinds as installed_kinds
@@ -65,13 +65,19 @@ def plan(
         _refuse(found.problems, as_json=as_json)
         ctx.exit(INVALID)
     over = check_overrides(Plan(found.net), given, over)
-    ahead = _looked_up(foresee(found.net, _given(given, over)), file)
+    ahead = _look_up(foresee(found.net, _given(given, over)), file)
     if as_json:
-        json_out({"ok": True, **shaped(ahead), "problems": [problem.as_json() for problem in found.problems]})
+        json_out(
+            {
+                "ok": True,
+                **forecast_as_json(ahead),
+                "problems": [problem.as_json() for problem in found.problems],
+            }
+        )
         return
     for problem in found.problems:
         click.echo(render(problem), err=True)
-    told(ahead)
+    print_forecast(ahead)
 
 
 def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
@@ -80,9 +86,9 @@ def _refuse(problems: tuple[Problem, ...], *, as_json: bool) -> None:
     json_out({"ok": False, "problems": [problem.as_json() for problem in problems]})
 
 
-def _given(payload: JsonMap, overrides: JsonMap) -> Given:
+def _given(payload: JsonMap, overrides: JsonMap) -> PlanInput:
     settings = Settings.from_env()
-    return Given(
+    return PlanInput(
         Kinds(installed_kinds(), touches),
         payload,
         overrides,
@@ -91,7 +97,7 @@ def _given(payload: JsonMap, overrides: JsonMap) -> Given:
     )
 
 
-def _looked_up(ahead: Forecast, file: Path) -> Forecast:
+def _look_up(ahead: Forecast, file: Path) -> Forecast:
     """`ahead` with what this home has of what it needs."""
     if not ahead.secrets and not ahead.playbooks:
         return ahead

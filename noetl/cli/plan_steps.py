@@ -7,13 +7,13 @@ from typing import Final
 
 from noetl.cli.plan_lines import IN, Line, cut, names, reads, short
 from noetl.forecast.model import (
-    ArcAhead,
+    ArcForecast,
     Forecast,
-    LoopAhead,
+    LoopForecast,
     Rendered,
-    RepeatAhead,
-    StepAhead,
-    TaskAhead,
+    RepeatForecast,
+    StepForecast,
+    TaskForecast,
     errors_of,
     needs_of,
     renderings,
@@ -49,7 +49,7 @@ def steps(forecast: Forecast) -> Iterator[Line]:
         yield from (Line(_DEEP + line.text, line.mood) for line in _step(step))
 
 
-def _step(step: StepAhead) -> Iterator[Line]:
+def _step(step: StepForecast) -> Iterator[Line]:
     if step.description:
         yield Line(cut(step.description), "quiet")
     if step.joins:
@@ -78,7 +78,7 @@ def _admission(admit: Admission) -> str:
     return f"{', '.join(rules)}; where it is refused {_DENIED[admit.on_deny]}"
 
 
-def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
+def _loop(loop: LoopForecast, order: str) -> Iterator[Line]:
     count = (
         "as many as that has" if loop.count is None else f"{loop.count} item{'' if loop.count == 1 else 's'}"
     )
@@ -91,11 +91,11 @@ def _loop(loop: LoopAhead, order: str) -> Iterator[Line]:
     yield from failures(renderings(loop))
 
 
-def _order(loop: LoopAhead) -> str:
+def _order(loop: LoopForecast) -> str:
     return f"{loop.mode}, {short(loop.width.value)} at a time" if loop.mode == "parallel" else loop.mode
 
 
-def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
+def _task(task: TaskForecast, *, named: bool) -> Iterator[Line]:
     said = [f"{task.name}  {task.kind}" if named else task.kind, *(touch for touch in task.touches[:1])]
     if task.tries is not None:
         said.append(f"up to {short(task.tries)} tries")
@@ -115,7 +115,7 @@ def _task(task: TaskAhead, *, named: bool) -> Iterator[Line]:
     yield from failures((*task.config.values(), *task.args.values()))
 
 
-def _how_often(task: TaskAhead) -> Iterator[Line]:
+def _how_often(task: TaskForecast) -> Iterator[Line]:
     if task.after is not None:
         yield Line(f"at the end of the step{_when(task.after.when, task.after.runs)}")
         yield from failures((task.after.guard,))
@@ -128,7 +128,7 @@ def _how_often(task: TaskAhead) -> Iterator[Line]:
         yield from _loop(task.loop, "one after another in its worker")
 
 
-def _again(repeat: RepeatAhead) -> str:
+def _again(repeat: RepeatForecast) -> str:
     most = f"at most {short(repeat.most.value)} calls{reads(repeat.most.needs)}"
     changes = f", later ones with other {names(repeat.changes)}" if repeat.changes else ""
     if repeat.pages:
@@ -142,12 +142,12 @@ def _demands(demands: Iterable[Demand]) -> str:
     return names(one.path + (f" ({one.type})" if one.type != "any" else "") for one in demands)
 
 
-def _arcs(step: StepAhead) -> Iterator[Line]:
+def _arcs(step: StepForecast) -> Iterator[Line]:
     for arc in step.arcs:
         yield from _arc(arc, together=arc.also and step.router != "inclusive")
 
 
-def _arc(arc: ArcAhead, *, together: bool) -> Iterator[Line]:
+def _arc(arc: ArcForecast, *, together: bool) -> Iterator[Line]:
     """`together`: it belongs to the choice of the arc before it, where a router takes one choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
     target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
@@ -156,7 +156,7 @@ def _arc(arc: ArcAhead, *, together: bool) -> Iterator[Line]:
     yield from failures(renderings(arc))
 
 
-def _guard(arc: ArcAhead) -> str:
+def _guard(arc: ArcForecast) -> str:
     if arc.taken is None and arc.when is None:
         return " otherwise"
     return _when(arc.when, arc.taken)

@@ -13,14 +13,14 @@ import click
 from noetl.cli.plan_lines import IN, MOODS, Line, columns, names, reads, short, wrapped
 from noetl.cli.plan_steps import failures, steps
 from noetl.facts.json import Json
-from noetl.forecast.model import Forecast, Rendered, StepAhead, TaskAhead, warnings_of
+from noetl.forecast.model import Forecast, Rendered, StepForecast, TaskForecast, warnings_of
 from noetl.forecast.tasks import place_of
 
 #: Whether a secret is there, and how that looks.
 _STATES: Final = {True: ("there", "plain"), False: ("missing", "bad"), None: ("unknown", "warning")}
 
 
-def told(forecast: Forecast) -> None:
+def print_forecast(forecast: Forecast) -> None:
     """Prints to standard output; on a terminal lines are wrapped."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines(forecast):
@@ -82,7 +82,7 @@ def _touches(forecast: Forecast) -> Iterator[Line]:
     return columns([([kind, touch, names(places)], "plain") for (kind, touch), places in found.items()])
 
 
-def _times(step: StepAhead, task: TaskAhead) -> str:
+def _times(step: StepForecast, task: TaskForecast) -> str:
     """How often: a product, where loops stand in one another."""
     numbers: list[Json] = [loop.count for loop in (step.loop, task.loop) if loop is not None]
     if task.repeat is not None:

@@ -10,7 +10,7 @@ from noetl.errors import NoetlError, TemplateLimit, TemplateSecurity
 from noetl.expressions import ShellText, evaluate, names_used, pieces, sentence, truth
 from noetl.facts.json import Json
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
-from noetl.forecast.worlds import WORLDS, agreed
+from noetl.forecast.worlds import WORLDS, agree
 from noetl.net.model import Template
 
 Chain = tuple[str, ...]
@@ -27,7 +27,7 @@ _TEXT: Final = "{{ '' }}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class KnownNames:
     """The names that a template of one place sees, in each of the worlds.
 
     `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are names that the
@@ -69,25 +69,25 @@ def _all(known: Mapping[str, bool], chain: Chain) -> bool:
     return known.get(chain[1], True) if len(chain) > 1 else all(known.values())
 
 
-def rendered(template: Template, sight: Sight) -> Rendered:
-    """`template` as far as `sight` goes."""
+def render(template: Template, scope: KnownNames) -> Rendered:
+    """`template` as far as `scope` goes."""
     match template:
         case str():
-            return _text(template, sight)
+            return _text(template, scope)
         case Mapping():
-            return _mapping(template, sight)
+            return _mapping(template, scope)
         case list() | tuple():
-            return _together([rendered(item, sight) for item in template], list)
+            return _together([render(item, scope) for item in template], list)
         case _:
             return fixed(template)
 
 
-def rendered_all(templates: Mapping[str, Template], sight: Sight) -> dict[str, Rendered]:
-    return {name: rendered(template, sight) for name, template in templates.items()}
+def render_all(templates: Mapping[str, Template], scope: KnownNames) -> dict[str, Rendered]:
+    return {name: render(template, scope) for name, template in templates.items()}
 
 
-def _mapping(template: Mapping[str, Template], sight: Sight) -> Rendered:
-    parts = [rendered(part, sight) for part in (*template, *template.values())]
+def _mapping(template: Mapping[str, Template], scope: KnownNames) -> Rendered:
+    parts = [render(part, scope) for part in (*template, *template.values())]
     size = len(template)
     return _together(parts, lambda both: dict(zip(map(_key, both[:size]), both[size:], strict=True)))
 
@@ -113,51 +113,51 @@ def _together(parts: list[Rendered], made: Callable[[list[Json]], Json]) -> Rend
     return Rendered(value, needs_of(parts), _first(errors_of(parts)), _first(warnings_of(parts)), worlds)
 
 
-def _text(template: str, sight: Sight) -> Rendered:
-    needs = missing(template, sight)
+def _text(template: str, scope: KnownNames) -> Rendered:
+    needs = find_missing(template, scope)
     if not needs:
-        return _evaluated(template, sight)
+        return _evaluated(template, scope)
     if isinstance(template, ShellText):
         # How a value is quoted depends on what stands around it.
         return Rendered(str(template), needs)
     parts = pieces(template)
-    return Rendered("".join(_piece(part, sight) for part in parts), needs)
+    return Rendered("".join(_piece(part, scope) for part in parts), needs)
 
 
-def _piece(part: str, sight: Sight) -> str:
-    if missing(part, sight):
+def _piece(part: str, scope: KnownNames) -> str:
+    if find_missing(part, scope):
         return part
-    found = _evaluated(part + _TEXT, sight) if part.startswith("{{") else fixed(part)
+    found = _evaluated(part + _TEXT, scope) if part.startswith("{{") else fixed(part)
     return str(found.value) if found.known else part
 
 
-def missing(template: Template, sight: Sight, *, guard: bool = False) -> tuple[str, ...]:
+def find_missing(template: Template, scope: KnownNames, *, guard: bool = False) -> tuple[str, ...]:
     """The names of `template` that are not known."""
     chains = sorted(names_used(template, guard=guard))
-    return tuple(dict.fromkeys(".".join(chain) for chain in chains if not sight.knows(chain)))
+    return tuple(dict.fromkeys(".".join(chain) for chain in chains if not scope.knows(chain)))
 
 
-def _evaluated(template: str, sight: Sight) -> Rendered:
+def _evaluated(template: str, scope: KnownNames) -> Rendered:
     warnings: list[str] = []
-    found = _in_all(template, sight, lambda names: evaluate(template, names, warn=warnings.append))
+    found = _in_all(template, scope, lambda names: evaluate(template, names, warn=warnings.append))
     return replace(found, warning=sentence(warnings[0])) if warnings else found
 
 
-def verdict(when: Template, sight: Sight) -> Rendered:
+def decide_guard(when: Template, scope: KnownNames) -> Rendered:
     """Whether a guard holds: `value` is true or false where that is known."""
     if not isinstance(when, str):
         return fixed(bool(when))
-    needs = missing(when, sight, guard=True)
+    needs = find_missing(when, scope, guard=True)
     if needs:
         return Rendered(when, needs)
-    return _in_all(when, sight, lambda names: truth(when, names))
+    return _in_all(when, scope, lambda names: truth(when, names))
 
 
-def _in_all(template: str, sight: Sight, attempt: Callable[[Mapping[str, Any]], Json]) -> Rendered:
+def _in_all(template: str, scope: KnownNames, attempt: Callable[[Mapping[str, Any]], Json]) -> Rendered:
     """What every world says, where they agree."""
     values: list[Json] = []
     errors: list[str] = []
-    for names in sight.names:
+    for names in scope.names:
         try:
             values.append(attempt(names))
         except NoetlError as error:
@@ -166,5 +166,5 @@ def _in_all(template: str, sight: Sight, attempt: Callable[[Mapping[str, Any]], 
                 break  # it is as costly, or as forbidden, in every world
     if errors:
         return Rendered(template, error=errors[0]) if not values else Rendered(template, (THE_RUN,))
-    same, value = agreed(tuple(values))
+    same, value = agree(tuple(values))
     return Rendered(value, worlds=tuple(values)) if same else Rendered(template, (THE_RUN,))

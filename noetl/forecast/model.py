@@ -31,7 +31,7 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopAhead:
+class LoopForecast:
     """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
     `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
 
@@ -44,7 +44,7 @@ class LoopAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatAhead:
+class RepeatForecast:
     """That a task is called again: `most` is how many calls there are at most. There is another one while any of `when`
     holds; or, where `pages` names how they follow each other (`link`), while there is another page and `until` does not
     hold. `changes` are the keys in which later requests differ from the first; `input` stands for the inputs."""
@@ -57,7 +57,7 @@ class RepeatAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterAhead:
+class AfterForecast:
     """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this workload; None: it
     depends. `when` True: without a guard."""
 
@@ -70,7 +70,7 @@ class AfterAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAhead:
+class TaskForecast:
     """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
     its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to. Of one that is
     called again they are those of its first call. `behind` names the task after each of whose calls it runs, and then
@@ -80,9 +80,9 @@ class TaskAhead:
     kind: str
     effects: str
     touches: tuple[str, ...]
-    loop: LoopAhead | None
-    repeat: RepeatAhead | None
-    after: AfterAhead | None
+    loop: LoopForecast | None
+    repeat: RepeatForecast | None
+    after: AfterForecast | None
     config: Mapping[str, Rendered]
     args: Mapping[str, Rendered]
     tries: Template
@@ -104,7 +104,7 @@ class TaskAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class ArcAhead:
+class ArcForecast:
     """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends. Without a
     `step` it only assigns. `also`: it is taken together with the arc before it. `sets` is what it assigns, by dotted name
     with its scope."""
@@ -121,7 +121,7 @@ class ArcAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class StepAhead:
+class StepForecast:
     """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose arcs lead here."""
 
     name: str
@@ -131,10 +131,10 @@ class StepAhead:
     join: Join
     admit: Admission | None
     args: Mapping[str, Rendered]
-    loop: LoopAhead | None
-    tasks: tuple[TaskAhead, ...]
+    loop: LoopForecast | None
+    tasks: tuple[TaskForecast, ...]
     router: str
-    arcs: tuple[ArcAhead, ...]
+    arcs: tuple[ArcForecast, ...]
     line: int = 0
 
     @property
@@ -173,7 +173,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CalledPlaybook:
     """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file ...`,
     `catalog version 3`), empty where there is none; None: it was not looked for."""
 
@@ -198,12 +198,12 @@ class Forecast:
     workload: Mapping[str, Rendered]
     #: What variables begin with.
     ctx: Mapping[str, Rendered]
-    steps: tuple[StepAhead, ...]
+    steps: tuple[StepForecast, ...]
     unreached: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
     secrets: tuple[Secret, ...] = ()
     variables: tuple[Variable, ...] = ()
-    playbooks: tuple[Called, ...] = field(default=())
+    playbooks: tuple[CalledPlaybook, ...] = field(default=())
 
     @property
     def entries(self) -> tuple[Rendered, ...]:
@@ -230,7 +230,14 @@ def renderings(part: object) -> Iterator[Rendered]:
         case tuple():
             for one in part:
                 yield from renderings(one)
-        case LoopAhead() | RepeatAhead() | AfterAhead() | TaskAhead() | ArcAhead() | StepAhead():
+        case (
+            LoopForecast()
+            | RepeatForecast()
+            | AfterForecast()
+            | TaskForecast()
+            | ArcForecast()
+            | StepForecast()
+        ):
             yield from renderings(tuple(getattr(part, one.name) for one in fields(part)))
 
 

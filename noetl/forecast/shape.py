@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from noetl.facts.json import Json, JsonMap
 from noetl.forecast.model import (
-    AfterAhead,
-    ArcAhead,
-    Called,
+    AfterForecast,
+    ArcForecast,
+    CalledPlaybook,
     Forecast,
-    LoopAhead,
+    LoopForecast,
     Rendered,
-    RepeatAhead,
+    RepeatForecast,
     Secret,
-    StepAhead,
-    TaskAhead,
+    StepForecast,
+    TaskForecast,
     Variable,
     errors_of,
     needs_of,
@@ -57,7 +57,7 @@ def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str,
     return found
 
 
-def _step(step: StepAhead) -> JsonMap:
+def _step(step: StepForecast) -> JsonMap:
     return {
         "step": step.name,
         "description": step.description,
@@ -89,7 +89,7 @@ def _admission(admit: Admission | None) -> Json:
     }
 
 
-def _loop(loop: LoopAhead | None) -> Json:
+def _loop(loop: LoopForecast | None) -> Json:
     if loop is None:
         return None
     return {
@@ -103,7 +103,7 @@ def _loop(loop: LoopAhead | None) -> Json:
     }
 
 
-def _task(task: TaskAhead) -> JsonMap:
+def _task(task: TaskForecast) -> JsonMap:
     return {
         "task": task.name,
         "kind": task.kind,
@@ -124,7 +124,7 @@ def _task(task: TaskAhead) -> JsonMap:
     }
 
 
-def _repeat(repeat: RepeatAhead | None) -> Json:
+def _repeat(repeat: RepeatForecast | None) -> Json:
     if repeat is None:
         return None
     return {
@@ -137,7 +137,7 @@ def _repeat(repeat: RepeatAhead | None) -> Json:
     }
 
 
-def _after(after: AfterAhead | None) -> Json:
+def _after(after: AfterForecast | None) -> Json:
     if after is None:
         return None
     return {"when": after.when, "runs": after.runs, "needs": list(after.guard.needs)}
@@ -147,7 +147,7 @@ def _demand(demand: Demand) -> JsonMap:
     return {"path": demand.path, "type": demand.type, "workbook": demand.of or None}
 
 
-def _arc(arc: ArcAhead) -> JsonMap:
+def _arc(arc: ArcForecast) -> JsonMap:
     return {
         "step": arc.step or None,
         "when": arc.when,
@@ -178,7 +178,7 @@ def _variable(variable: Variable) -> JsonMap:
     return {"name": variable.name, "used_by": list(variable.used_by), "given": variable.given}
 
 
-def _called(called: Called) -> JsonMap:
+def _called(called: CalledPlaybook) -> JsonMap:
     return {
         "path": called.path,
         "version": called.version,
