@@ -98,7 +98,7 @@ def execution_path(execution_id: str, part: str = "") -> str:
     return f"/api/executions/{quote(execution_id, safe='')}{part}"
 
 
-def given(**values: object) -> dict[str, str]:
+def make_params(**values: object) -> dict[str, str]:
     """The parameters of a query: those of `values` that are not None, as text."""
     return {name: str(value) for name, value in values.items() if value is not None}
 
@@ -194,11 +194,11 @@ def read(reply: Reply) -> Any:
             f"{reply.url} is not the API of NoETL: it answered {reply.status} without JSON."
         ) from error
     if reply.status >= 400:
-        raise error_of(reply.status, said)
+        raise make_error(reply.status, said)
     return said
 
 
-def error_of(status: int, said: Json) -> NoetlError:
+def make_error(status: int, said: Json) -> NoetlError:
     """The error that the problem `said` stands for."""
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     cls = Unavailable if status >= 500 else _ERRORS.get(status, BadRequest)

@@ -10,7 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from noetl.client.core import TIMEOUT_S, Operation, Pause, Request, ask, ask_waiting, error_of, given, read
+from noetl.client.core import (
+    TIMEOUT_S,
+    Operation,
+    Pause,
+    Request,
+    ask,
+    ask_waiting,
+    make_error,
+    make_params,
+    read,
+)
 from noetl.client.core import execution_path as path_of
 from noetl.client.model import BatchItem, EventPage, LogPage, Registered, Result, ResultPage, Started
 from noetl.errors import NoetlError
@@ -42,7 +52,7 @@ def register(content: str, *, strict: bool = False) -> Operation[Registered]:
 
 def playbook(path: str, version: int | None = None) -> Operation[str]:
     """The YAML text of a playbook in the catalog; of its newest version unless told otherwise. Raises NotFound."""
-    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}", given(version=version)))
+    said = yield from ask(Request("GET", f"/api/catalog/{quote(path)}", make_params(version=version)))
     return str(said["content"])
 
 
@@ -100,7 +110,7 @@ def _item(item: BatchItem) -> JsonMap:
 def _answer(said: JsonMap) -> Started | NoetlError:
     if said["status"] < 400:
         return Started(said["execution_id"], said.get("warnings", []))
-    return error_of(said["status"], said["problem"])
+    return make_error(said["status"], said["problem"])
 
 
 def result(execution_id: str) -> Operation[Result]:
@@ -160,7 +170,7 @@ def executions(
     *, path: str | None = None, status: str | None = None, limit: int = 50
 ) -> Operation[list[JsonMap]]:
     """The newest executions, newest first, as `GET /api/executions` lists them."""
-    params = given(path=path, status=status)
+    params = make_params(path=path, status=status)
     found: list[JsonMap] = []
     while len(found) < limit:
         size = min(PAGE, limit - len(found))
@@ -204,7 +214,7 @@ def event_page(
 ) -> Operation[EventPage]:
     """Events behind the version `after`, and where the execution was when they were read. With `wait_s` the answer comes
     once there is one, or none will come: with `until_idle` also where nothing happens to the execution by itself."""
-    params = given(
+    params = make_params(
         after=after, limit=limit, type=",".join(types) or None, until="idle" if until_idle else "end"
     )
     said = yield from ask_waiting(Request("GET", path_of(execution_id, "/events"), params), wait_s)
@@ -221,7 +231,7 @@ def log_page(
     limit: int = 1000,
 ) -> Operation[LogPage]:
     """What python and shell tasks printed, behind the chunk of number `after`."""
-    params = given(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
+    params = make_params(after=after, limit=limit, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
     return LogPage.of(said)
 
@@ -235,7 +245,7 @@ def last_lines(
     attempt: int | None = None,
 ) -> Operation[list[str]]:
     """The last lines that python and shell tasks printed."""
-    params = given(last=lines, step=step, iteration=iteration, attempt=attempt)
+    params = make_params(last=lines, step=step, iteration=iteration, attempt=attempt)
     said = yield from ask(Request("GET", path_of(execution_id, "/logs"), params))
     return "".join(chunk["text"] for chunk in said["chunks"]).splitlines()[-lines:]
 
@@ -245,7 +255,7 @@ def last_lines(
 
 def result_page(ref: str, offset: int = 0, limit: int = 1000) -> Operation[ResultPage]:
     """Items of the list that a reference (`noetl://results/...`) stands for."""
-    said = yield from ask(Request("GET", result_path(ref), given(offset=offset, limit=limit)))
+    said = yield from ask(Request("GET", result_path(ref), make_params(offset=offset, limit=limit)))
     return ResultPage(said["items"], said["offset"], said["length"], said["next"])
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from noetl.client.core import PASSING, Reply, Request, execution_path, given, pause_after, read
+from noetl.client.core import PASSING, Reply, Request, execution_path, make_params, pause_after, read
 from noetl.client.model import Event, LogChunk
 from noetl.errors import Unavailable
 from noetl.facts.json import JsonMap
@@ -67,7 +67,7 @@ class Stream(Generic[E]):
         self._after, self._failures = int(number), 0
         return self._read_as(json.loads(data))
 
-    def opened(self, reply: Reply) -> bool:
+    def accept(self, reply: Reply) -> bool:
         """Whether lines follow. 204 says that nothing is to come. Raises what `read` raises for errors that stay."""
         if reply.status == 204:
             self.ended = True
@@ -98,7 +98,7 @@ def events(execution_id: str, after: int = 0, types: Sequence[str] = ()) -> Stre
 
     A connection that breaks is made again, and goes on behind the last event. Raises Unavailable.
     """
-    params = given(type=",".join(types) or None)
+    params = make_params(type=",".join(types) or None)
     return Stream(execution_path(execution_id, "/events"), params, after, Event.of)
 
 
@@ -112,5 +112,5 @@ def logs(
 ) -> Stream[LogChunk]:
     """Yields what python and shell tasks print, behind the chunk of number `after`, as it comes, until the execution
     has ended. Goes on after a break as `events` does. Raises Unavailable."""
-    params = given(step=step, iteration=iteration, attempt=attempt)
+    params = make_params(step=step, iteration=iteration, attempt=attempt)
     return Stream(execution_path(execution_id, "/logs"), params, after, LogChunk.of)

@@ -101,7 +101,7 @@ class Client:
             reply = Reply(NO_REPLY, f"The server at {self._url} broke it off.")
             try:
                 with self._open(request) as (reply, answer):
-                    if found.opened(reply):
+                    if found.accept(reply):
                         answer.encoding = "utf-8"
                         for line in answer.iter_lines(chunk_size=None, decode_unicode=True):
                             if (one := found.feed(line)) is not None:

@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.hearing import notice
+from noetl.store.hearing import make_notice
 from noetl.store.rules import unusable
 from noetl.store.session import Check, Found, Session, Values
 
@@ -122,7 +122,7 @@ class DirectSession(Session):
             if self._changed:
                 # Behind the commit, in the same message: whoever notifies inside of a transaction holds a lock of the
                 # whole database until its commit is on the disk (decision 41).
-                self._waiting.append(notice(self._changed))
+                self._waiting.append(make_notice(self._changed))
             self._send_waiting()
 
     def rollback(self) -> None:
@@ -173,21 +173,21 @@ class DirectSession(Session):
                 cursor.execute(words)
                 found = Rows(cursor.fetchall() if cursor.description else (), cursor.rowcount)
         except psycopg2.Error as error:
-            raise self._broken(error) from error
+            raise self._translate(error) from error
         self._prepared |= self._preparing
         self._preparing.clear()
         return found
 
-    def _broken(self, error: psycopg2.Error) -> NoetlError:
+    def _translate(self, error: psycopg2.Error) -> NoetlError:
         if self._raw.closed:
             # Others in the pool are most likely as dead as this one.
             self._connection.invalidate(error)
             self._connection.engine.dispose()
         elif error.pgcode == _NOTHING_CHANGED:
-            return self.fail(self._found_wrong() or translate_cause(error, self._place))
+            return self.fail(self._find_fault() or translate_cause(error, self._place))
         return self.fail(translate_cause(error, self._place))
 
-    def _found_wrong(self) -> NoetlError | None:
+    def _find_fault(self) -> NoetlError | None:
         """The transaction has come to nothing; what the checks ask is answered by the present."""
         self.rollback()
         self._begun = False
@@ -195,7 +195,7 @@ class DirectSession(Session):
 
 
 @contextmanager
-def directly(connection: Connection, place: str, mode: str) -> Iterator[DirectSession]:
+def open_direct(connection: Connection, place: str, mode: str) -> Iterator[DirectSession]:
     """One transaction: committed on a clean exit, rolled back on an exception."""
     session = DirectSession(connection, place, mode)
     try:

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 from noetl.store.commands import Commands
 from noetl.store.definitions import Definitions
-from noetl.store.direct import directly
+from noetl.store.direct import open_direct
 from noetl.store.engine import Connections, open_engine
 from noetl.store.executions import Executions
-from noetl.store.hearing import ear
+from noetl.store.hearing import listen
 from noetl.store.log import Log
 from noetl.store.loops import Loops
 from noetl.store.output import Output
@@ -36,7 +36,7 @@ class SqlStore:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = Connections(open_engine(url, pool_size))
-        self._watches = Watches(lambda: ear(self._connections), self.read, watch_s)
+        self._watches = Watches(lambda: listen(self._connections), self.read, watch_s)
         _forget_after_fork(self._connections)
         _forget_after_fork(self._watches)
 
@@ -70,7 +70,10 @@ class SqlStore:
     def _session(self, mode: str) -> Iterator[Session]:
         connections = self._connections
         if connections.dialect == "postgresql":
-            with connections.bare() as connection, directly(connection, connections.place, mode) as session:
+            with (
+                connections.bare() as connection,
+                open_direct(connection, connections.place, mode) as session,
+            ):
                 yield session
         else:
             with connections.open(mode) as connection:
