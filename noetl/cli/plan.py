@@ -55,9 +55,11 @@ def plan(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Show what the playbook FILE would do: steps, loops, queues, secrets, calls, and what it touches.
+    """Show what the playbook FILE would do: steps, loops, queues, secrets, calls, and what it
+    touches.
 
-    Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2 where FILE is invalid.
+    Nothing is run: no tool, no network, no secret is opened, and nothing is written. Exit code 2
+    where FILE is invalid.
     """
     given, over = payload_of(payload), overrides_of(overrides)
     found = compiled(file, installed_kinds(), strict=strict)

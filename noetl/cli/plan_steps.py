@@ -148,7 +148,8 @@ def _arcs(step: StepForecast) -> Iterator[Line]:
 
 
 def _arc(arc: ArcForecast, *, together: bool) -> Iterator[Line]:
-    """`together`: it belongs to the choice of the arc before it, where a router takes one choice."""
+    """`together`: it belongs to the choice of the arc before it, where a router takes one
+    choice."""
     sets = f"sets {names(arc.sets)}" if arc.sets else ""
     target = f"{'and ' if together else ''}→ {arc.step}" if arc.step else sets
     behind = f", {sets}" if arc.step and sets else ""

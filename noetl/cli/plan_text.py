@@ -1,4 +1,5 @@
-"""A forecast for people: the steps as they follow each other, then what all of it touches and needs."""
+"""A forecast for people: the steps as they follow each other, then what all of it touches and
+needs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ def follow(make: Callable[P, Stream[E]]) -> Callable[Concatenate[AsyncClient, P]
 
 
 class AsyncClient:
-    """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async with`."""
+    """As `noetl.client.Client`, with the same methods and errors, to be awaited. Use `async
+    with`."""
 
     def __init__(self, url: str = "http://127.0.0.1:8642", *, tries: int = TRIES) -> None:
         self._url = core.server_url(url)

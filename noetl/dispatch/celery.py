@@ -1,4 +1,5 @@
-"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or reordered."""
+"""Messages through Celery. The log is the truth; what leaves here may be lost, doubled or
+reordered."""
 
 from __future__ import annotations
 
@@ -31,12 +32,15 @@ class CeleryDispatcher:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel alone.
+        # Only Redis counts a chord's header natively; elsewhere a chord would poll, so lanes travel
+        # alone.
         self._chords = urlsplit(str(app.conf.result_backend or "")).scheme.startswith("redis")
 
     def send(self, commands: Sequence[CommandRow]) -> None:
-        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is harmless."""
-        # Nobody waits for a lane's result here: without this Celery would subscribe to each of them.
+        """Raises Unavailable. What was sent before the failure stays sent: receiving twice is
+        harmless."""
+        # Nobody waits for a lane's result here: without this Celery would subscribe to each of
+        # them.
         with _translate_errors(), denied_join_result():
             for chord_id, members in groupby(commands, key=lambda row: row.chord_id):
                 rows = list(members)
@@ -52,8 +56,9 @@ class CeleryDispatcher:
                 self._turn().apply_async(producer=producer)
 
     def _wake_waits(self, producer: Producer) -> bool:
-        """Whether a wake is in the queue that its taker has not seen yet: what was committed before we looked
-        is committed when that one is answered. Where nobody can say, one more does no harm."""
+        """Whether a wake is in the queue that its taker has not seen yet: what was committed before
+        we looked is committed when that one is answered. Where nobody can say, one more does no
+        harm."""
         connection: Any = producer.connection
         if not connection.connected:
             # Publishing connects, and gives up sooner than a question would.
@@ -111,8 +116,8 @@ class CeleryDispatcher:
                 self._command(row).apply_async(producer=producer)
 
     def _send_lanes(self, chord_id: str, rows: Sequence[CommandRow]) -> None:
-        """Sends members of a chord's header with their place in it, all of them or some of them again: without
-        their place they would never complete it.
+        """Sends members of a chord's header with their place in it, all of them or some of them
+        again: without their place they would never complete it.
 
         Not through `chord()`, which would subscribe to the result of each lane and never read one.
         """
@@ -134,7 +139,8 @@ def _translate_errors() -> Iterator[None]:
 
 
 def make_app(broker_url: str, backend: str | None, longest_task_s: float = 0.0) -> Celery:
-    """The Celery application for tasks that take so many seconds at most, with the deployer's settings over NoETL's.
+    """The Celery application for tasks that take so many seconds at most, with the deployer's
+    settings over NoETL's.
 
     Raises ConfigError where those contradict what NoETL promises.
     """

@@ -1,4 +1,5 @@
-"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a database."""
+"""Dead letters are written by a thread that lives as long as there are some: no worker waits for a
+database."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ log = logging.getLogger(__name__)
 #: Letters that wait for the database, at most.
 ROOM: Final = 500
 
-#: Letters that one process keeps in an hour: a flood must not fill the database. The log has them all.
+#: Letters that one process keeps in an hour: a flood must not fill the database. The log has them
+#: all.
 HOURLY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Something that was on a broker and is no message: where, why not, and (the beginning of) what it is."""
+    """Something that was on a broker and is no message: where, why not, and (the beginning of) what
+    it is."""
 
     source: str
     reason: str

@@ -9,7 +9,8 @@ from noetl.dispatch.fork_guard import ForkGuard
 
 
 class Debouncer:
-    """Calls `answer` once for all requests of `pause_s` seconds, in a thread that lives only until then.
+    """Calls `answer` once for all requests of `pause_s` seconds, in a thread that lives only until
+    then.
 
     Every request is followed by a call that begins after it. `answer` must not raise.
     """

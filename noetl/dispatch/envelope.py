@@ -1,4 +1,5 @@
-"""What a message must look like before kombu or Celery are let near it: both end their worker over what is odd."""
+"""What a message must look like before kombu or Celery are let near it: both end their worker over
+what is odd."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-# --- Celery's messages, on any broker ---------------------------------------------------------------
+# --- Celery's messages, on any broker ---
 
 
 def flaw_of_message(message: Any, tasks: Container[str]) -> str | None:

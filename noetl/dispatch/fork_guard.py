@@ -12,11 +12,11 @@ FORK_S: Final = 3.0
 
 
 class ForkGuard:
-    """A context manager: whoever holds it is waited for by forks, of which a prefork pool's parent makes one
-    whenever a child has died.
+    """A context manager: whoever holds it is waited for by forks, of which a prefork pool's parent
+    makes one whenever a child has died.
 
-    `begin` is called now and in every child, which has a lock of its own: it makes anew whatever else a fork
-    may find half done.
+    `begin` is called now and in every child, which has a lock of its own: it makes anew whatever
+    else a fork may find half done.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:

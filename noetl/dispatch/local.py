@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
 
-#: What is said while the database cannot be reached or written, by whoever finds that: the same line each time.
+#: What is said while the database cannot be reached or written, by whoever finds that: the same
+#: line each time.
 WAITS = "What is due waits: %s"
 
 #: How long `stop` waits for all threads together.
@@ -38,7 +39,8 @@ PATIENCE_S = 0.5
 
 
 class LocalDispatcher:
-    """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first use."""
+    """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first
+    use."""
 
     def __init__(self, threads: int) -> None:
         self._count = threads
@@ -72,8 +74,8 @@ class LocalDispatcher:
             self._spawn(f"worker-{number}", self._work, worker)
 
     def stop(self) -> None:
-        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest behind: they
-        are daemons, and what they run ends with the tools."""
+        """Takes no more orders, waits shortly for threads that are idle, and leaves the rest
+        behind: they are daemons, and what they run ends with the tools."""
         self._stopping.set()
         self._wakes.put(False)
         for _ in range(self._count):
@@ -112,8 +114,8 @@ class LocalDispatcher:
                 # Like a worker that died: the lease runs out, and the sweeper decides.
                 log.error("Command %s is left: %s", command_id, error.message)  # noqa: TRY400
             except Exception:
-                # A defect in one command must not end the thread that serves the others: its lease runs
-                # out and the sweeper decides.
+                # A defect in one command must not end the thread that serves the others: its lease
+                # runs out and the sweeper decides.
                 log.exception("Command %s failed", command_id)
 
     def _run(self, worker: Worker, priority: int, command_id: str, purpose: str) -> None:

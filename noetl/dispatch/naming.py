@@ -45,5 +45,6 @@ def parse_arguments(arguments: object) -> dict[str, str]:
 
 
 def celery_task_id(command_id: str) -> str:
-    """The id of the Celery task that carries a command: derived, so that a second send is the same task."""
+    """The id of the Celery task that carries a command: derived, so that a second send is the same
+    task."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"noetl:command:{command_id}"))

@@ -6,8 +6,8 @@ import os
 
 from setproctitle import setproctitle
 
-# A title may otherwise grow over the environment, which other programs then read as nonsense. Said when this is
-# imported: Celery and gunicorn set titles too, before we do.
+# A title may otherwise grow over the environment, which other programs then read as nonsense. Said
+# when this is imported: Celery and gunicorn set titles too, before we do.
 os.environ.setdefault("SPT_NOENV", "1")
 
 

@@ -1,9 +1,11 @@
-"""kombu's transports for queues into which others may write: what is no message is refused, and read past.
+"""kombu's transports for queues into which others may write: what is no message is refused, and
+read past.
 
-kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker that took it.
+kombu reads what stands in a list or in a file as its own envelope; anything else ends the worker
+that took it.
 
-Some of what is overridden here is private to kombu: see decision 60. Of another release of kombu read what
-`tests/integration/test_celery_internals.py` lists before it is allowed there.
+Some of what is overridden here is private to kombu: see decision 60. Of another release of kombu
+read what `tests/integration/test_celery_internals.py` lists before it is allowed there.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ class MemoryTransport(Careful, memory.Transport):
     """Queues inside of one process."""
 
 
-# --- Redis ------------------------------------------------------------------------------------------
+# --- Redis ---
 
 
 class RedisChannel(redis.Channel):
-    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which costs as much as
-    the command."""
+    """Reads past what is no JSON, and keeps its client: kombu makes one for each command, which
+    costs as much as the command."""
 
     connection_errors: tuple[type[Exception], ...]
     _kept: Any = None
@@ -91,8 +93,9 @@ class RedisChannel(redis.Channel):
     def close(self) -> None:
         """Closes what can be closed; raises what the broker's death made of the rest.
 
-        kombu reads the answer that is still owed before anything else. Where the broker has died that fails, and a second
-        attempt came when the channel no longer knew its broker, and ended the worker.
+        kombu reads the answer that is still owed before anything else. Where the broker has died
+        that fails, and a second attempt came when the channel no longer knew its broker, and ended
+        the worker.
         """
         try:
             super().close()
@@ -102,11 +105,13 @@ class RedisChannel(redis.Channel):
             super().close()
 
     def _has_queue(self, queue: str, **_: Any) -> bool:  # noqa: ARG002 - kombu names it
-        """A list that is not there is an empty queue: asking for both would be a round trip more."""
+        """A list that is not there is an empty queue: asking for both would be a round trip
+        more."""
         return True
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are not."""
+        """Takes a message off the accounts, where it was put on them: those taken with `no_ack` are
+        not."""
         try:
             self.qos.get(delivery_tag)
         except KeyError:
@@ -115,7 +120,8 @@ class RedisChannel(redis.Channel):
 
 
 def _entry(separator: str, answer: Any, **_: Any) -> Any:
-    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were nothing."""
+    """Redis' answer to BRPOP, or None in the place of what is no message: as if there were
+    nothing."""
     if not answer:
         return None
     key, raw = answer
@@ -142,7 +148,7 @@ class RedisTransport(Careful, redis.Transport):
             raise
 
 
-# --- files ------------------------------------------------------------------------------------------
+# --- files ---
 
 
 class FilesystemChannel(filesystem.Channel):
@@ -207,7 +213,8 @@ class FilesystemChannel(filesystem.Channel):
 
 
 def _take_file(file: Path, queue: str) -> bytes | None:
-    """The content of a message's file, which is removed; None where somebody else has it or it is no message."""
+    """The content of a message's file, which is removed; None where somebody else has it or it is
+    no message."""
     mine = file.with_name(f"{file.name}.{uuid.uuid4()}.taken")
     try:
         file.rename(mine)
@@ -253,8 +260,8 @@ _TRANSPORTS: Final[Mapping[str, type[virtual.Transport]]] = {
 
 
 class Connection(kombu.Connection):
-    """A connection for which `redis://` and its relatives mean these transports. Others in the process keep
-    kombu's own."""
+    """A connection for which `redis://` and its relatives mean these transports. Others in the
+    process keep kombu's own."""
 
     def get_transport_cls(self) -> Any:
         return _TRANSPORTS.get(self.transport_cls) or super().get_transport_cls()

@@ -1,7 +1,8 @@
-"""An export to a directory, and every later one to the same: what is new since then, in files beside the old ones.
+"""An export to a directory, and every later one to the same: what is new since then, in files
+beside the old ones.
 
-Killed at any point it leaves what the manifest of the export before says. Files that were on their way are removed by
-the next one.
+Killed at any point it leaves what the manifest of the export before says. Files that were on their
+way are removed by the next one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _OURS: Final = re.compile(rf"(?:{'|'.join(TABLES)})/part-\d+\.\w+|state/heads-\d
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What is asked for. Without `format` or `tables`: those of the directory, else Parquet and all tables."""
+    """What is asked for. Without `format` or `tables`: those of the directory, else Parquet and all
+    tables."""
 
     to: str
     format: Format | None = None
@@ -39,8 +41,8 @@ class ExportRequest:
 
 
 def export(rt: Runtime, request: ExportRequest, most_rows: int = MOST_ROWS) -> Manifest:
-    """Exports what is new; the manifest after it. Raises BadRequest, Conflict where another export writes to the
-    same directory, Unavailable where it cannot be written."""
+    """Exports what is new; the manifest after it. Raises BadRequest, Conflict where another export
+    writes to the same directory, Unavailable where it cannot be written."""
     check(request.tables)
     folder = Folder(request.to)
     with folder.held():
@@ -58,7 +60,8 @@ def check(tables: Collection[str]) -> None:
 
 
 def _begin(folder: Folder, request: ExportRequest) -> Manifest:
-    """What the directory holds. A new one has its manifest before anything else, so that it is known for ours."""
+    """What the directory holds. A new one has its manifest before anything else, so that it is
+    known for ours."""
     content = folder.read(MANIFEST)
     if content is not None:
         found = parse(content, folder.url)

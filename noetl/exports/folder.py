@@ -17,7 +17,8 @@ from noetl.errors import BadRequest, Conflict, Unavailable
 class Folder:
     """Files by their names below `url`. A file is all there or not at all, also after a crash.
 
-    Raises BadRequest where `url` cannot be a directory, Unavailable where the store does not do what it is told.
+    Raises BadRequest where `url` cannot be a directory, Unavailable where the store does not do
+    what it is told.
     """
 
     def __init__(self, url: str) -> None:
@@ -33,7 +34,8 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else exports to it meanwhile (of this machine; object stores know no locks). Raises Conflict."""
+        """Nobody else exports to it meanwhile (of this machine; object stores know no locks).
+        Raises Conflict."""
         with self._translate_errors("written"):
             self._files.makedirs(self._base, exist_ok=True)
         if not self._local:

@@ -1,8 +1,9 @@
 """What an export directory holds: `manifest.json`, which is replaced at the end of every export.
 
-A file that it does not name is no part of the export. `heads` names the file with how far every execution has been
-exported: a line `<execution_id> <version> <log>` for each, from the newest to the oldest, so that two of them are
-compared without being in memory. Earlier releases wrote no `log`, the number of the last chunk that was printed.
+A file that it does not name is no part of the export. `heads` names the file with how far every
+execution has been exported: a line `<execution_id> <version> <log>` for each, from the newest to
+the oldest, so that two of them are compared without being in memory. Earlier releases wrote no
+`log`, the number of the last chunk that was printed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`exports` counts them; `playbooks` are the newest exported version of each path, `nets` digests."""
+    """`exports` counts them; `playbooks` are the newest exported version of each path, `nets`
+    digests."""
 
     format: Format
     tables: dict[str, list[Part]]

@@ -1,6 +1,7 @@
 """A person's question in SQL: the tables that it names are filled, and DuckDB answers.
 
-The database is a file that goes with the answer. It is opened for reads, without access to anything outside of it.
+The database is a file that goes with the answer. It is opened for reads, without access to anything
+outside of it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _ALONE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """`rows` come as they are read: instants as `datetime` in UTC, without a zone, JSON as what it stands for."""
+    """`rows` come as they are read: instants as `datetime` in UTC, without a zone, JSON as what it
+    stands for."""
 
     columns: Sequence[str]
     rows: Iterator[tuple[Any, ...]]
@@ -47,8 +49,8 @@ class QueryAnswer:
 
 @contextmanager
 def answer_query(rt: Runtime, query: str, last: int | None = None) -> Iterator[QueryAnswer]:
-    """The answer, good while the block runs. `last` looks at the newest executions only. Raises BadRequest where
-    the query is no single statement, or DuckDB refuses it."""
+    """The answer, good while the block runs. `last` looks at the newest executions only. Raises
+    BadRequest where the query is no single statement, or DuckDB refuses it."""
     named = tables_of(query)
     with tempfile.TemporaryDirectory(prefix="noetl-sql-") as folder:
         file = Path(folder, "log.duckdb")
@@ -61,8 +63,8 @@ def answer_query(rt: Runtime, query: str, last: int | None = None) -> Iterator[Q
 
 
 def tables_of(query: str) -> set[str]:
-    """The tables of ours that `query` names, wherever a word of it is one. Raises BadRequest where DuckDB does not
-    understand the query, before anything is read."""
+    """The tables of ours that `query` names, wherever a word of it is one. Raises BadRequest where
+    DuckDB does not understand the query, before anything is read."""
     with closing(_connect()) as connection, _translate_errors():
         for table in TABLES.values():
             connection.execute(create(table))

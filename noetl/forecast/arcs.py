@@ -39,7 +39,8 @@ def _arc(arc: Arc, scope: KnownNames) -> ArcForecast:
 
 
 def _behind(arc: ArcForecast, before: list[ArcForecast]) -> ArcForecast:
-    """`arc` behind others of which one alone is taken. After a failure only arcs that mention it are asked."""
+    """`arc` behind others of which one alone is taken. After a failure only arcs that mention it
+    are asked."""
     if any(other.taken for other in before) and not arc.on_failure:
         return replace(arc, taken=False)
     if arc.taken and any(other.taken is None for other in before):

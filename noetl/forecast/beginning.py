@@ -1,4 +1,5 @@
-"""What is rendered before the first step, besides the workload: the start of ctx, and the entries of the keychain."""
+"""What is rendered before the first step, besides the workload: the start of ctx, and the entries
+of the keychain."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _FIXED: Final = frozenset({"name", "kind"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the keychain as the execution would mean it, as far as that is known. With an `error` no execution
-    would begin."""
+    """An entry of the keychain as the execution would mean it, as far as that is known. With an
+    `error` no execution would begin."""
 
     values: JsonMap
     needs: tuple[str, ...] = ()

@@ -30,8 +30,8 @@ _UNKNOWN: Final = Rendered(None, ("args",))
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """What is known before: the kinds, what the caller hands over, the environment that templates may read, and the
-    width of parallel loops that name none."""
+    """What is known before: the kinds, what the caller hands over, the environment that templates
+    may read, and the width of parallel loops that name none."""
 
     kinds: Kinds
     payload: JsonMap = field(default_factory=dict)
@@ -41,7 +41,8 @@ class PlanInput:
 
 
 def foresee(net: Net, given: PlanInput) -> Forecast:
-    """What an execution of `net` would do with what is `given`. Raises nothing for what its templates do."""
+    """What an execution of `net` would do with what is `given`. Raises nothing for what its
+    templates do."""
     ahead = _Ahead(net, given)
     steps = {name: ahead.step(net.steps[name]) for name in _in_reading_order(net)}
     taken = _without_arcs_never_taken(net, steps)
@@ -67,8 +68,8 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
 
 
 def _in_reading_order(net: Net) -> tuple[str, ...]:
-    """The steps that a path leads to from the entry: each behind those that lead to it, cycles apart, and one branch
-    before the next. The final step is the last."""
+    """The steps that a path leads to from the entry: each behind those that lead to it, cycles
+    apart, and one branch before the next. The final step is the last."""
     # The last branch is left first, and so stands behind the others.
     graph = {step.name: [arc.step for arc in reversed(step.ways)] for step in net.transitions}
     order = [step for step in reversed(postorder(graph, net.entry)) if step != net.final_step]
@@ -132,7 +133,8 @@ class _Ahead:
         )
 
     def _handed(self, step: Transition) -> dict[str, Rendered]:
-        """The args of the step's tokens. Where they may come from several arcs only their names are known."""
+        """The args of the step's tokens. Where they may come from several arcs only their names are
+        known."""
         if step.name == self._net.final_step:
             return dict.fromkeys(_FINAL_ARGS, _UNKNOWN)
         places = self._net.incoming[step.name]
@@ -179,14 +181,16 @@ def _of_worlds(net: Net, key: str, values: list[Json | TemplateError]) -> Render
     if errors:
         return Rendered(template, error=errors[0])
     same, value = agree(tuple(values))
-    # What differs in more than the id and the instant is known to the run alone, and to who can wait for it.
+    # What differs in more than the id and the instant is known to the run alone, and to who can
+    # wait for it.
     return Rendered(value, worlds=tuple(values)) if same else Rendered(template, (THE_RUN,))
 
 
 def _names(
     given: PlanInput, world: World, request: WorldRequest
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What the names of every step mean in one world: those that win over args, and the workload."""
+    """What the names of every step mean in one world: those that win over args, and the
+    workload."""
     fixed = {
         "workload": request.values,
         "execution_id": world.execution_id,
@@ -198,7 +202,8 @@ def _names(
 
 
 def _own(step: Transition) -> Iterator[str]:
-    """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the item of its loop."""
+    """The bare names that the pipeline of a step answers for: its tasks, what they assign, and the
+    item of its loop."""
     yield from (task.name for task in step.tasks)
     yield from (one.name.partition(".")[0] for one in in_tasks(step.tasks) if one.scope in ("local", "iter"))
     if step.loop is not None:

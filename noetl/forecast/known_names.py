@@ -20,7 +20,8 @@ DURING: Final = frozenset({"iter", "loop_index", "step", "_prev", "_task", "_att
 AT_THE_END: Final = frozenset({"event", "outcome", "output", "result", "response", "error"})
 #: Names that are known whatever the playbook says.
 _GIVEN: Final = frozenset({"env", "execution_id", "job", "keychain"})
-#: What is missing where a template makes something else of the id or the instant than a text with it in it.
+#: What is missing where a template makes something else of the id or the instant than a text with
+#: it in it.
 THE_RUN: Final = "the run itself"
 #: Makes a text of a template that is one expression.
 _TEXT: Final = "{{ '' }}"
@@ -30,9 +31,9 @@ _TEXT: Final = "{{ '' }}"
 class KnownNames:
     """The names that a template of one place sees, in each of the worlds.
 
-    `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are names that the
-    run answers for before the args do, `assigned` those of ctx, which answers behind them; `ctx` says which of these still
-    hold what they began with, and whether that is known.
+    `workload` and `args` say of every key whether its value is known. `steps` and `hidden` are
+    names that the run answers for before the args do, `assigned` those of ctx, which answers behind
+    them; `ctx` says which of these still hold what they began with, and whether that is known.
     """
 
     names: tuple[Mapping[str, Any], ...]

@@ -13,10 +13,10 @@ from noetl.net.model import Admission, Demand, Join, Template
 class Rendered:
     """A template, as far as it can be rendered before the execution.
 
-    `value` holds what is known and, as it was written, what is not; `needs` are the names that are still missing
-    (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that with which it would be null. Where
-    nothing is missing and nothing fails `worlds` holds its value in each of the worlds that were tried (see
-    `noetl.forecast.worlds`).
+    `value` holds what is known and, as it was written, what is not; `needs` are the names that are
+    still missing (`fetch.rows`). `error` is the sentence with which it would fail, `warning` that
+    with which it would be null. Where nothing is missing and nothing fails `worlds` holds its value
+    in each of the worlds that were tried (see `noetl.forecast.worlds`).
     """
 
     value: Template
@@ -32,8 +32,9 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class LoopForecast:
-    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations run at once;
-    `cursor` the kind that claims its rows, whose call is the first of the step's tasks."""
+    """A loop. `count` None: known only when it begins, or has ended. `width` is how many iterations
+    run at once; `cursor` the kind that claims its rows, whose call is the first of the step's
+    tasks."""
 
     iterator: str
     mode: str
@@ -45,9 +46,10 @@ class LoopForecast:
 
 @dataclass(frozen=True, slots=True)
 class RepeatForecast:
-    """That a task is called again: `most` is how many calls there are at most. There is another one while any of `when`
-    holds; or, where `pages` names how they follow each other (`link`), while there is another page and `until` does not
-    hold. `changes` are the keys in which later requests differ from the first; `input` stands for the inputs."""
+    """That a task is called again: `most` is how many calls there are at most. There is another one
+    while any of `when` holds; or, where `pages` names how they follow each other (`link`), while
+    there is another page and `until` does not hold. `changes` are the keys in which later requests
+    differ from the first; `input` stands for the inputs."""
 
     when: tuple[Template, ...]
     pages: str
@@ -58,8 +60,8 @@ class RepeatForecast:
 
 @dataclass(frozen=True, slots=True)
 class AfterForecast:
-    """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this workload; None: it
-    depends. `when` True: without a guard."""
+    """That a task runs behind the end of its pipeline. `runs` True: always; False: never, with this
+    workload; None: it depends. `when` True: without a guard."""
 
     when: Template
     guard: Rendered
@@ -71,10 +73,10 @@ class AfterForecast:
 
 @dataclass(frozen=True, slots=True)
 class TaskForecast:
-    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most attempts that
-    its policy allows, where it retries; `jumps` the tasks that it may send its pipeline back or on to. Of one that is
-    called again they are those of its first call. `behind` names the task after each of whose calls it runs, and then
-    `repeat` is that of the other one."""
+    """A task. `touches` are what it reaches outside of NoETL, in a few words each; `tries` the most
+    attempts that its policy allows, where it retries; `jumps` the tasks that it may send its
+    pipeline back or on to. Of one that is called again they are those of its first call. `behind`
+    names the task after each of whose calls it runs, and then `repeat` is that of the other one."""
 
     name: str
     kind: str
@@ -105,9 +107,9 @@ class TaskForecast:
 
 @dataclass(frozen=True, slots=True)
 class ArcForecast:
-    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it depends. Without a
-    `step` it only assigns. `also`: it is taken together with the arc before it. `sets` is what it assigns, by dotted name
-    with its scope."""
+    """An arc. `taken` True: whenever its step ends well; False: never, with this workload; None: it
+    depends. Without a `step` it only assigns. `also`: it is taken together with the arc before it.
+    `sets` is what it assigns, by dotted name with its scope."""
 
     step: str
     when: Template
@@ -122,7 +124,8 @@ class ArcForecast:
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose arcs lead here."""
+    """A step that may be reached. `queue` None: it needs no worker. `sources` are the steps whose
+    arcs lead here."""
 
     name: str
     description: str
@@ -145,7 +148,8 @@ class StepForecast:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known only then.
+    """A credential, an entry of the keychain, or the secret behind one. `needs`: its name is known
+    only then.
 
     `exists` None: it was not looked for, and `note` says why; else `note` is what to know or to do.
     """
@@ -165,7 +169,8 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of the environment that templates read. `given`: the settings let them, and it is set."""
+    """A variable of the environment that templates read. `given`: the settings let them, and it is
+    set."""
 
     name: str
     used_by: tuple[str, ...]
@@ -174,8 +179,8 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class CalledPlaybook:
-    """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file ...`,
-    `catalog version 3`), empty where there is none; None: it was not looked for."""
+    """A playbook that is called. `needs`: its path is known only then. `found`: where it is (`file
+    ...`, `catalog version 3`), empty where there is none; None: it was not looked for."""
 
     path: str
     version: Template
@@ -187,7 +192,8 @@ class CalledPlaybook:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would run. `steps` are in the order in which a reader follows them; `unreached` are the others."""
+    """What would run. `steps` are in the order in which a reader follows them; `unreached` are the
+    others."""
 
     name: str
     path: str

@@ -1,4 +1,5 @@
-"""What must be there: credentials, entries of the keychain, variables of the environment. By name; none is opened."""
+"""What must be there: credentials, entries of the keychain, variables of the environment. By name;
+none is opened."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def _named(
 
 
 def _at(task: TaskForecast, path: str) -> Iterator[str]:
-    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a mapping."""
+    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a
+    mapping."""
     head, *rest = path.split(".")
     values: list[Json] = [task.config[head].value] if head in task.config else []
     for part in rest:

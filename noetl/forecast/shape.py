@@ -49,7 +49,8 @@ def as_json(forecast: Forecast) -> dict[str, Json]:
 
 
 def _sentences(forecast: Forecast, of: Callable[[Iterable[Rendered]], tuple[str, ...]]) -> list[Json]:
-    """`{step, message}` of every step; the step is null for what is rendered before the first one."""
+    """`{step, message}` of every step; the step is null for what is rendered before the first
+    one."""
     early = of((*forecast.workload.values(), *forecast.ctx.values(), *forecast.entries))
     found: list[Json] = [{"step": None, "message": message} for message in early]
     for step in forecast.steps:

@@ -22,8 +22,8 @@ _ONCE: Final = frozenset({"auto", "all"})
 class Starts:
     """What assigns which variable, and whether that can have happened by the time a step is due.
 
-    A step that fires once is before all steps to which every path leads through it; whatever else assigns may have
-    done so, in another branch or in an earlier round.
+    A step that fires once is before all steps to which every path leads through it; whatever else
+    assigns may have done so, in another branch or in an earlier round.
     """
 
     def __init__(self, net: Net) -> None:

@@ -1,4 +1,5 @@
-"""Tasks and loops: their templates as far as they are known, what they touch, and the playbooks that they call."""
+"""Tasks and loops: their templates as far as they are known, what they touch, and the playbooks
+that they call."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the parts of a step's tasks see. `of` makes a scope of inputs that lie over those of the step, and of names
-    that only the run answers for."""
+    """What the parts of a step's tasks see. `of` makes a scope of inputs that lie over those of the
+    step, and of names that only the run answers for."""
 
     of: Callable[[Mapping[str, Rendered], frozenset[str]], KnownNames]
 

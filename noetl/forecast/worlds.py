@@ -1,7 +1,8 @@
 """Two worlds that differ in what only a run knows: its id, and the instant at which it begins.
 
-A template that says the same in both, but for the id and the instant themselves, will say that in any run; one that does
-not has made something else of them, and is left as it is. So nobody has to guess what a filter does to a placeholder.
+A template that says the same in both, but for the id and the instant themselves, will say that in
+any run; one that does not has made something else of them, and is left as it is. So nobody has to
+guess what a filter does to a placeholder.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class World:
     now: datetime
 
     def describe(self, value: Json) -> str:
-        """`value` as JSON text with placeholders for the id, the instant, and secrets. Raises ValueError,
-        RecursionError or NoetlError where it cannot be told so."""
+        """`value` as JSON text with placeholders for the id, the instant, and secrets. Raises
+        ValueError, RecursionError or NoetlError where it cannot be told so."""
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         if MARK in text:
             text = unmarked(text, lambda reference: f"<{called(reference)}>")
@@ -64,7 +65,8 @@ def agree(values: tuple[Json, ...]) -> tuple[bool, Json]:
 
 @dataclass(frozen=True, slots=True)
 class WorldRequest:
-    """The request in one world. Of every key of the workload there is its value, or why it has none."""
+    """The request in one world. Of every key of the workload there is its value, or why it has
+    none."""
 
     state: State
     inputs: Inputs

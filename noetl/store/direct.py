@@ -1,9 +1,10 @@
 """PostgreSQL in few round trips: what need not wait for an answer travels with what has to.
 
-A round trip costs both sides more than most of our statements, and so does planning them again each time.
-So BEGIN travels with the first statement, changes that need no answer (`later`) travel with the next one,
-the last of them with COMMIT, and each connection prepares a statement once. SQLAlchemy compiles, psycopg2
-sends; the few statements whose values SQLAlchemy has to convert go its way.
+A round trip costs both sides more than most of our statements, and so does planning them again each
+time. So BEGIN travels with the first statement, changes that need no answer (`later`) travel with
+the next one, the last of them with COMMIT, and each connection prepares a statement once.
+SQLAlchemy compiles, psycopg2 sends; the few statements whose values SQLAlchemy has to convert go
+its way.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ BEGIN: Final = {
 }
 
 
-#: A change that fails where it changes no row (a division by zero, in the server), and the code of that error. It may
-#: so travel with what follows it: a turn is 15 % slower where its row counts are waited for (decision 59).
+#: A change that fails where it changes no row (a division by zero, in the server), and the code of
+#: that error. It may so travel with what follows it: a turn is 15 % slower where its row counts are
+#: waited for (decision 59).
 _SURE: Final = "WITH changed AS ({} RETURNING 1) SELECT 1 / count(*) FROM changed"
 _NOTHING_CHANGED: Final = "22012"
 
@@ -120,8 +122,8 @@ class DirectSession(Session):
         if self._begun or len(self._waiting) > 1:
             self._waiting.append(b"COMMIT")
             if self._changed:
-                # Behind the commit, in the same message: whoever notifies inside of a transaction holds a lock of the
-                # whole database until its commit is on the disk (decision 41).
+                # Behind the commit, in the same message: whoever notifies inside of a transaction
+                # holds a lock of the whole database until its commit is on the disk (decision 41).
                 self._waiting.append(make_notice(self._changed))
             self._send_waiting()
 
@@ -136,7 +138,8 @@ class DirectSession(Session):
             with self._raw.cursor() as cursor:
                 cursor.execute(b"ROLLBACK; DEALLOCATE ALL")
         except psycopg2.Error:
-            # The server forgets the transaction with the connection, and nobody may have that again.
+            # The server forgets the transaction with the connection, and nobody may have that
+            # again.
             self._connection.invalidate()
 
     def _run(self, statement: Executable, values: Values) -> Found:
@@ -209,12 +212,13 @@ def open_direct(connection: Connection, place: str, mode: str) -> Iterator[Direc
         session.failed = True
 
 
-# --- statements as text -----------------------------------------------------------------------------
+# --- statements as text ---
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A statement that a connection prepares under `name`. `params` are in the order of its `$1, $2 ...`."""
+    """A statement that a connection prepares under `name`. `params` are in the order of its `$1, $2
+    ...`."""
 
     name: str
     sql: str
@@ -248,7 +252,8 @@ _numbers = itertools.count(1)
 
 
 def _form(statement: Executable, values: Mapping[str, Any]) -> Form | None:
-    """The names in `values` are those of every call: an INSERT is compiled for the columns that it is given."""
+    """The names in `values` are those of every call: an INSERT is compiled for the columns that it
+    is given."""
     found = _forms.get(statement, _forms)
     if found is _forms:
         found = _forms[statement] = _compile(statement, values)
@@ -260,7 +265,8 @@ def _compile(statement: Any, values: Mapping[str, Any]) -> Form | None:
     results = (column.type.result_processor(_dialect, None) for column in compiled._result_columns)
     if compiled._bind_processors or any(results):
         return None
-    #: In the words of SQL: values that are part of the statement, and below the places of those given to it.
+    #: In the words of SQL: values that are part of the statement, and below the places of those
+    #: given to it.
     words = {name: _literal(bound.value) for name, bound in compiled.binds.items() if not bound.required}
     params: dict[str, str] = {}
 

@@ -15,7 +15,8 @@ from noetl.store.engine import Connections, translate_cause
 from noetl.store.watching import Hear
 
 CHANNEL: Final = "noetl_changed"
-#: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody looks.
+#: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody
+#: looks.
 MOST: Final = 7900
 #: Seconds between two looks at SQLite's counter.
 PACE_S: Final = 0.004

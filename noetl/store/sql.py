@@ -30,7 +30,8 @@ class SqlTransaction(Executions, Log, Commands, Loops, Definitions, Records, Out
 
 
 class SqlStore:
-    """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects anew."""
+    """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects
+    anew."""
 
     def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""

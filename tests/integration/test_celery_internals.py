@@ -1,6 +1,8 @@
-"""What our transports, our consumer and our settings take from Celery and kombu beyond their documentation.
+"""What our transports, our consumer and our settings take from Celery and kombu beyond their
+documentation.
 
-Nobody announces a change of it. So this fails for a release whose source nobody has read (decision 60).
+Nobody announces a change of it. So this fails for a release whose source nobody has read (decision
+60).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from kombu.transport import filesystem, redis, virtual
 #: The releases whose source was read for what follows.
 READ = {"celery": ("5.6", "5.7"), "kombu": ("5.6", "5.7")}
 
-#: What we override or call, and how it is called: owner, name, positional arguments, named arguments.
+#: What we override or call, and how it is called: owner, name, positional arguments, named
+#: arguments.
 CALLS: list[tuple[type, str, list[str], list[str]]] = [
     (virtual.Transport, "_deliver", ["message", "queue"], []),
     (virtual.Channel, "get_table", ["exchange"], []),
@@ -55,7 +58,8 @@ ATTRIBUTES: list[tuple[type, list[str]]] = [
 WORDS: list[tuple[Callable[..., Any], list[str]]] = [
     # The answer goes through the callback of BRPOP, and a falsy one is an empty queue.
     (redis.Channel._brpop_read, ["parse_response", "'BRPOP'", "if dest__item", "raise Empty()"]),
-    # The answer that is owed is read before `closed` is looked at, so that a second call closes the rest.
+    # The answer that is owed is read before `closed` is looked at, so that a second call closes the
+    # rest.
     (redis.Channel.close, ["self._brpop_read()", "if not self.closed"]),
     # A second call goes on with the channels that are left.
     (virtual.Transport.close_connection, [".pop()", "channel.close()"]),

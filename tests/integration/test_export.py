@@ -233,7 +233,7 @@ def _patches(rt: Runtime, request: ExportRequest, tmp_path: Path) -> list[str]:
     return [str(row["execution_id"]) for row in log if row["type"] == "ctx.patched"]
 
 
-# --- the directory -----------------------------------------------------------------------------------
+# --- the directory ---
 
 
 @pytest.fixture
@@ -369,7 +369,8 @@ def test_clickhouse_gets_a_schema_and_a_script_for_each_export(small: Runtime, t
 
 
 def test_rows_of_one_execution_lie_in_one_month_of_clickhouse(small: Runtime, tmp_path: Path) -> None:
-    # The expression of the partition, in the words of DuckDB: the month in which the execution was made.
+    # The expression of the partition, in the words of DuckDB: the month in which the execution was
+    # made.
     manifest = export(small, ExportRequest(str(tmp_path / "out")))
     months = rows(
         tmp_path / "out",
@@ -381,7 +382,7 @@ def test_rows_of_one_execution_lie_in_one_month_of_clickhouse(small: Runtime, tm
     assert [row["of_id"] for row in months] == [row["of_row"] for row in months]
 
 
-# --- questions ---------------------------------------------------------------------------------------
+# --- questions ---
 
 
 def answer(rt: Runtime, query: str, last: int | None = None) -> Sequence[Any]:

@@ -1,4 +1,5 @@
-"""What is no message, on real transports and in a real consumer: it is read past, told of, and never raised."""
+"""What is no message, on real transports and in a real consumer: it is read past, told of, and
+never raised."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def telling() -> Iterator[list[tuple[str, str, str]]]:
     refused.disconnect(listen)
 
 
-# --- transports ---------------------------------------------------------------------------------------------
+# --- transports ---
 
 
 class Broker:
@@ -199,7 +200,8 @@ def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_pa
             with suppress(TimeoutError):
                 connection.drain_events(timeout=0.3)
     assert len(taken) == len(channels)
-    # As Celery does in the process that takes messages. What the pool has done is reported afterwards.
+    # As Celery does in the process that takes messages. What the pool has done is reported
+    # afterwards.
     connection.collect()
     assert all(channel.closed for channel in channels)
     connection.close()
@@ -300,7 +302,7 @@ def test_a_table_of_bindings_that_cannot_be_read_is_written_again(tmp_path: Path
         assert len(list((tmp_path / "messages").iterdir())) == 1
 
 
-# --- the consumer -------------------------------------------------------------------------------------------
+# --- the consumer ---
 
 
 @pytest.fixture
@@ -315,7 +317,8 @@ def log_as_before() -> Iterator[None]:
 def test_a_worker_on_any_broker_refuses_what_is_no_order_to_a_task_of_ours(
     told: list[tuple[str, str, str]], tmp_path: Path
 ) -> None:
-    """The broker in memory brings no protection of its own: what is seen here holds for AMQP as well."""
+    """The broker in memory brings no protection of its own: what is seen here holds for AMQP as
+    well."""
     bad = forged_messages(QUEUE, tmp_path / "trap")
     app = make_app("memory://", None)
 
@@ -413,7 +416,7 @@ def _stumbling(*_: object) -> None:
     raise KeyError("id")
 
 
-# --- dead letters -------------------------------------------------------------------------------------------
+# --- dead letters ---
 
 
 def letter(text: str) -> DeadLetter:
