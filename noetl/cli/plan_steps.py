@@ -72,7 +72,8 @@ def _join(join: Join) -> str:
 
 def _admission(admit: Admission) -> str:
     rules = (
-        f"{'admitted' if rule.allow else 'refused'} {'otherwise' if rule.when is None else f'when {short(rule.when)}'}"
+        ("admitted " if rule.allow else "refused ")
+        + ("otherwise" if rule.when is None else f"when {short(rule.when)}")
         for rule in admit.rules
     )
     return f"{', '.join(rules)}; where it is refused {_DENIED[admit.on_deny]}"

@@ -164,8 +164,8 @@ def _check_transport(app: Celery, scheme: str) -> None:
         app.connection_for_write().get_transport_cls()
     except (LookupError, ImportError) as error:
         raise ConfigError(
-            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: {error.args[0]}; write "
-            "redis://host:6379/0, or amqp://user:password@host//."
+            f"NOETL_BROKER_URL begins with {scheme}://, and no such broker can be used here: {error.args[0]}; "
+            "write redis://host:6379/0, or amqp://user:password@host//."
         ) from error
 
 

@@ -110,4 +110,5 @@ def _show(message: Any) -> object:
     """The body, behind what the headers say of it."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     words = {name: headers[name] for name in ("task", "id", "shadow") if name in headers}
-    return f"{legible(words, KEPT_WORDS)} {legible(message.content_type, KEPT_WORDS)}: {legible(message.body, KEPT)}"
+    said, kind = legible(words, KEPT_WORDS), legible(message.content_type, KEPT_WORDS)
+    return f"{said} {kind}: {legible(message.body, KEPT)}"

@@ -155,7 +155,7 @@ def _flaw_of_limits(limits: list[object] | tuple[object, ...]) -> str | None:
 def _flaw_of_body(message: Any) -> str | None:
     try:
         body = message.decode()
-    except Exception as error:  # noqa: BLE001 (kombu wraps what it expects; of forged bodies anything may come)
+    except Exception as error:  # noqa: BLE001 (of forged bodies anything may come)
         return f"the body cannot be read: {type(error).__name__}: {error}"
     match body:
         case [list(), dict() as named, dict() as embedded]:

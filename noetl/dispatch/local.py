@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from noetl.errors import NoetlError, Unavailable
 from noetl.usecases.abandoning import abandon
@@ -26,6 +27,8 @@ from noetl.usecases.telling import tell
 from noetl.usecases.work import Worker, run_step
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Interval of the sweeper, which sends what becomes due (retry delays).
 SWEEP_S = 0.25
@@ -86,8 +89,8 @@ class LocalDispatcher:
         if self._leases is not None:
             self._leases.stop()
 
-    def _spawn(self, name: str, target: object, argument: object) -> None:
-        thread = threading.Thread(target=target, args=(argument,), name=f"noetl-{name}", daemon=True)  # type: ignore[arg-type]
+    def _spawn(self, name: str, target: Callable[[T], None], argument: T) -> None:
+        thread = threading.Thread(target=target, args=(argument,), name=f"noetl-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
 

@@ -83,7 +83,8 @@ def _agree(folder: Folder, request: ExportRequest, found: Manifest) -> None:
         )
     if request.tables and set(request.tables) != set(found.tables):
         raise BadRequest(
-            f"{folder.url!r} is an export of {', '.join(found.tables)}; for other tables, take another directory."
+            f"{folder.url!r} is an export of {', '.join(found.tables)}; for other tables, "
+            "take another directory."
         )
 
 

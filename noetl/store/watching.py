@@ -105,7 +105,7 @@ class Watches:
         with self._lock:
             return list(self._waiters)
 
-    # --- the thread that listens ---------------------------------------------------------------------
+    # --- the thread that listens ---
 
     def _ensure_thread(self) -> None:
         """Needs the lock."""
